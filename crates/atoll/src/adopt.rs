@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   plan: read below ─► check for obstacles ─► add referenced objects ─► print the plan
-//!   act:  above: namespace, objects ─► below, dry run: does anything change? ─► below: marks ─► above: placements
+//!   run:  above: namespace, objects ─► below, dry run: does anything change? ─► below: marks ─► above: placements
 //!                     ◄──────────────────── undone if any step fails ────────────────────┘
 //! ```
 

@@ -115,12 +115,12 @@ pub fn pluralize(count: u64, message: &str) -> String {
 
 /// Lists names in a sentence; only the first few if there are many.
 pub fn join_names(names: &[&str]) -> String {
-    const MOST: usize = 5;
+    const MAX_SHOWN: usize = 5;
     match names {
         [] => "none".to_string(),
         [one] => (*one).to_string(),
-        [others @ .., last] if names.len() <= MOST => format!("{} and {last}", others.join(", ")),
-        many => format!("{} and {} more", many[..MOST].join(", "), many.len() - MOST),
+        [others @ .., last] if names.len() <= MAX_SHOWN => format!("{} and {last}", others.join(", ")),
+        many => format!("{} and {} more", many[..MAX_SHOWN].join(", "), many.len() - MAX_SHOWN),
     }
 }
 

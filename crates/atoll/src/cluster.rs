@@ -42,7 +42,7 @@ pub use self::api::Api;
 pub use self::fleet::{cluster_names, suggestion};
 
 pub fn run(command: ClusterCommand) -> Result<(), String> {
-    process::confirmation(async {
+    process::run_command(async {
         let outcome = match command {
             ClusterCommand::Join(options) => join::run(*options).await,
             ClusterCommand::List { shown, connection } => list(shown, &connection).await,
@@ -59,13 +59,13 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
                 cluster_context,
                 yes,
             } => {
-                let how = match (keep_workloads, lost) {
+                let mode = match (keep_workloads, lost) {
                     (true, _) => remove::RemovalMode::Keep,
                     (_, true) => remove::RemovalMode::Lost,
                     _ => remove::RemovalMode::DeleteWorkloads,
                 };
                 let admin = cluster_kubeconfig.map(|file| (file, cluster_context));
-                remove::run(&cluster, how, admin, yes).await
+                remove::run(&cluster, mode, admin, yes).await
             }
         };
         outcome.map_err(String::from)
@@ -87,8 +87,8 @@ async fn list(shown: OutputOptions, connection: &Connection) -> Result<(), Failu
             // Below the root workspace, clusters may be inherited, so show where each is registered.
             if fleet.session.current != ROOT {
                 let all = answer["rows"].as_array().into_iter().flatten();
-                for (row, told) in rows.iter_mut().zip(all) {
-                    let from = object::annotation(&told["object"], REGISTERED_IN).unwrap_or_default();
+                for (row, listed) in rows.iter_mut().zip(all) {
+                    let from = object::annotation(&listed["object"], REGISTERED_IN).unwrap_or_default();
                     if from != fleet.session.current {
                         hide(&headers, row);
                     }

@@ -9,6 +9,8 @@
 //! completion: one candidate per line with a tab before its description, and at the end a colon and a
 //! directive that says whether to complete file names.
 
+// upstream: github.com/spf13/cobra/completions.go
+
 mod line;
 mod names;
 
@@ -162,7 +164,7 @@ mod tests {
         let all = completed("");
         assert!(all.starts_with("start\tStart the control plane\n"), "{all}");
         assert!(!all.contains("__complete"), "{all}");
-        assert!(completed("workspace list --o").starts_with("--output\tShow it as"));
+        assert!(completed("workspace list --o").starts_with("--output\tOutput format"));
         let options = values("workspace list -");
         for option in ["--output", "--kubeconfig", "--context", "--color", "--help"] {
             assert!(options.contains(option), "{options}");

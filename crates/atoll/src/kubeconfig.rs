@@ -84,7 +84,7 @@ pub fn with_identity(path: &Path, name: &str, identity: &Identity) -> Result<Str
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let changed = Content::parse(&text).and_then(|mut content| {
         content.set_user(&admin_user(name), credentials(identity))?;
-        Ok(content.render())
+        Ok(content.text())
     });
     changed.map_err(|problem| problem.to_string())
 }
@@ -160,7 +160,7 @@ impl Kubeconfig {
     /// The same, running the context's exec credential plugin if it has one. Kubeconfigs of managed clusters
     /// often need it.
     pub fn context_with_exec(&mut self) -> Result<Context, Failure> {
-        if let Some(exec) = self.content.exec(&self.context) {
+        if let Some(exec) = self.content.program(&self.context) {
             let base = self.path.parent().unwrap_or(Path::new(".")).to_path_buf();
             let user = exec::credentials(&exec, &base)?;
             // Kept in memory only.
@@ -182,7 +182,7 @@ impl Kubeconfig {
         changed.map_err(|problem| self.failure(&problem))?;
         let changed = self.content.set_server(&self.context, server);
         changed.map_err(|problem| self.failure(&problem))?;
-        Ok(write_private(&self.path, &self.content.render()).map_err(|error| error.to_string())?)
+        Ok(write_private(&self.path, &self.content.text()).map_err(|error| error.to_string())?)
     }
 
     fn failure(&self, problem: &Problem) -> Failure {

@@ -255,7 +255,7 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
     let mut text = String::new();
     for (connection, orphans) in &all {
         if orphans.iter().any(|orphan| is_gone(&orphan)) {
-            connection.check_brake().await?;
+            connection.check_not_paused().await?;
         }
         for orphan in orphans.iter().filter(is_gone) {
             let age = age(&orphan.marked.found, now());

@@ -104,7 +104,7 @@ pub struct PlaneSettings {
     /// while idle.
     pub identity_lease: bool,
     /// Periods and timeouts of the controllers.
-    pub controller_settings: atoll_controllers::settings::PlaneSettings,
+    pub controller_settings: atoll_controllers::settings::Settings,
     /// Interval of the heartbeats of clusters; a quarter of their grace period if it is not set.
     pub cluster_heartbeat: Option<Duration>,
     /// How the server connects to kubelets.
@@ -144,7 +144,7 @@ impl PlaneSettings {
             history_bytes: 64 << 20,
             controllers: Choice::default(),
             identity_lease: true,
-            controller_settings: atoll_controllers::settings::PlaneSettings::default(),
+            controller_settings: atoll_controllers::settings::Settings::default(),
             cluster_heartbeat: None,
             kubelets: KubeletSettings::default(),
             other_kubeconfig: None,

@@ -68,7 +68,7 @@ async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
     let stop = ShutdownSignal::listen()?;
     instructions::ready(&directory, &planes, &clusters, start_time.elapsed());
     stop.received().await;
-    println!("Stopping. All data is kept in {}.", directory.directory.display());
+    println!("Stopping. All data is kept in {}.", directory.path.display());
     let mut stopping = JoinSet::new();
     for plane in planes {
         stopping.spawn(plane.stop());

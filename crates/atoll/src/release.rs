@@ -254,13 +254,13 @@ impl ObjectRelease<'_> {
     ) -> Result<ObjectPair, Failure> {
         let (namespace, name) = (object::namespace(object), object::name(object));
         let target = resource.target(&self.connection.workspace, namespace, name, uid(object));
-        let there = path(resource, namespace_below.unwrap_or(namespace), name);
-        let found = self.connection.below.find(&there).await?;
-        let is_ours = |found: &Value| {
+        let path_below = path(resource, namespace_below.unwrap_or(namespace), name);
+        let found = self.connection.below.find(&path_below).await?;
+        let is_copy = |found: &Value| {
             object::label(found, marks::CONTROL_PLANE) == Some(&self.connection.control_plane)
                 && object::annotation(found, marks::UID) == Some(&target.uid)
         };
-        let below = found.filter(is_ours).map(|found| (there, uid(&found).to_string()));
+        let below = found.filter(is_copy).map(|found| (path_below, uid(&found).to_string()));
         Ok(ObjectPair { above: path(resource, namespace, name), target, below })
     }
 

@@ -47,14 +47,14 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
         listen: options.listen,
         authenticator: authenticator(options.token_auth_file.as_deref())?,
         controllers: options.controllers.clone(),
-        controller_settings: atoll_controllers::settings::PlaneSettings {
+        controller_settings: atoll_controllers::settings::Settings {
             node_monitor_grace_period: options.node_monitor_grace_period,
             horizontal_pod_autoscaler_sync_period: options.horizontal_pod_autoscaler_sync_period,
             ..Default::default()
         },
         simulation: Some(simulation.clone()),
         metrics_api: options.metrics_api,
-        ..PlaneSettings::new(&options.name, &data_directory.directory, SharedCatalog::new(Profile::Full))?
+        ..PlaneSettings::new(&options.name, &data_directory.path, SharedCatalog::new(Profile::Full))?
     };
     let mut plane = ControlPlane::start(settings).await?;
     let built_in_objects = Furniture { storage: options.storage, metrics: options.metrics_api };
@@ -76,7 +76,7 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
 pub async fn populate(
     plane: &mut ControlPlane,
     simulation: &Simulation,
-    nodes: atoll_sim::PlaneSettings,
+    nodes: atoll_sim::Settings,
     built_in_objects: Furniture,
     scheduler: bool,
 ) {
@@ -96,19 +96,19 @@ pub async fn populate(
 
 /// The data directory of a cluster: the given one, or a temporary one.
 struct DataDirectory {
-    directory: PathBuf,
+    path: PathBuf,
     is_temporary: bool,
 }
 
 impl DataDirectory {
     fn new(given: Option<&Path>) -> Result<Self, String> {
         if let Some(directory) = given {
-            return Ok(DataDirectory { directory: directory.into(), is_temporary: false });
+            return Ok(DataDirectory { path: directory.into(), is_temporary: false });
         }
         let directory = std::env::temp_dir().join(format!("atoll-sim-{}", std::process::id()));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(|error| format!("{}: {error}; name a directory with --data-dir", directory.display()))?;
-        Ok(DataDirectory { directory, is_temporary: true })
+        Ok(DataDirectory { path: directory, is_temporary: true })
     }
 }
 
@@ -116,7 +116,7 @@ impl Drop for DataDirectory {
     fn drop(&mut self) {
         if self.is_temporary {
             // A failure is harmless: the system cleans up temporary directories.
-            let _ = std::fs::remove_dir_all(&self.directory);
+            let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use atoll_authn::Authenticator;
 use atoll_authn::token_file::TokenFile;
-use atoll_controllers::settings::PlaneSettings as ControllerSettings;
+use atoll_controllers::settings::Settings as ControllerSettings;
 use atoll_registry::{Network, Profile};
 use atoll_server::trace::Tracer;
 use atoll_server::{Chain, Limits};

@@ -262,10 +262,10 @@ impl<'a> Executor<'a> {
     }
 
     fn difference_failure(&self, item: &Item, fields: &[String]) -> Failure {
-        const MAX_OBJECTS: usize = 5;
-        let mut shown = fields.iter().take(MAX_OBJECTS).cloned().collect::<Vec<_>>().join(", ");
-        if fields.len() > MAX_OBJECTS {
-            shown.push_str(&format!(" and {} more", fields.len() - MAX_OBJECTS));
+        const MAX_SHOWN: usize = 5;
+        let mut shown = fields.iter().take(MAX_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        if fields.len() > MAX_SHOWN {
+            shown.push_str(&format!(" and {} more", fields.len() - MAX_SHOWN));
         }
         let (what, next) = match (&item.above, self.overrides.is_empty()) {
             (Some(_), true) => (

@@ -405,8 +405,9 @@ impl Planner<'_> {
             ));
         }
         let all = list_namespaces(&connection.below).await?;
-        let stands =
-            |namespace: &&Value| Locator::of(namespace).is_some_and(|said| said.as_ref() == Ok(&locator));
+        let stands = |namespace: &&Value| {
+            Locator::of(namespace).is_some_and(|existing| existing.as_ref() == Ok(&locator))
+        };
         if let Some(other) = all.iter().find(stands).map(object::name).filter(|other| *other != name) {
             return Err(Failure::new(
                 format!("in {}, namespace {other} is already used for {above}", connection.name),
@@ -441,13 +442,17 @@ impl Planner<'_> {
                 ));
             }
             None => false,
-            Some(Ok(said)) if said == locator => true,
-            Some(Ok(said))
-                if (&said.control_plane, &said.workspace) == (&locator.control_plane, &locator.workspace) =>
+            Some(Ok(existing)) if existing == locator => true,
+            Some(Ok(existing))
+                if (&existing.control_plane, &existing.workspace)
+                    == (&locator.control_plane, &locator.workspace) =>
             {
                 return Err(Failure::new(
-                    format!("namespace {name} of {} is already used for {}", connection.name, said.namespace),
-                    format!("adopt its objects into that namespace: --into {}", said.namespace),
+                    format!(
+                        "namespace {name} of {} is already used for {}",
+                        connection.name, existing.namespace
+                    ),
+                    format!("adopt its objects into that namespace: --into {}", existing.namespace),
                 ));
             }
             Some(_) => {

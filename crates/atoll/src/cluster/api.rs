@@ -39,11 +39,11 @@ impl Api {
         Ok(Api { client: Client::new(context)?, base: base.to_string(), side: Side::Above })
     }
 
-    /// The API of a member cluster. `look` is a command that shows whether it can be reached.
-    pub fn below(context: &Context, look: String) -> Result<Api, Failure> {
+    /// The API of a member cluster. `check_command` shows whether it can be reached.
+    pub fn below(context: &Context, check_command: String) -> Result<Api, Failure> {
         let mut client = Client::new(context)?;
         client.max_response = [memory::ANSWER, memory::PARSED];
-        Ok(Api { base: client.base.clone(), client, side: Side::Below(look) })
+        Ok(Api { base: client.base.clone(), client, side: Side::Below(check_command) })
     }
 
     /// Restricts connections to addresses that tenants may choose. `None` means that no tenant has chosen the
@@ -170,17 +170,17 @@ impl Api {
 
     /// Replaces the hints for the control plane by hints for a member cluster.
     fn with_cluster_hint(&self, problem: Problem) -> Problem {
-        let Side::Below(look) = &self.side else { return problem };
+        let Side::Below(check_command) = &self.side else { return problem };
         match problem {
             Problem::NotAtoll(_) => Problem::Failed(Failure::new(
                 format!("{} does not respond like a Kubernetes API server", self.client.origin),
-                format!("check it with: {look}"),
+                format!("check it with: {check_command}"),
             )),
             Problem::Unreached(cause, failure) => {
-                Problem::Failed(unreachable_hint(cause, &self.client.origin, failure.message, look))
+                Problem::Failed(unreachable_hint(cause, &self.client.origin, failure.message, check_command))
             }
             Problem::Failed(failure) => {
-                Problem::Failed(Failure::new(failure.message, reachability_hint(look)))
+                Problem::Failed(Failure::new(failure.message, reachability_hint(check_command)))
             }
             refused @ Problem::Refused(_) => refused,
         }
@@ -195,20 +195,21 @@ fn with_smaller_limit(path: &str) -> Option<String> {
     Some(format!("{}{}{}", &path[..start], limit / 4 + usize::from(limit < 4), &path[start + digits..]))
 }
 
-fn reachability_hint(look: &str) -> String {
-    format!("is the cluster running, and can it be reached from here? Check with: {look}")
+fn reachability_hint(check_command: &str) -> String {
+    format!("is the cluster running, and can it be reached from here? Check with: {check_command}")
 }
 
 /// The message and hint for an unreachable cluster.
-fn unreachable_hint(cause: Cause, origin: &str, what: String, look: &str) -> Failure {
+fn unreachable_hint(cause: Cause, origin: &str, what: String, check_command: &str) -> Failure {
     match cause {
         Cause::NameNotResolved => Failure::new(
             what,
             "does DNS resolve that name here (getent hosts)? If not, correct the server's address in the kubeconfig",
         ),
-        Cause::TimedOut => {
-            Failure::new(what, format!("is a firewall in the way, or is it too busy? Check with: {look}"))
-        }
+        Cause::TimedOut => Failure::new(
+            what,
+            format!("is a firewall in the way, or is it too busy? Check with: {check_command}"),
+        ),
         Cause::CertificateExpired => Failure::new(
             format!("the certificate of {origin} has expired"),
             "renew it there (with kubeadm: kubeadm certs renew apiserver), and check the clocks: date",
@@ -229,11 +230,11 @@ fn unreachable_hint(cause: Cause, origin: &str, what: String, look: &str) -> Fai
         Cause::AnswerTooLarge | Cause::MemoryBudgetExceeded => Failure::new(
             what,
             format!(
-                "check which object is so large, and whether a proxy answers instead of the server: {look}"
+                "check which object is so large, and whether a proxy answers instead of the server: {check_command}"
             ),
         ),
         Cause::AddressRefused => Failure::new(what, "join the cluster in the root workspace instead"),
-        Cause::ConnectionRefused | Cause::Unreachable => Failure::new(what, reachability_hint(look)),
+        Cause::ConnectionRefused | Cause::Unreachable => Failure::new(what, reachability_hint(check_command)),
     }
 }
 
@@ -243,7 +244,7 @@ fn is_absent(status: &atoll_meta::Status) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::smaller;
+    use super::with_smaller_limit;
 
     #[test]
     fn limits_shrink_to_one() {

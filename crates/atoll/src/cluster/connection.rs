@@ -90,8 +90,8 @@ impl ClusterConnection {
             workspace = path.rsplit_once(':').map(|(parent, _)| parent);
         }
         // The syncer's last report may be outdated; use it only if a pause above cannot be read.
-        let told = self.cluster["status"]["paused"].as_str();
-        if let Some(why) = told.filter(|why| !may_look && !why.starts_with("cluster ")) {
+        let reported = self.cluster["status"]["paused"].as_str();
+        if let Some(why) = reported.filter(|why| !may_look && !why.starts_with("cluster ")) {
             return Err(paused(why));
         }
         Ok(())

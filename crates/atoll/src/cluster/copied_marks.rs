@@ -24,7 +24,7 @@ const COPIES: [&str; 2] = ["replicasets", "controllerrevisions"];
 
 /// Time for the Deployment controller to observe that the marks are gone.
 const OBSERVE_TIMEOUT: Duration = Duration::from_secs(15);
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Removes the marks from the copies of objects that were made for these uids, in one namespace or, if it is
 /// empty, in all. Waits first until the controller has observed the `deployments` (paths), because it would
@@ -38,7 +38,7 @@ pub async fn remove(
     let deadline = Instant::now() + OBSERVE_TIMEOUT;
     for path in deployments {
         while !is_observed(below.find(path).await?.as_ref()) && Instant::now() < deadline {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
     let within =

@@ -138,7 +138,7 @@ fn shown(value: &Value) -> String {
 
 fn joined(list: &Value) -> String {
     let words: Vec<&str> =
-        list.as_array().into_iter().flatten().map(word).filter(|it| !it.is_empty()).collect();
+        list.as_array().into_iter().flatten().map(text_of).filter(|it| !it.is_empty()).collect();
     words.join(", ")
 }
 

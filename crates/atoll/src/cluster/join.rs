@@ -321,7 +321,7 @@ mod tests {
         );
         let failure = with_created_objects("it broke".to_string().into(), &["a"]);
         assert_eq!(
-            told.next.as_deref(),
+            failure.hint.as_deref(),
             Some("created so far and kept: a; run the same command again to continue")
         );
     }

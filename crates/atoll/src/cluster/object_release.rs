@@ -190,9 +190,9 @@ pub async fn add_to_placement(
 /// Removes the locators from namespaces that Atoll did not create.
 pub async fn remove_locators(below: &Api, control_plane: &str) -> Result<(), Failure> {
     for found in list_namespaces(below).await? {
-        let is_ours = Locator::of(&found)
-            .is_some_and(|said| said.is_ok_and(|locator| locator.control_plane == control_plane));
-        if is_ours && object::label(&found, CONTROL_PLANE).is_none() {
+        let is_of_control_plane = Locator::of(&found)
+            .is_some_and(|parsed| parsed.is_ok_and(|locator| locator.control_plane == control_plane));
+        if is_of_control_plane && object::label(&found, CONTROL_PLANE).is_none() {
             let path = format!("/api/v1/namespaces/{}", encoded(object::name(&found)));
             remove_marks(below, &path, uid(&found)).await?;
         }

@@ -81,7 +81,7 @@ impl PlacedObjects {
                 Line::Forget { .. }
                 | Line::Namespace { .. }
                 | Line::Ending { .. }
-                | Line::PauseScope { .. }
+                | Line::Paused { .. }
                 | Line::Alive,
             )
             | None => {}

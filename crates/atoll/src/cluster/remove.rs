@@ -28,7 +28,7 @@ pub enum RemovalMode {
     Lost,
 }
 
-const PAUSE: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Time without progress after which a possible cause is printed.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Rounds to wait for the removal of dependents before they are removed directly.
@@ -39,7 +39,7 @@ pub type Administrator = Option<(PathBuf, Option<String>)>;
 
 pub async fn run(
     cluster: &ClusterName,
-    how: RemovalMode,
+    mode: RemovalMode,
     admin: Administrator,
     yes: bool,
 ) -> Result<(), Failure> {
@@ -53,27 +53,27 @@ pub async fn run(
         None if secret.is_some() => {
             outln!("Cluster {name} is no longer registered; removing its remaining objects.");
             let access = ClusterAccess { secret: secret.as_ref(), admin: &admin };
-            return delete_leftovers(&fleet, name, &Value::Null, access, how).await;
+            return delete_leftovers(&fleet, name, &Value::Null, access, mode).await;
         }
         None => fleet.get(name).await?,
     };
     let access = ClusterAccess { secret: secret.as_ref(), admin: &admin };
     let placed = placed_objects::read(&fleet, name).await?;
-    confirmation::confirm(&announcement(&found, &placed, how), &format!("Remove {name}?"), yes)?;
+    confirmation::confirm(&announcement(&found, &placed, mode), &format!("Remove {name}?"), yes)?;
     // Cordon the cluster, so that no new objects are placed on it meanwhile.
     fleet.change(name, &json!({ "spec": { "unschedulable": true } })).await?;
     let paths = WorkspacePaths::read(&fleet.session, fleet.workspace_id().await?).await?;
     // Atoll never wrote to an observed cluster, so it reports no removals.
     let is_observed = found["spec"]["access"] == "observe";
-    match how {
+    match mode {
         RemovalMode::DeleteWorkloads if is_observed => forget_workloads(&fleet, name, &paths).await?,
         RemovalMode::DeleteWorkloads => delete_workloads(&fleet, name, &paths).await?,
         RemovalMode::Lost => forget_workloads(&fleet, name, &paths).await?,
         RemovalMode::Keep => {
-            let cleanup = cleanup::open(&found, access).await?;
-            let control_plane = release::stop_syncer(&fleet, name, &cleanup).await?;
+            let below = cleanup::open(&found, access).await?;
+            let control_plane = release::stop_syncer(&fleet, name, &below).await?;
             forget_workloads(&fleet, name, &paths).await?;
-            let count = release::remove_marks(&cleanup, &control_plane).await?;
+            let count = release::remove_marks(&below, &control_plane).await?;
             outln!(
                 "Released {} in the cluster.",
                 pluralize(u64::try_from(count).unwrap_or(u64::MAX), "object")
@@ -81,18 +81,18 @@ pub async fn run(
         }
     }
     fleet.api.delete(&fleet::path(name)).await?;
-    delete_leftovers(&fleet, name, &found, access, how).await
+    delete_leftovers(&fleet, name, &found, access, mode).await
 }
 
 /// Describes what the command will do.
-fn announcement(cluster: &Value, placed: &PlacedObjects, how: RemovalMode) -> String {
+fn announcement(cluster: &Value, placed: &PlacedObjects, mode: RemovalMode) -> String {
     let name = atoll_meta::object::name(cluster);
     let is_observed = cluster["spec"]["access"] == "observe";
     let what = match placed.is_empty() {
         true => format!("Nothing is placed on {name}."),
         false => format!("Placed on {name}: {}.", placed.counts()),
     };
-    let then = match (how, placed.is_empty()) {
+    let then = match (mode, placed.is_empty()) {
         (RemovalMode::DeleteWorkloads, false) if is_observed => {
             "The cluster is only observed, so nothing is deleted there; it leaves the fleet."
         }
@@ -111,7 +111,7 @@ fn announcement(cluster: &Value, placed: &PlacedObjects, how: RemovalMode) -> St
         }
     };
     let definitions = placed.definitions();
-    if how != RemovalMode::DeleteWorkloads || definitions.is_empty() {
+    if mode != RemovalMode::DeleteWorkloads || definitions.is_empty() {
         return format!("{what}\n{then}");
     }
     let commands: Vec<String> = definitions
@@ -143,7 +143,7 @@ async fn delete_workloads(fleet: &Fleet, name: &str, paths: &WorkspacePaths) -> 
             warned = true;
             errln!("{}", stall_reason(name, &fleet.get(name).await?));
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -207,9 +207,9 @@ async fn delete_leftovers(
     name: &str,
     cluster: &Value,
     access: ClusterAccess<'_>,
-    how: RemovalMode,
+    mode: RemovalMode,
 ) -> Result<(), Failure> {
-    if how != RemovalMode::Lost {
+    if mode != RemovalMode::Lost {
         match cleanup::clean(cluster, access).await {
             Ok(Leftover::Nothing) => {}
             Ok(Leftover::Some(text)) => errln!("{text}"),
@@ -220,7 +220,7 @@ async fn delete_leftovers(
                     format!(
                         "run the same command again; if the cluster is lost permanently, add --lost; or delete it yourself, then \
                          add --lost: {}",
-                        cleanup::agent()
+                        cleanup::manual_cleanup()
                     ),
                 ));
             }
@@ -257,7 +257,7 @@ mod tests {
             Resource { group: "apps".into(), resource: "deployments".into(), ..Resource::default() };
         let target = Target { resource, ..Target::default() };
         let placed = PlacedObjects { assigned: vec![target.clone(), target], leaving: Vec::new() };
-        for (placed, how, what, then) in [
+        for (placed, mode, what, then) in [
             (
                 &placed,
                 RemovalMode::DeleteWorkloads,
@@ -273,7 +273,7 @@ mod tests {
                 "leaves the fleet",
             ),
         ] {
-            let text = announcement(&json!({ "metadata": { "name": "east" } }), placed, how);
+            let text = announcement(&json!({ "metadata": { "name": "east" } }), placed, mode);
             assert!(text.starts_with(what) && text.contains(then), "{text}");
         }
     }

@@ -243,7 +243,7 @@ mod tests {
         all
     }
 
-    fn words<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
+    fn strings<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
         rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
     }
 

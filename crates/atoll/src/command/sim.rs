@@ -297,11 +297,11 @@ impl FaultKind {
 }
 
 /// Maximum number of nodes in one process.
-const MOST_NODES: usize = 10_000;
+const MAX_NODES: usize = 10_000;
 
 pub(super) fn count(text: &str) -> Result<usize, String> {
     let count = text.parse::<usize>().map_err(|error| error.to_string())?;
-    if count <= MOST_NODES { Ok(count) } else { Err(format!("there may be at most {MOST_NODES}")) }
+    if count <= MAX_NODES { Ok(count) } else { Err(format!("there may be at most {MAX_NODES}")) }
 }
 
 fn name(text: &str) -> Result<String, String> {

@@ -3,7 +3,7 @@
 
 _atoll() {
     local line=${COMP_LINE:0:COMP_POINT} words=() index word last=-1
-    # Bash also cuts words at colons and equals signs: what nothing separates belongs together.
+    # Bash also splits words at colons and equals signs: join parts without a space between them.
     for ((index = 0; index <= COMP_CWORD; index++)); do
         if ((index == 0)) || [[ $line == [[:space:]]* ]]; then
             line=${line#"${line%%[![:space:]]*}"}
@@ -26,7 +26,7 @@ _atoll() {
     done < <("$program" __complete "${words[@]:1}" 2>/dev/null)
 
     if ((${#COMPREPLY[@]} > 0)); then
-        # What stands before the last colon is a word of its own for bash, and not replaced.
+        # Bash treats the text before the last colon as a separate word and does not replace it.
         if [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
             COMPREPLY=("${COMPREPLY[@]#"${current%"${current##*:}"}"}")
         fi

@@ -10,7 +10,7 @@ _atoll() {
         case $line in
             '') ;;
             :*) directive=${line#:} ;;
-            # A colon is what zsh has between a value and what it means.
+            # zsh separates a value and its description with a colon.
             *$'\t'*) value=${line%%$'\t'*}; described+=("${value//:/\\:}:${line#*$'\t'}") ;;
             *) described+=("${line//:/\\:}") ;;
         esac

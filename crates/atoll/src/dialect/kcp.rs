@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; the kubeconfig is deleted
-//!   Cluster (atoll.dev) ─► status: Ready, capacity ─► back
+//!   Cluster (atoll.dev) ─► status of the kcp cluster: Ready, capacity
 //!   evictAfter is over ─► the cluster is cordoned and its placements are removed
 //!   deleted ─► wait until nothing is placed there ─► delete what the join created ─► remove the finalizer
 //! ```

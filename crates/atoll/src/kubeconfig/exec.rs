@@ -1,5 +1,7 @@
 //! Runs exec credential plugins, such as those of cloud providers, as kubectl does.
 
+// upstream: staging/src/k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -1,6 +1,10 @@
 //! The Lease in `kube-system` by which an API server announces itself, with the name and labels of
 //! kube-apiserver's.
 
+// upstream: pkg/controlplane/apiserver/server.go
+// upstream: staging/src/k8s.io/apiserver/pkg/server/config.go
+// upstream: pkg/controlplane/controller/apiserverleasegc/gc_controller.go
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +23,9 @@ const LABEL: &str = "apiserver.kubernetes.io/identity";
 const LABEL_VALUE: &str = "kube-apiserver";
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 const DURATION_SECONDS: i64 = 3_600;
-const RENEWED_EVERY: Duration = Duration::from_secs(10);
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 /// Number of renewals between two deletions of expired Leases.
-const RENEWALS_PER_CLEANING: u32 = 360;
+const RENEWALS_PER_CLEANUP: u32 = 360;
 
 /// Renews the Lease for as long as the server runs.
 pub async fn run(registry: Arc<Registry>) {
@@ -35,14 +39,14 @@ pub async fn run(registry: Arc<Registry>) {
         return;
     }
     let holder = format!("{name}_{}", id::uuid_v4(random));
-    let mut interval = tokio::time::interval(RENEWED_EVERY);
+    let mut interval = tokio::time::interval(RENEW_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for renewals in (0_u32..).cycle() {
         interval.tick().await;
         if let Err(status) = renew(&registry, &row, &name, &host, &holder).await {
             tracing::warn!(%status, "cannot renew this server's identity Lease; will retry in ten seconds");
         }
-        if renewals % RENEWALS_PER_CLEANING == 0 {
+        if renewals % RENEWALS_PER_CLEANUP == 0 {
             clean(&registry, &row).await;
         }
     }

@@ -18,7 +18,7 @@ const DATA: [&str; 2] = ["control-plane", "clusters"];
 
 /// A playground's directory, locked by this process.
 pub struct PlaygroundDirectory {
-    pub directory: PathBuf,
+    pub path: PathBuf,
     /// Held while the playground runs.
     lock: File,
 }
@@ -88,13 +88,13 @@ impl PlaygroundDirectory {
     pub fn open(directory: &Path, reset: bool) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let is_ours =
+        let is_playground =
             read(&directory.join(RECORD)).is_some_and(|value| PlaygroundRecord::from_json(&value).is_some());
         let is_empty = || -> io::Result<bool> {
             let mut entries = fs::read_dir(directory)?;
             entries.try_fold(true, |empty, entry| Ok(empty && entry?.file_name() == LOCK))
         };
-        if !is_ours && !is_empty().map_err(failed)? {
+        if !is_playground && !is_empty().map_err(failed)? {
             return Err(format!(
                 "{} is not empty and not a playground; nothing was changed; choose another directory with --data-dir",
                 directory.display()
@@ -113,7 +113,7 @@ impl PlaygroundDirectory {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let directory = PlaygroundDirectory { directory, lock };
+        let directory = PlaygroundDirectory { path: directory, lock };
         if reset {
             directory.empty().map_err(failed)?;
         }
@@ -128,27 +128,27 @@ impl PlaygroundDirectory {
             outcome => outcome,
         };
         for name in DATA {
-            gone(fs::remove_dir_all(self.directory.join(name)))?;
+            gone(fs::remove_dir_all(self.path.join(name)))?;
         }
         gone(fs::remove_file(self.kubeconfig()))?;
-        gone(fs::remove_file(self.directory.join(RECORD)))
+        gone(fs::remove_file(self.path.join(RECORD)))
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        self.directory.join(KUBECONFIG)
+        self.path.join(KUBECONFIG)
     }
 
     /// The data directory of the control plane or of a cluster.
     pub fn of(&self, name: &str) -> PathBuf {
         match name {
-            CONTROL_PLANE => self.directory.join(DATA[0]),
-            cluster => self.directory.join(DATA[1]).join(cluster),
+            CONTROL_PLANE => self.path.join(DATA[0]),
+            cluster => self.path.join(DATA[1]).join(cluster),
         }
     }
 
     /// Reads the record, or returns the default for a new playground.
     pub fn record(&self) -> Result<PlaygroundRecord, String> {
-        let path = self.directory.join(RECORD);
+        let path = self.path.join(RECORD);
         match read(&path) {
             None => Ok(PlaygroundRecord::default()),
             Some(value) => PlaygroundRecord::from_json(&value)
@@ -158,7 +158,7 @@ impl PlaygroundDirectory {
 
     pub fn write(&self, record: &PlaygroundRecord) -> Result<(), String> {
         let text = format!("{:#}\n", record.to_json());
-        write_private(&self.directory.join(RECORD), &text).map_err(|error| error.to_string())
+        write_private(&self.path.join(RECORD), &text).map_err(|error| error.to_string())
     }
 }
 
@@ -173,32 +173,31 @@ mod tests {
     #[test]
     fn only_playground_directories_are_used() {
         let parent = tempfile::tempdir().expect("a directory");
-        let directory = parent.path().join("new");
-        let directory = PlaygroundDirectory::open(&directory, false).expect("a new one");
+        let path = parent.path().join("new");
+        let directory = PlaygroundDirectory::open(&path, false).expect("a new one");
         assert_eq!(directory.record(), Ok(PlaygroundRecord::default()));
         assert!(
-            PlaygroundDirectory::open(&directory, true)
-                .is_err_and(|problem| problem.contains("already runs"))
+            PlaygroundDirectory::open(&path, true).is_err_and(|problem| problem.contains("already runs"))
         );
         let mut record = PlaygroundRecord { clusters: 2, has_sample: true, ..PlaygroundRecord::default() };
         record.ports.insert("east".into(), 4242);
         directory.write(&record).expect("it can be written");
         fs::create_dir_all(directory.of("east")).expect("it can be made");
-        fs::write(directory.directory.join("notes.txt"), "mine").expect("it can be written");
+        fs::write(directory.path.join("notes.txt"), "mine").expect("it can be written");
         drop(directory);
 
-        let directory = PlaygroundDirectory::open(&directory, false).expect("the same again");
+        let directory = PlaygroundDirectory::open(&path, false).expect("the same again");
         assert_eq!(directory.record(), Ok(record));
         drop(directory);
-        let directory = PlaygroundDirectory::open(&directory, true).expect("afresh");
+        let directory = PlaygroundDirectory::open(&path, true).expect("a new one");
         assert_eq!(directory.record(), Ok(PlaygroundRecord::default()));
-        assert!(!directory.of("east").exists() && directory.directory.join("notes.txt").exists());
+        assert!(!directory.of("east").exists() && directory.path.join("notes.txt").exists());
         drop(directory);
         // Without the record, the directory is no longer recognized as a playground's.
         for reset in [false, true] {
-            let refused = PlaygroundDirectory::open(&directory, reset).err().unwrap_or_default();
+            let refused = PlaygroundDirectory::open(&path, reset).err().unwrap_or_default();
             assert!(refused.contains("nothing was changed"), "{refused}");
         }
-        assert!(directory.join("notes.txt").exists());
+        assert!(path.join("notes.txt").exists());
     }
 }

@@ -9,7 +9,7 @@ use super::CONTROL_PLANE;
 use crate::plane::ControlPlane;
 
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
-const PAUSE: Duration = Duration::from_millis(80);
+const FRAME_INTERVAL: Duration = Duration::from_millis(80);
 /// Escape sequence that clears the current line.
 const CLEAR: &str = "\r\x1b[K";
 
@@ -50,6 +50,6 @@ async fn spin() {
         eprint!("\r{frame} starting");
         // A failed flush does not matter.
         let _ = std::io::stderr().flush();
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(FRAME_INTERVAL).await;
     }
 }

@@ -4,7 +4,7 @@ use atoll_client::{Client, PatchType};
 use serde_json::{Value, json};
 
 /// Replicas per cluster.
-const EACH: usize = 3;
+const REPLICAS_PER_CLUSTER: usize = 3;
 
 /// Creates the application in the control plane and places it on all clusters.
 pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
@@ -14,9 +14,10 @@ pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
         applied.map_err(|status| format!("the sample application: {}", status.message()))?;
         // Dependents are placed automatically.
         let shares: Vec<Value> = match object["kind"].as_str() {
-            Some("Deployment") => {
-                clusters.iter().map(|name| json!({ "name": name, "replicas": EACH })).collect()
-            }
+            Some("Deployment") => clusters
+                .iter()
+                .map(|name| json!({ "name": name, "replicas": REPLICAS_PER_CLUSTER }))
+                .collect(),
             Some("Service") => clusters.iter().map(|name| json!({ "name": name })).collect(),
             _ => continue,
         };
@@ -48,7 +49,7 @@ fn objects(clusters: usize) -> [(&'static str, Value); 3] {
         "kind": "Deployment",
         "metadata": metadata,
         "spec": {
-            "replicas": EACH * clusters,
+            "replicas": REPLICAS_PER_CLUSTER * clusters,
             "selector": { "matchLabels": labels },
             "template": { "metadata": { "labels": labels }, "spec": { "containers": [container] } },
         },

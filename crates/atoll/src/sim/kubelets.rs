@@ -102,8 +102,9 @@ impl Dialer for LocalDialer {
     fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let host = host.parse::<Ipv4Addr>();
-            let is_ours = host.is_ok_and(|host| host.octets()[0] == 10 || host == Ipv4Addr::LOCALHOST);
-            if is_ours { Ok(()) } else { Err("address not allowed".into()) }
+            let is_cluster_address =
+                host.is_ok_and(|host| host.octets()[0] == 10 || host == Ipv4Addr::LOCALHOST);
+            if is_cluster_address { Ok(()) } else { Err("address not allowed".into()) }
         })
     }
 }

@@ -57,7 +57,7 @@ pub async fn run(
     // The server's kubelet client is authorized in root.
     let root = kubelet_registration::root_client(&endpoint)?;
     let (kubelet_listener, authority) = kubelet_listener::open(
-        &data_directory.directory,
+        &data_directory.path,
         &trusted,
         root.clone().unwrap_or_else(|| client.clone()),
     )
@@ -82,12 +82,8 @@ pub async fn run(
         match options.scheduler {
             true => {
                 let informers = Informers::new(World::one(client.clone()));
-                atoll_podscheduler::run(
-                    informers,
-                    clock.clone(),
-                    atoll_podscheduler::NodesOptions::default(),
-                )
-                .await;
+                atoll_podscheduler::run(informers, clock.clone(), atoll_podscheduler::Options::default())
+                    .await;
             }
             false => std::future::pending().await,
         }

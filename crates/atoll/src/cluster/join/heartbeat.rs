@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::super::fleet::{self, Fleet};
 use crate::advice::{Failure, invocation};
 
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Waits until the cluster is ready; fails with the reason after `wait`.
 pub async fn first(fleet: &Fleet, name: &str, wait: Duration) -> Result<(String, ()), Failure> {
@@ -26,7 +26,7 @@ pub async fn first(fleet: &Fleet, name: &str, wait: Duration) -> Result<(String,
                     format!("see the reason with: {} cluster describe {name}", invocation()),
                 ));
             }
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }

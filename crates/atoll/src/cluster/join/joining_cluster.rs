@@ -26,7 +26,7 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// Time for the cluster's API servers to accept a new token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub struct JoiningCluster {
     pub api: Api,
@@ -76,7 +76,7 @@ impl JoiningCluster {
     }
 
     /// Creates Atoll's namespace in the cluster. An existing one is used, but not marked.
-    pub async fn namespace(&self, control_plane: &Option<String>) -> Result<(String, Value), Failure> {
+    pub async fn ensure_namespace(&self, control_plane: &Option<String>) -> Result<(String, Value), Failure> {
         let mut namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
         if let Some(id) = control_plane {
@@ -100,7 +100,7 @@ impl JoiningCluster {
     }
 
     /// The API groups that were requested now, or else those that an earlier join requested.
-    pub async fn groups(&self, wanted: &[String]) -> Result<Vec<String>, Failure> {
+    pub async fn requested_groups(&self, wanted: &[String]) -> Result<Vec<String>, Failure> {
         if !wanted.is_empty() {
             return Ok(wanted.to_vec());
         }
@@ -129,7 +129,7 @@ impl JoiningCluster {
         Ok(self.api.create(reviews, &review).await?["status"]["allowed"] == true)
     }
 
-    pub async fn rights(
+    pub async fn grant_rights(
         &self,
         access: Access,
         groups: &[String],
@@ -161,7 +161,7 @@ impl JoiningCluster {
         Ok((format!("created ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may {what}"), ()))
     }
 
-    pub async fn token(&self) -> Result<(String, ServiceAccountToken), Failure> {
+    pub async fn request_token(&self) -> Result<(String, ServiceAccountToken), Failure> {
         let token = credential::request_token(&self.api, ACCOUNT).await.map_err(admin_failure)?;
         Ok((format!("received a token for it, valid until {}", token.expires), token))
     }
@@ -184,7 +184,7 @@ impl JoiningCluster {
                     if Instant::now() >= deadline {
                         return Err(token_rejected(problem));
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 Err(problem) => return Err(problem.into()),
             }
@@ -198,7 +198,7 @@ impl JoiningCluster {
         Ok(("verified the token".into(), credential::kubeconfig(name, ACCOUNT, &context)))
     }
 
-    pub async fn claim(&self, claim: &Claim) -> Result<(String, ()), Failure> {
+    pub async fn write_claim(&self, claim: &Claim) -> Result<(String, ()), Failure> {
         self.api.apply(&claim::path(), &claim.config_map()).await.map_err(admin_failure)?;
         Ok(("claimed the cluster for this control plane".into(), ()))
     }

@@ -9,7 +9,7 @@ use super::super::api::Api;
 use super::super::claim::{self, Claim};
 use super::super::credential;
 use super::super::fleet::uid;
-use super::super::join::joining_cluster::Below;
+use super::super::join::joining_cluster::JoiningCluster;
 use super::super::object_release;
 use super::super::rights::ACCOUNT;
 use super::Administrator;
@@ -43,7 +43,7 @@ pub struct ClusterAccess<'a> {
 /// Connects to the cluster without checking its identity.
 fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
     match access.admin {
-        Some((file, context)) => Ok(Below::open(file, context.as_deref())?.api),
+        Some((file, context)) => Ok(JoiningCluster::open(file, context.as_deref())?.api),
         None => {
             let kubeconfig = access.secret.and_then(credential::kubeconfig_from_secret);
             let kubeconfig = kubeconfig.ok_or("there is no credential for it".to_string())?;
@@ -91,9 +91,9 @@ pub async fn clean(cluster: &Value, access: ClusterAccess<'_>) -> Result<Leftove
 async fn delete_join_objects(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
     let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
     let claim = Claim::of(&config_map);
-    let is_ours =
+    let is_claimed =
         claim.control_plane == claim::RELEASED || claim.cluster == uid(cluster) || cluster.is_null();
-    if !is_ours {
+    if !is_claimed {
         return Ok(Leftover::Some(
             "The cluster now belongs to another control plane; nothing was changed there.".into(),
         ));

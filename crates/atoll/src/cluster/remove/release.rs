@@ -29,7 +29,7 @@ const STOPPED_REASON: &str = "ClaimedByAnother";
 const STOP_TIMEOUT: Duration = Duration::from_secs(180);
 /// A syncer without heartbeats for this long is not running. When it starts, it reads the claim first.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(90);
-const PAUSE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// Objects per page.
@@ -78,7 +78,7 @@ pub async fn stop_syncer(fleet: &Fleet, name: &str, below: &Api) -> Result<Strin
                 "stop the syncer if you run it by hand, then try again",
             ));
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -108,7 +108,7 @@ pub async fn remove_marks(below: &Api, control_plane: &str) -> Result<usize, Fai
         remove_marks_of(below, resource, control_plane, &mut removal).await?;
     }
     object_release::remove_locators(below, control_plane).await?;
-    copied_marks::remove_marks(below, "", &removal.uids, &removal.deployments).await?;
+    copied_marks::remove(below, "", &removal.uids, &removal.deployments).await?;
     Ok(removal.count)
 }
 

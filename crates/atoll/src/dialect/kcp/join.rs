@@ -145,7 +145,7 @@ impl KcpController {
         let claim = below.api.find(&claim::path()).await?.map(|found| Claim::of(&found));
         let refusal = claim.and_then(|claim| {
             let state = claim.state(Some(&found.control_plane), Some(&subject.at.workspace));
-            claim.refusal(&state, "kubectl")
+            claim.conflict(&state, "kubectl")
         });
         refusal.map_or(Ok(()), Err)
     }

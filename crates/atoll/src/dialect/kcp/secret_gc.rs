@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::KcpController;
 
 /// Interval between collections.
-const PAUSE: Duration = Duration::from_secs(300);
+const POLL_INTERVAL: Duration = Duration::from_secs(300);
 /// Minimum age of a deleted Secret: the kcp cluster that refers to it may not be stored yet.
 const AGE_SECONDS: i64 = 300;
 
@@ -22,7 +22,7 @@ pub(super) async fn run(dialect: Arc<KcpController>) {
         if let Err(status) = collect(dialect.world(), now, |secret| dialect.is_referenced(secret)).await {
             tracing::warn!(%status, "cannot delete unreferenced Secrets of kubeconfigs; will retry");
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -80,12 +80,12 @@ mod tests {
     }
 
     /// A server with Secrets that refuses the first deletions.
-    struct Refusing {
+    struct RefusingServer {
         secrets: Mutex<Vec<&'static str>>,
         refusals: Mutex<u32>,
     }
 
-    impl Transport for Refusing {
+    impl Transport for RefusingServer {
         fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
             let mut secrets = self.secrets.lock().unwrap();
             let mut refusals = self.refusals.lock().unwrap();
@@ -111,12 +111,12 @@ mod tests {
 
     #[tokio::test]
     async fn failed_deletions_are_retried() {
-        let refusing = Arc::new(Refusing {
+        let server = Arc::new(RefusingServer {
             secrets: Mutex::new(vec!["left", "named", "other"]),
             refusals: Mutex::new(1),
         });
-        let world = World::one(Client::new(refusing.clone()));
-        let remaining = || refusing.secrets.lock().unwrap().join(" ");
+        let world = World::one(Client::new(server.clone()));
+        let remaining = || server.secrets.lock().unwrap().join(" ");
         let made = time::parse(MADE).unwrap().seconds;
         let is_referenced = |secret: &Value| object::name(secret) == "named";
         collect(&world, made + 10, is_referenced).await.expect("there is nothing to do yet");
