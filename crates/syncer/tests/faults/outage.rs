@@ -17,7 +17,7 @@ use crate::wire::NetworkState;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// How the control plane comes back.
-#[derive(Clone, Backup, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnMode {
     /// With its data. The syncer kept running.
     Unchanged,

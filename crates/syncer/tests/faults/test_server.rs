@@ -49,7 +49,7 @@ fn shared_parts() -> &'static SharedParts {
 }
 
 /// A clock of a machine that follows the test's time, with an adjustable error.
-#[derive(Clone, Backup)]
+#[derive(Clone, Copy)]
 pub struct Clock(pub Instant, &'static AtomicI64);
 
 impl Clock {
