@@ -45,7 +45,7 @@ pub async fn writes_after_outage(mode: ReturnMode) -> Vec<WriteRecord> {
     let written = run.log.all().len();
 
     run.up.set(NetworkState::Down);
-    let copy = run.above.copy().await;
+    let copy = run.above.backup().await;
     if mode != ReturnMode::Unchanged {
         run.kill();
     }

@@ -140,7 +140,7 @@ impl TestServer {
         TestServer::open(name, clock, store).await
     }
 
-    pub async fn copy(&self) -> Backup {
+    pub async fn backup(&self) -> Backup {
         let range = Range { start: Bound::Unbounded, end: Bound::Unbounded };
         let page =
             self.server.registry.store.range(range, None, 0).await.expect("a store in memory does not fail");
