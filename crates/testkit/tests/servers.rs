@@ -1,6 +1,6 @@
 //! The servers that other tests rely on start, respond, and keep their data across restarts.
 
-use atoll_testkit::{Atoll, Error, Upstream};
+use atoll_testkit::{Atoll, ClientError, Upstream};
 use serde_json::json;
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn atoll_keeps_its_data_and_address_across_restarts() {
 
     let url = atoll.url().to_string();
     atoll.kill9();
-    assert!(matches!(client.get(path).await, Err(Error::Unreachable(_) | Error::Interrupted(_))));
+    assert!(matches!(client.get(path).await, Err(ClientError::Unreachable(_) | ClientError::Interrupted(_))));
     atoll.restart();
     assert_eq!(atoll.url(), url);
     assert_eq!(client.get(&format!("{path}/kept")).await.unwrap().status, 200);

@@ -8,18 +8,18 @@ mod adopting;
 #[allow(dead_code, reason = "another suite uses the rest")]
 #[path = "../upstream/cluster.rs"]
 mod cluster;
-mod connecting;
 mod definitions;
 mod drifting;
-mod ending;
 mod harness;
+mod kubectl_errors;
+mod namespace_deletion;
 mod namespaces;
 mod observing;
 mod orphaned;
 mod pages;
 mod pausing;
 mod placed;
-mod real;
+mod real_cluster;
 mod releasing;
 mod rollouts;
 #[allow(dead_code, reason = "other suites use the rest")]

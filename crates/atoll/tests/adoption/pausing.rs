@@ -13,7 +13,7 @@ fn schedulable(cluster: &Value) -> String {
     found["reason"].as_str().unwrap_or_default().to_string()
 }
 
-/// Checks all effects of a pause. `flags` are the flags that select what is paused.
+/// Checks all effects of a pause. `flags` select the fleet, a workspace or a cluster.
 async fn assert_pause_holds(mut fleet: TestFleet, flags: &str) {
     let (above, below) = (fleet.admin(), fleet.east.admin());
     for name in ["edited", "deleted", "moved"] {

@@ -69,7 +69,8 @@ async fn thousands_of_large_patterns_are_rejected_while_other_clients_are_served
     let attacking = {
         let done = done.clone();
         tokio::spawn(async move {
-            let answer = tenant.post(DEFINITIONS, definition("bombs", properties(3_000, letters))).await;
+            let answer =
+                tenant.post(DEFINITIONS, definition("bombs", properties(3_000, large_pattern))).await;
             done.store(true, Ordering::SeqCst);
             answer
         })
@@ -237,7 +238,7 @@ async fn rewrite_stored(directory: &Path, key: Key, change: impl FnOnce(&mut Val
 #[tokio::test]
 async fn definitions_stored_before_the_limit_do_not_stop_the_server() {
     let mut atoll = Atoll::start_bare();
-    let bombs = |count| definition("bombs", properties(count, letters));
+    let bombs = |count| definition("bombs", properties(count, large_pattern));
     atoll.admin().post(DEFINITIONS, bombs(1)).await.expect(201);
     atoll.terminate();
     atoll.wait();

@@ -157,12 +157,12 @@ async fn restore_sends_changes_to_watchers() {
         events.insert(event.name().to_string(), (event.kind.clone(), event.value().to_string()));
     }
     let event = |kind: &str, value: &str| (kind.to_string(), value.to_string());
-    let event = BTreeMap::from([
+    let expected_events = BTreeMap::from([
         ("changed".to_string(), event("MODIFIED", "old")),
         ("deleted".to_string(), event("ADDED", "old")),
         ("extra".to_string(), event("DELETED", "new")),
     ]);
-    assert_eq!(events, event);
+    assert_eq!(events, expected_events);
     assert_eq!(names(&admin.get(CONFIG_MAPS).await.expect(200)), expected);
     assert_eq!(
         admin.get(&config_map("same")).await.expect(200),

@@ -1,8 +1,8 @@
 //! kubectl 1.36 as `upstream/build` builds it. Without Go these tests print so and pass.
 
-mod compared;
-mod described;
-mod own;
+mod atoll_kinds;
+mod comparison;
+mod openapi_commands;
 mod plugin;
 
 use std::io::{BufRead, BufReader, Write};

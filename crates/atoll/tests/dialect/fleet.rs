@@ -6,7 +6,7 @@ use crate::running_command::SimulatedCluster;
 use crate::support::access::{Access, names};
 use crate::support::process::{Atoll, Setup};
 use crate::support::{config_map, config_map_with, eventually};
-use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stdout, cluster, found, kubeconfig};
+use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stdout, cluster, files_containing, kubeconfig};
 
 pub fn simulated() -> (SimulatedCluster, String) {
     let cluster = SimulatedCluster::start(&["--nodes", "1"]);
@@ -115,7 +115,7 @@ async fn cluster_joins_gets_labelled_objects_and_leaves() {
 
     let mut hidden = secrets(&admin_east);
     hidden.extend(secrets(&admin_west));
-    assert_eq!(found(&server.directory, &hidden), Vec::<std::path::PathBuf>::new());
+    assert_eq!(files_containing(&server.directory, &hidden), Vec::<std::path::PathBuf>::new());
     for secret in &hidden {
         assert!(!server.log().contains(secret));
     }

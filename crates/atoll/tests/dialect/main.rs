@@ -8,11 +8,11 @@ mod evicting;
 mod fleet;
 mod kubectl;
 mod labels;
-mod planted;
 #[allow(dead_code, reason = "other suites use the rest")]
 #[path = "../sim/running_command.rs"]
 mod running_command;
 mod sealing;
+mod server_annotations;
 #[path = "../support/support.rs"]
 mod support;
 

@@ -61,7 +61,7 @@ pub async fn replace_in_kubeconfig(above: &Access, from: &str, to: impl Fn(&str)
     let text = String::from_utf8(text).unwrap();
     let config: Value = serde_saphyr::from_str(&text).unwrap();
     let old = config.pointer(from).unwrap().as_str().unwrap();
-    let replaced = STANDARD.encode(text.replace_in_kubeconfig(old, &to(old)));
+    let replaced = STANDARD.encode(text.replace(old, &to(old)));
     above.merge(SECRET, json!({ "data": { "kubeconfig": replaced } })).await.expect(200);
 }
 

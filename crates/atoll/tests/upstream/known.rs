@@ -6,7 +6,7 @@ use crate::scenarios::ScenarioOutcome;
 /// that never succeeds.
 const CHANCE: usize = 20;
 
-/// The lines of `differences.txt`: `fails NAME: reason` for a scenario, `says PART OF A MESSAGE # reason` for a
+/// The lines of `known.txt`: `fails NAME: reason` for a scenario, `says PART OF A MESSAGE # reason` for a
 /// message, and `chance PART # reason` for a message that depends on timing, on either server.
 pub struct KnownDifferences {
     failing: Vec<&'static str>,

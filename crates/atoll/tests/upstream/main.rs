@@ -54,7 +54,7 @@ fn real_controllers_run_a_cluster_on_atoll() {
     let known = KnownDifferences::load();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     let (mut problems, mut atoll_messages, mut upstream_messages) =
-        (Vec::unexpected(), Counts::unexpected(), Counts::unexpected());
+        (Vec::new(), Counts::new(), Counts::new());
     for round in 1..=rounds {
         let logs = directory().join(format!("round-{round}"));
         // Child programs end with the thread that starts them, which is this one.
@@ -79,9 +79,9 @@ fn real_controllers_run_a_cluster_on_atoll() {
         }
         upstream_messages.extend(on_upstream.log_messages);
     }
-    let unexpected = atoll_messages
+    let new = atoll_messages
         .iter()
         .filter(|(kind, count)| !upstream_messages.contains_key(*kind) && !known.allows(kind, **count));
-    problems.extend(unexpected.map(|(kind, count)| format!("log message, {count} times: {kind}")));
+    problems.extend(new.map(|(kind, count)| format!("log message, {count} times: {kind}")));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }

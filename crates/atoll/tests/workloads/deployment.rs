@@ -9,13 +9,13 @@ use crate::pods::{is_active, is_available, is_of};
 
 pub const NAMESPACE: &str = "deployment";
 const ROLLING: &str = "apps/v1 deployments/rolling";
-const ANEW: &str = "apps/v1 deployments/anew";
+const RECREATED: &str = "apps/v1 deployments/anew";
 
 pub async fn play(player: &Player) -> PlayResult {
     player.apply("deployment.yaml").await?;
     player.rollout_status("Deployment", "rolling").await?;
     player.until("the first version", ROLLING, |rolling| is_complete(rolling, 4)).await?;
-    player.until("the first version of the other Deployment", ANEW, |anew| is_complete(anew, 2)).await?;
+    player.until("the first version of the other Deployment", RECREATED, |anew| is_complete(anew, 2)).await?;
     player.set_image("Deployment", "anew", "example.com/main:2").await?;
     player.set_image("Deployment", "rolling", "example.com/main:2").await?;
     player.rollout_status("Deployment", "rolling").await?;
@@ -37,7 +37,7 @@ pub async fn play(player: &Player) -> PlayResult {
     player.until("seven replicas", ROLLING, |rolling| is_complete(rolling, 7)).await?;
     player.scale("Deployment", "rolling", 3).await?;
     player.until("three replicas", ROLLING, |rolling| is_complete(rolling, 3)).await?;
-    player.until("the second version, recreated", ANEW, |anew| is_complete(anew, 2)).await?;
+    player.until("the second version, recreated", RECREATED, |anew| is_complete(anew, 2)).await?;
     player.until_pods("pods in all", 5, |_| true).await
 }
 

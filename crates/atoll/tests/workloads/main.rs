@@ -6,7 +6,7 @@
 //!  manifests ─► Player (kubectl) ─┬─► atoll sim       ┐           ┌─ masks ─► compared, object by object
 //!                                 ├─► a workspace     ├─ objects ─┘
 //!                                 └─► kube-apiserver  ┘
-//!                                     └── watches from before the first write ─► history ─► rules, event by event
+//!                                     └─ watches from the start ─► history ─► rules, event by event
 //! ```
 
 // Clippy treats only functions marked as tests as test code.

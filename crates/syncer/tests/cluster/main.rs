@@ -3,11 +3,11 @@
 // Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
-mod busy;
+mod budget;
 mod fake_control_plane;
 mod faults;
 mod kinds;
-mod retiring;
+mod namespace_deletion;
 mod unserved;
 
 use std::path::Path;

@@ -31,7 +31,7 @@ pub const WORKSPACES: [TestWorkspace; 2] = [
 ];
 
 /// A namespace above.
-#[derive(Clone, Backup, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamespaceRef {
     pub workspace: &'static TestWorkspace,
     pub namespace: &'static str,
@@ -59,7 +59,7 @@ impl NamespaceRef {
 }
 
 /// An object above.
-#[derive(Clone, Backup, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
     pub namespace_ref: NamespaceRef,
     pub kind: &'static TestKind,
@@ -77,8 +77,8 @@ impl ObjectRef {
     }
 
     fn from_item(kind: &'static TestKind, item: &Value) -> Option<ObjectRef> {
-        let workspace = object::annotation(item, WORKSPACE).unwrap_or_default();
-        let workspace = WORKSPACES.iter().find(|workspace| workspace.id == workspace)?;
+        let id = object::annotation(item, WORKSPACE).unwrap_or_default();
+        let workspace = WORKSPACES.iter().find(|workspace| workspace.id == id)?;
         let namespace = NAMESPACES.iter().find(|namespace| **namespace == object::namespace(item))?;
         let name = NAMES.iter().find(|name| **name == object::name(item))?;
         Some(ObjectRef { namespace_ref: NamespaceRef { workspace, namespace }, kind, name })
@@ -99,7 +99,7 @@ impl ObjectRef {
     /// Returns the target as in reports.
     pub fn target(&self, uid: &str) -> Target {
         Target {
-            resource: self.kind.named_in_view(),
+            resource: self.kind.view_resource(),
             workspace: self.namespace_ref.workspace.id.into(),
             namespace: self.namespace_ref.namespace.into(),
             name: self.name.into(),

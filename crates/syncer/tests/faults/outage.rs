@@ -17,7 +17,7 @@ use crate::wire::NetworkState;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// How the control plane comes back.
-#[derive(Clone, Backup, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnMode {
     /// With its data. The syncer kept running.
     Unchanged,
@@ -45,7 +45,7 @@ pub async fn writes_after_outage(mode: ReturnMode) -> Vec<WriteRecord> {
     let written = run.log.all().len();
 
     run.up.set(NetworkState::Down);
-    let copy = run.above.copy().await;
+    let copy = run.above.backup().await;
     if mode != ReturnMode::Unchanged {
         run.kill();
     }

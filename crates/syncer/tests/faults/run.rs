@@ -155,7 +155,7 @@ impl Simulation {
                 self.pass_random(Duration::from_secs(5)).await;
                 self.start();
             }
-            76..79 => self.backups.push(self.above.copy().await),
+            76..79 => self.backups.push(self.above.backup().await),
             79..82 => self.restore().await,
             82..84 => self.lead_to_empty_control_plane().await,
             84..87 => self.lead_to_wrong_cluster().await,

@@ -49,7 +49,7 @@ fn shared_parts() -> &'static SharedParts {
 }
 
 /// A clock of a machine that follows the test's time, with an adjustable error.
-#[derive(Clone, Backup)]
+#[derive(Clone, Copy)]
 pub struct Clock(pub Instant, &'static AtomicI64);
 
 impl Clock {
@@ -140,7 +140,7 @@ impl TestServer {
         TestServer::open(name, clock, store).await
     }
 
-    pub async fn copy(&self) -> Backup {
+    pub async fn backup(&self) -> Backup {
         let range = Range { start: Bound::Unbounded, end: Bound::Unbounded };
         let page =
             self.server.registry.store.range(range, None, 0).await.expect("a store in memory does not fail");

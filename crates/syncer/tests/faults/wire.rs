@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::test_server::TestServer;
 use crate::time;
 
-#[derive(Clone, Backup, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkState {
     /// No faults.
     Healthy,
@@ -78,7 +78,7 @@ struct RequestFaults {
     end: End,
 }
 
-#[derive(Clone, Backup, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum End {
     #[default]
     Reset,
@@ -203,12 +203,12 @@ impl Wire {
             Some(log) if request.method() != Method::GET => {
                 let before = log.before(plane, request).await;
                 let response = transport.send(request.clone()).await?;
-                log.note(plane, request, response.status(), before, is_late);
+                log.record_write(plane, request, response.status(), before, is_late);
                 Ok(response)
             }
             log => {
                 if let Some(log) = log {
-                    log.looked(plane, request.uri().path());
+                    log.record_list(plane, request.uri().path());
                 }
                 transport.send(request.clone()).await
             }

@@ -1,6 +1,6 @@
-"""Lists, pages and watches ConfigMaps with the Python client, and resumes its watch when told to.
+"""Lists, pages and watches ConfigMaps with the Python client, and resumes its watch on request.
 
-Says what it saw on stdout, one JSON document a line; a line on stdin lets it go on.
+Prints its results to stdout, one JSON document per line. It continues after a line on stdin.
 """
 
 import json
@@ -9,15 +9,15 @@ import sys
 from kubernetes import client, config, watch
 
 
-def say(**what):
-    print(json.dumps(what), flush=True)
+def report(**fields):
+    print(json.dumps(fields), flush=True)
 
 
 def main(kubeconfig):
     config.load_kube_config(config_file=kubeconfig)
     api = client.CoreV1Api()
 
-    # In pages, all of one moment.
+    # Pages must all have one revision.
     names, pages, revisions, token = [], 0, set(), None
     while True:
         page = api.list_namespaced_config_map("default", limit=40, _continue=token)
@@ -27,24 +27,24 @@ def main(kubeconfig):
         if not token:
             break
     selected = api.list_namespaced_config_map("default", label_selector="half in (even)")
-    say(names=names, pages=pages, revisions=sorted(revisions), selected=len(selected.items))
+    report(names=names, pages=pages, revisions=sorted(revisions), selected=len(selected.items))
 
-    # Writes, as far as this client's users would.
+    # Typical writes.
     api.create_namespaced_config_map(
         "default", client.V1ConfigMap(metadata=client.V1ObjectMeta(name="from-python"), data={"value": "0"})
     )
     change = [{"op": "replace", "path": "/data/value", "value": "1"}]
     api.patch_namespaced_config_map("from-python", "default", change)
     read = api.read_namespaced_config_map("from-python", "default")
-    say(value=read.data["value"], labels=read.metadata.labels)
+    report(value=read.data["value"], labels=read.metadata.labels)
     try:
         api.read_namespaced_config_map("missing", "default")
     except client.ApiException as refused:
-        say(code=refused.status, reason=json.loads(refused.body)["reason"])
+        report(code=refused.status, reason=json.loads(refused.body)["reason"])
 
-    # From where the read was: first until told to stop, then, after a restart, from the last revision seen.
+    # Watches from the revision of the read, then after a restart from the last revision.
     seen, last = [], read.metadata.resource_version
-    say(watching=True)
+    report(watching=True)
     for until in ("stop-one", "stop-two"):
         sys.stdin.readline()
         stream = watch.Watch()
@@ -56,7 +56,7 @@ def main(kubeconfig):
             seen.append([event["type"], item.metadata.name, (item.data or {}).get("value")])
             if item.metadata.name == until:
                 stream.stop()
-        say(seen=seen)
+        report(seen=seen)
         seen = []
 
 

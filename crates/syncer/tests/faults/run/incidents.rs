@@ -65,7 +65,7 @@ impl Simulation {
         if self.backups.is_empty() {
             return;
         }
-        let last = self.above.copy().await;
+        let last = self.above.backup().await;
         for known in AboveState::read(&self.above).await.objects.values() {
             self.unknown.insert(object::uid(known).to_string());
         }

@@ -24,9 +24,9 @@ impl Simulation {
     /// Returns a random existing object that matches.
     async fn random_existing(&mut self, matches: impl Fn(&Value) -> bool) -> Option<ObjectRef> {
         let objects = AboveState::read(&self.above).await.objects;
-        let random_existing: Vec<ObjectRef> =
+        let candidates: Vec<ObjectRef> =
             objects.iter().filter(|(_, object)| matches(object)).map(|(object_ref, _)| *object_ref).collect();
-        (!random_existing.is_empty()).then(|| *self.random.pick(&random_existing))
+        (!candidates.is_empty()).then(|| *self.random.pick(&candidates))
     }
 
     /// Performs an action that may remove objects from the cluster, and records the requested deletions if
