@@ -6,6 +6,8 @@
 //!        scale of the target, status, events ◄── behaviour (how fast, how far) ◄──────┘
 //! ```
 
+// upstream: pkg/controller/podautoscaler/horizontal.go
+
 mod behaviour;
 mod metrics;
 mod proposal;

@@ -7,6 +7,9 @@
 //!           └► clean ───► age: when a request is obsolete
 //! ```
 
+// upstream: pkg/controller/certificates/certificate_controller.go
+// upstream: pkg/controller/certificates/certificate_controller_utils.go
+
 mod age;
 pub mod approve;
 pub mod clean;

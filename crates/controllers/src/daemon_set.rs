@@ -5,6 +5,8 @@
 //!                                                            └─ FailedPodsBackoff: delays the replacement of failed pods
 //! ```
 
+// upstream: pkg/controller/daemon/daemon_controller.go
+
 mod failed_pods_backoff;
 mod placement;
 mod reconcile;

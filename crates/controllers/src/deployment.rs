@@ -8,6 +8,9 @@
 //!                                                       └─ rollback
 //! ```
 
+// upstream: pkg/controller/deployment/deployment_controller.go
+// upstream: pkg/controller/deployment/sync.go
+
 mod conditions;
 mod limits;
 mod reconcile;

@@ -5,6 +5,8 @@
 //!                           └───► pods that were not deleted after an eviction ─► DisruptionTarget is False
 //! ```
 
+// upstream: pkg/controller/disruption/disruption.go
+
 mod expected;
 mod reconcile;
 mod stale;

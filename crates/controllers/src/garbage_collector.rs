@@ -10,6 +10,8 @@
 //! Built-in resources are watched once for all workspaces; custom resources in the workspaces that define
 //! them.
 
+// upstream: pkg/controller/garbagecollector/garbagecollector.go
+
 mod collect;
 mod decide;
 mod graph;

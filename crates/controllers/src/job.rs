@@ -7,6 +7,8 @@
 //!   pods with the tracking finalizer and without a job ─► orphans: finalizer removed
 //! ```
 
+// upstream: pkg/controller/job/job_controller.go
+
 mod backoff;
 mod execute;
 pub(crate) mod indexes;

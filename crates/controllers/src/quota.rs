@@ -11,6 +11,8 @@
 //! the server refuses it while objects are being written that may be missing in it. Without quotas, nothing
 //! is watched.
 
+// upstream: pkg/controller/resourcequota/resource_quota_controller.go
+
 mod count;
 mod quota_index;
 mod replenish;

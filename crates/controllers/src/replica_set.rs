@@ -4,6 +4,9 @@
 //!   sets, pods ─► queue ─► claim pods ─► next_action: number of pods to create or delete ─► status, if changed
 //! ```
 
+// upstream: pkg/controller/replicaset/replica_set.go
+// upstream: pkg/controller/replication/replication_controller.go
+
 mod reconcile;
 
 use std::sync::Arc;

@@ -4,6 +4,9 @@
 //!   sets, pods, volume claims, revisions ─► queue ─► revisions ─► reconcile ─► act ─► status
 //! ```
 
+// upstream: pkg/controller/statefulset/stateful_set.go
+// upstream: pkg/controller/statefulset/stateful_set_control.go
+
 mod claims;
 mod execute;
 mod identity;

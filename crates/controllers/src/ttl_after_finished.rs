@@ -1,5 +1,7 @@
 //! Deletes finished Jobs after their `ttlSecondsAfterFinished`.
 
+// upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go
+
 use std::sync::Arc;
 use std::time::Duration;
 

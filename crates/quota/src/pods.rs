@@ -1,5 +1,7 @@
 //! Usage of pods.
 
+// upstream: pkg/quota/v1/evaluator/core/pods.go
+
 mod sums;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,7 @@
 //! Node and Lease objects of simulated nodes.
 
+// upstream: pkg/kubelet/nodestatus/setters.go
+
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 

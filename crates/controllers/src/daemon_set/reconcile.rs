@@ -1,5 +1,8 @@
 //! Computes the pods to create and to delete from nodes and pods.
 
+// upstream: pkg/controller/daemon/daemon_controller.go
+// upstream: pkg/controller/daemon/update.go
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -1,5 +1,8 @@
 //! Decides what to do with an object from the state of its owners.
 
+// upstream: pkg/controller/garbagecollector/garbagecollector.go
+// upstream: pkg/controller/garbagecollector/patch.go
+
 use atoll_meta::object;
 use serde_json::Value;
 

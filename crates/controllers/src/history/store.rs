@@ -1,5 +1,7 @@
 //! Stores ControllerRevisions in the API.
 
+// upstream: pkg/controller/history/controller_history.go
+
 use std::sync::Arc;
 
 use atoll_informer::{Cache, DeleteOptions, Informers, Key, Resource, World, resources};

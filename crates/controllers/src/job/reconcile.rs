@@ -1,5 +1,8 @@
 //! Computes the state of a Job from its pods, and the actions for its pods.
 
+// upstream: pkg/controller/job/job_controller.go
+// upstream: pkg/controller/job/indexed_job_utils.go
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

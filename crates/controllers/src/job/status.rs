@@ -1,5 +1,8 @@
 //! The status of a Job.
 
+// upstream: pkg/controller/job/job_controller.go
+// upstream: pkg/controller/job/util/utils.go
+
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 

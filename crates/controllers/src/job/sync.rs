@@ -1,5 +1,7 @@
 //! Syncs one Job.
 
+// upstream: pkg/controller/job/job_controller.go
+
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Determines whether a node sends heartbeats, and the conditions of one that does not.
 
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go
+
 use std::time::Duration;
 
 use atoll_meta::object;

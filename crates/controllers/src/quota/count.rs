@@ -1,5 +1,7 @@
 //! Recounts one quota.
 
+// upstream: pkg/controller/resourcequota/resource_quota_controller.go
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

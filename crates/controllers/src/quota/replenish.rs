@@ -1,5 +1,7 @@
 //! Triggers recounts when counted objects are deleted or need less.
 
+// upstream: pkg/controller/resourcequota/resource_quota_monitor.go
+
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

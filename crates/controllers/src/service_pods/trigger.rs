@@ -1,5 +1,7 @@
 //! Tracks when the change happened that caused an update of endpoints, for latency measurements.
 
+// upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

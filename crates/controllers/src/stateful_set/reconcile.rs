@@ -1,5 +1,8 @@
 //! Computes the next actions of a StatefulSet: one pod at a time, or in parallel.
 
+// upstream: pkg/controller/statefulset/stateful_set_control.go
+// upstream: pkg/controller/statefulset/stateful_set_utils.go
+
 use std::sync::Arc;
 
 use atoll_meta::object;

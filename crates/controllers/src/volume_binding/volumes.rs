@@ -1,5 +1,8 @@
 //! Decides what to do with a volume.
 
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go
+// upstream: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go
+
 use std::sync::Arc;
 
 use atoll_meta::object;

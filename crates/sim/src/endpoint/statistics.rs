@@ -1,5 +1,8 @@
 //! Statistics of nodes and pods, as kubelets serve them: summary and metrics.
 
+// upstream: pkg/kubelet/server/stats/handler.go
+// upstream: pkg/kubelet/metrics/collectors/resource_metrics.go
+
 use std::fmt::Write;
 use std::sync::Arc;
 

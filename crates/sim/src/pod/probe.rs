@@ -1,5 +1,7 @@
 //! Schedules and thresholds of probes.
 
+// upstream: pkg/kubelet/prober/worker.go
+
 use serde_json::Value;
 
 /// A probe of a running container.

@@ -1,5 +1,8 @@
 //! The status of a pod, as kubelets write it.
 
+// upstream: pkg/kubelet/status/generate.go
+// upstream: pkg/kubelet/kubelet_pods.go
+
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
