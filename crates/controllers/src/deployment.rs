@@ -208,8 +208,8 @@ impl Controller {
         self.sets.wrote(&written);
         let (from, to) = (set.current["spec"]["replicas"].as_i64().unwrap_or(1), set.replicas());
         if from != to {
-            let way = if from < to { "up" } else { "down" };
-            let message = format!("Scaled {way} replica set {} from {from} to {to}", set.name());
+            let direction = if from < to { "up" } else { "down" };
+            let message = format!("Scaled {direction} replica set {} from {from} to {to}", set.name());
             self.record(deployment, "ScalingReplicaSet", message);
         }
         Ok(())

@@ -23,7 +23,7 @@ const STATUS_DRY_RUN: &str = "status?dryRun=All";
 /// Age in seconds up to which an unplaced object gets an event, because its creator is likely to be waiting.
 const NEW_SECONDS: i64 = 60;
 /// Index key of objects on no cluster; no cluster has this name.
-const NOWHERE: &str = "";
+const UNPLACED: &str = "";
 
 /// Index of reports by the uid of their object.
 fn by_uid(record: &Value) -> Vec<String> {
@@ -39,10 +39,10 @@ fn own_uid(object: &Value) -> Vec<String> {
     vec![object::uid(object).to_string()]
 }
 
-/// Index of objects by cluster; objects on no cluster are listed under [`NOWHERE`].
+/// Index of objects by cluster; objects on no cluster are listed under [`UNPLACED`].
 fn placed_on(object: &Value) -> Vec<String> {
     let placement = Placement::of(object);
-    let nowhere = placement.clusters.is_empty().then(|| NOWHERE.to_string());
+    let nowhere = placement.clusters.is_empty().then(|| UNPLACED.to_string());
     placement.names().map(str::to_string).chain(nowhere).collect()
 }
 
@@ -109,7 +109,7 @@ pub async fn run(context: Context) {
             |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| AcceptanceTerms::of(cluster));
         // The status of unplaced objects names a cluster that would accept them.
         if terms(&change.old) != terms(&change.new) {
-            let unplaced = affected.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, NOWHERE));
+            let unplaced = affected.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, UNPLACED));
             unplaced.for_each(|object| adding.add(key_of(&object)));
         }
         let (before, now) = (health(&change.old), health(&change.new));

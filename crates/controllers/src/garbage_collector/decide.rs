@@ -88,7 +88,7 @@ mod tests {
     use atoll_informer::{Key, resources};
     use serde_json::json;
 
-    use super::State::{Dangling, Solid, Waiting};
+    use super::OwnerState::{Dangling, Solid, Waiting};
     use super::*;
 
     fn owner(uid: &str) -> Owner {
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn owner_state_follows_uid_and_deletion() {
-        let live = |uid: &str, going: bool, finalizers: Value| {
+        let live = |uid: &str, is_deleted: bool, finalizers: Value| {
             let mut live = json!({"metadata": {"uid": uid, "finalizers": finalizers}});
-            if going {
+            if is_deleted {
                 object::set_deletion_timestamp(&mut live, "2026-11-15T08:00:00Z");
             }
             live

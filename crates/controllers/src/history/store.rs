@@ -57,7 +57,7 @@ impl History {
             object::set_name(&mut revision, &wanted);
             match self.create_once(&key, &revision).await {
                 Err(status) if status.reason() == "AlreadyExists" => {
-                    let existing = self.world.get(&self.cache.resource, &key.beside(&wanted)).await?;
+                    let existing = self.world.get(&self.cache.resource, &key.owner_key(&wanted)).await?;
                     if same(&existing["data"], &revision["data"]) {
                         self.cache.wrote(&existing);
                         return Ok(Arc::new(existing));
@@ -69,10 +69,12 @@ impl History {
         }
     }
 
-    /// Creates a revision under its own name, in the namespace of `beside`.
-    pub async fn create_once(&self, beside: &Key, revision: &Value) -> Result<Arc<Value>, Status> {
-        let created =
-            self.world.create(&self.cache.resource, &beside.workspace, &beside.namespace, revision).await?;
+    /// Creates a revision under its own name, in the namespace of `owner_key`.
+    pub async fn create_once(&self, owner_key: &Key, revision: &Value) -> Result<Arc<Value>, Status> {
+        let created = self
+            .world
+            .create(&self.cache.resource, &owner_key.workspace, &owner_key.namespace, revision)
+            .await?;
         self.cache.wrote(&created);
         Ok(Arc::new(created))
     }

@@ -144,12 +144,12 @@ impl JobStatus {
             return is_true;
         };
         let text = |field: &str| known[field].as_str().unwrap_or_default();
-        let is_news = (text("status"), text("reason"), text("message"))
+        let is_changed = (text("status"), text("reason"), text("message"))
             != (status, condition.reason.as_str(), condition.message.as_str());
-        if is_news {
+        if is_changed {
             *known = condition.to_value(status, now);
         }
-        is_news
+        is_changed
     }
 }
 

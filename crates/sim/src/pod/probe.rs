@@ -60,7 +60,7 @@ impl Probe {
     }
 
     /// Starts the probe after the startup probe has passed.
-    pub fn begin(&mut self, now: u64) {
+    pub fn start(&mut self, now: u64) {
         self.next = self.next.max(now);
     }
 }
