@@ -2,7 +2,7 @@
 //! old ones.
 //!
 //! ```text
-//!   follow ─┬► approve ─► recognize: the kind of request ─► SubjectAccessReview ─► approval
+//!   watch ──┬► approve ─► recognize: the kind of request ─► SubjectAccessReview ─► approval
 //!           ├► sign ────► recognize: known signer, valid ─► certificate or failure
 //!           └► clean ───► age: when a request is obsolete
 //! ```

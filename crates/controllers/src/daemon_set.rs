@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   sets, pods, nodes, revisions ─► queue ─► revisions ─► manage ─► rolling_update ─► counts ─► status
-//!                                                            └─ FailedPodsBackoff: delays the replacement of failed pods
+//!                                                            └─ FailedPodsBackoff: delays replacements
 //! ```
 
 // upstream: pkg/controller/daemon/daemon_controller.go
@@ -70,7 +70,7 @@ pub async fn run(context: Context) {
         context,
     });
     let queue = Queue::new();
-    enqueue::object(&controller.sets, &queue);
+    enqueue::changed_objects(&controller.sets, &queue);
     enqueue::owners_after(&controller.pods, &controller.sets, &queue, BATCH);
     enqueue::owners(&controller.history.cache, &controller.sets, &queue);
     enqueue_on_node_changes(&controller, &queue);

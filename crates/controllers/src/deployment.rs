@@ -88,7 +88,7 @@ fn on_replica_set_change(deployments: &Cache, queue: &Queue, change: &Change) {
     }
 }
 
-/// Enqueues a Deployment with strategy Recreate when one of its old pods ends.
+/// Enqueues a Deployment with strategy Recreate when one of its pods ends.
 fn on_pod_change(deployments: &Cache, sets: &Cache, queue: &Queue, change: &Change) {
     let has_ended = change.new.as_deref().is_none_or(pods::is_terminal);
     let had_ended = change.old.as_deref().is_none_or(pods::is_terminal);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   PodDisruptionBudgets, Pods ─► queue ─► number of expected pods ─► reconcile ─► status
-//!                           └───► pods that were not deleted after an eviction ─► DisruptionTarget is False
+//!                            └──► pods that were not deleted after an eviction ─► DisruptionTarget is False
 //! ```
 
 // upstream: pkg/controller/disruption/disruption.go

@@ -54,7 +54,7 @@ pub fn controllers(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
 }
 
 /// Enqueues each owner when it changes.
-pub fn object(owners: &Cache, queue: &Queue) {
+pub fn changed_objects(owners: &Cache, queue: &Queue) {
     let queue = queue.clone();
     owners.listen(move |change| queue.add(change.key.clone()));
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   watch of quotas ─► QuotaIndex (counted resources by namespace) ─► one watch for each counted resource
-//!          │                                                              │ object deleted, or needs less
-//!          └─────────────── its spec has changed ────────────────────────┴──► count: read the quota, list, write the sum
+//!          │                                                               │ object deleted, or needs less
+//!          └─────────────── its spec has changed ────────────────────────┴──► count: read, list, write
 //! ```
 //!
 //! Admission adds the usage of new objects. This controller recounts when objects are deleted, and

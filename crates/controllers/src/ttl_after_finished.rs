@@ -27,7 +27,7 @@ enum Due {
 pub async fn run(context: Context) {
     let jobs = context.informers.of(&resources::JOBS);
     let queue = Queue::new();
-    enqueue::object(&jobs, &queue);
+    enqueue::changed_objects(&jobs, &queue);
     jobs.synced().await;
     queue
         .work("finished jobs", WORKERS, move |key| {

@@ -4,7 +4,7 @@
 //! ```text
 //!   PersistentVolumeClaims, StorageClasses ─► queue of claims ──► claims ──► bind, class, provisioner, phase
 //!                                                  ▲  │              ▲
-//!                                                  │  ▼              └── fitting: matching volume
+//!                                                  │  ▼              └── matching: volume for a claim
 //!   PersistentVolumes ──────────────────────► queue of volumes ─► volumes ─► phase, release, unbind
 //! ```
 //!

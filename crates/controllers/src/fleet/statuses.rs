@@ -318,7 +318,7 @@ impl Controller {
             if !placed::has_condition(kind) {
                 return placed::emptied(kind, &found["status"]).filter(|_| has_lost_reports);
             }
-            // If the object was never placed, another controller may run it, unless clusters exist.
+            // Without any cluster, an object that was never placed may be run by another controller.
             let is_known = has_lost_reports || conditions::find(found, placed::CONDITION).is_some();
             if !is_known && self.lookup.choice(kind, found) == Choice::Absent {
                 return None;

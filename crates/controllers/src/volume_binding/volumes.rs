@@ -78,8 +78,8 @@ pub fn reclaim(volume: &Value) -> Reclaim {
     }
 }
 
-/// Provisioned volumes are deleted by their provisioner. HostPath volumes below /tmp are deleted here, as in
-/// upstream's tests.
+/// Provisioned volumes are deleted by their provisioner. HostPath volumes below /tmp are deleted here, because
+/// upstream supports them for tests.
 fn deletion(volume: &Value) -> Reclaim {
     const REASON: &str = "VolumeFailedDelete";
     match object::annotation(volume, PROVISIONED_BY) {

@@ -92,7 +92,7 @@ impl Damping {
             return None;
         }
         if was_healthy == Some(false) {
-            self.delay = self.hold(first, now, clock);
+            self.delay = self.new_delay(first, now, clock);
         }
         let delay = self.delay.as_ref()?;
         let left = delay.until.saturating_duration_since(now);
@@ -103,7 +103,7 @@ impl Damping {
         Some(DelayInfo { left, ..delay.info.clone() })
     }
 
-    fn hold(&self, first: Duration, now: Instant, clock: Timestamp) -> Option<Delay> {
+    fn new_delay(&self, first: Duration, now: Instant, clock: Timestamp) -> Option<Delay> {
         let beyond = self.failures.len().checked_sub(TOLERATED_FAILURES + 1)?;
         let (_, since) = self.failures.front()?;
         let left = first.saturating_mul(1 << beyond.min(MAX_FAILURES)).min(WINDOW);
