@@ -57,7 +57,7 @@ impl History {
             object::set_name(&mut revision, &wanted);
             match self.create_once(&key, &revision).await {
                 Err(status) if status.reason() == "AlreadyExists" => {
-                    let existing = self.world.get(&self.cache.resource, &key.owner_key(&wanted)).await?;
+                    let existing = self.world.get(&self.cache.resource, &key.beside(&wanted)).await?;
                     if same(&existing["data"], &revision["data"]) {
                         self.cache.wrote(&existing);
                         return Ok(Arc::new(existing));
