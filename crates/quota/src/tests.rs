@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    Amounts, Change, Evaluator, Quota, QuotaLookup, QuotaOperation, QuotaRefusal, Recount, check, counted,
+    Amounts, Evaluator, Quota, QuotaChange, QuotaLookup, QuotaOperation, QuotaRefusal, Recount, check,
+    counted,
 };
 
 /// Noon of a day in 2026.
