@@ -6,6 +6,8 @@
 //!        scale of the target, status, events ◄── behaviour (how fast, how far) ◄──────┘
 //! ```
 
+// upstream: pkg/controller/podautoscaler/horizontal.go
+
 mod behaviour;
 mod metrics;
 mod proposal;
@@ -79,14 +81,14 @@ struct AutoscalerState {
 }
 
 /// State of one reconciliation of an autoscaler.
-struct Round {
+struct Reconciliation {
     key: Key,
     /// The autoscaler with the status that will be written.
     autoscaler: Value,
     now: Timestamp,
 }
 
-impl Round {
+impl Reconciliation {
     fn set(&mut self, r#type: &str, status: bool, reason: &str, message: impl Into<String>) {
         let condition = json!({
             "type": r#type,
@@ -141,49 +143,55 @@ impl Controller {
             return Next::Done;
         };
         let now = self.context.clock.now();
-        let mut round = Round { key: key.clone(), autoscaler: autoscaler.as_ref().clone(), now };
-        if !round.autoscaler["status"].is_object() {
-            round.autoscaler["status"] = json!({});
+        let mut reconciliation =
+            Reconciliation { key: key.clone(), autoscaler: autoscaler.as_ref().clone(), now };
+        if !reconciliation.autoscaler["status"].is_object() {
+            reconciliation.autoscaler["status"] = json!({});
         }
-        if let Err(problem) = self.scale(&mut round).await {
+        if let Err(problem) = self.scale(&mut reconciliation).await {
             tracing::debug!(%problem, %key, "HorizontalPodAutoscaler could not be reconciled completely");
         }
-        if !is_same_status(&round.autoscaler["status"], &autoscaler["status"]) {
+        if !is_same_status(&reconciliation.autoscaler["status"], &autoscaler["status"]) {
             let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
-            match self.context.world().update_status(kind, &round.autoscaler).await {
+            match self.context.world().update_status(kind, &reconciliation.autoscaler).await {
                 Ok(written) => self.autoscalers.wrote(&written),
                 Err(status) if matches!(status.reason(), "NotFound" | "Conflict") => {}
-                Err(status) => self.warn(&round, "FailedUpdateStatus", status.message()),
+                Err(status) => self.warn(&reconciliation, "FailedUpdateStatus", status.message()),
             }
         }
         Next::After(self.context.settings.horizontal_pod_autoscaler_sync_period)
     }
 
-    fn warn(&self, round: &Round, reason: &str, message: &str) {
-        self.recorder.warning(&resources::HORIZONTAL_POD_AUTOSCALERS, &round.autoscaler, reason, message);
+    fn warn(&self, reconciliation: &Reconciliation, reason: &str, message: &str) {
+        self.recorder.warning(
+            &resources::HORIZONTAL_POD_AUTOSCALERS,
+            &reconciliation.autoscaler,
+            reason,
+            message,
+        );
     }
 
     /// Rescales the target. The error is also reported in events and conditions.
-    async fn scale(&self, round: &mut Round) -> Result<(), String> {
-        let (resource, target, scale) = match self.target(round).await {
+    async fn scale(&self, reconciliation: &mut Reconciliation) -> Result<(), String> {
+        let (resource, target, scale) = match self.target(reconciliation).await {
             Ok(found) => found,
             Err(problem) => {
-                self.warn(round, "FailedGetScale", &problem);
+                self.warn(reconciliation, "FailedGetScale", &problem);
                 let message =
                     format!("the HPA controller was unable to get the target's current scale: {problem}");
-                round.set(ABLE, false, "FailedGetScale", message);
+                reconciliation.set(ABLE, false, "FailedGetScale", message);
                 return Err(problem);
             }
         };
         let message = "the HPA controller was able to get the target's current scale";
-        round.set(ABLE, true, "SucceededGetScale", message);
+        reconciliation.set(ABLE, true, "SucceededGetScale", message);
         let current = scale["spec"]["replicas"].as_i64().unwrap_or(0);
         self.state()
-            .entry(round.key.clone())
+            .entry(reconciliation.key.clone())
             .or_default()
             .history
-            .record_initial_recommendation(current, round.now);
-        let spec = round.autoscaler["spec"].clone();
+            .record_initial_recommendation(current, reconciliation.now);
+        let spec = reconciliation.autoscaler["spec"].clone();
         let least = spec["minReplicas"].as_i64().unwrap_or(1);
         let most = spec["maxReplicas"].as_i64().unwrap_or(0);
         let mut problem = None;
@@ -191,19 +199,21 @@ impl Controller {
         let (desired, reason) = match () {
             () if current == 0 => {
                 let message = "scaling is disabled since the replica count of the target is zero";
-                round.set(ACTIVE, false, "ScalingDisabled", message);
+                reconciliation.set(ACTIVE, false, "ScalingDisabled", message);
                 (0, String::new())
             }
             () if current > most => (most, "Current number of replicas above Spec.MaxReplicas".into()),
             () if current < least => (least, "Current number of replicas below Spec.MinReplicas".into()),
             () => {
-                let wanted = self.wanted(round, &spec, &scale, current, &mut statuses, &mut problem).await;
+                let wanted =
+                    self.wanted(reconciliation, &spec, &scale, current, &mut statuses, &mut problem).await;
                 let (wanted, metric) = match wanted {
                     Ok(found) => found,
                     Err(problem) => {
-                        let before = round.autoscaler["status"]["desiredReplicas"].as_i64().unwrap_or(0);
-                        round.set_counts(current, before, statuses, false);
-                        self.warn(round, "FailedComputeMetricsReplicas", &problem);
+                        let before =
+                            reconciliation.autoscaler["status"]["desiredReplicas"].as_i64().unwrap_or(0);
+                        reconciliation.set_counts(current, before, statuses, false);
+                        self.warn(reconciliation, "FailedComputeMetricsReplicas", &problem);
                         return Err(problem);
                     }
                 };
@@ -213,55 +223,63 @@ impl Controller {
                     // No change by the metrics: the recommendations of the stabilization window decide.
                     Ordering::Equal => String::new(),
                 };
-                (self.normalize(round, &spec, ScaleRequest { current, desired: wanted, least, most }), reason)
+                (
+                    self.normalize(
+                        reconciliation,
+                        &spec,
+                        ScaleRequest { current, desired: wanted, least, most },
+                    ),
+                    reason,
+                )
             }
         };
         if desired == current {
-            round.set_counts(current, current, statuses, false);
+            reconciliation.set_counts(current, current, statuses, false);
             return problem.map_or(Ok(()), Err);
         }
         if let Err(status) = self.rescale(&resource, &target, scale, desired).await {
-            let words = status.message();
-            let message = format!("New size: {desired}; reason: {reason}; error: {words}");
-            self.warn(round, "FailedRescale", &message);
-            let message = format!("the HPA controller was unable to update the target scale: {words}");
-            round.set(ABLE, false, "FailedUpdateScale", message);
-            let before = round.autoscaler["status"]["desiredReplicas"].as_i64().unwrap_or(0);
-            round.set_counts(current, before, statuses, false);
-            return Err(words.to_string());
+            let error = status.message();
+            let message = format!("New size: {desired}; reason: {reason}; error: {error}");
+            self.warn(reconciliation, "FailedRescale", &message);
+            let message = format!("the HPA controller was unable to update the target scale: {error}");
+            reconciliation.set(ABLE, false, "FailedUpdateScale", message);
+            let before = reconciliation.autoscaler["status"]["desiredReplicas"].as_i64().unwrap_or(0);
+            reconciliation.set_counts(current, before, statuses, false);
+            return Err(error.to_string());
         }
         let message = format!("the HPA controller was able to update the target scale to {desired}");
-        round.set(ABLE, true, "SucceededRescale", message);
+        reconciliation.set(ABLE, true, "SucceededRescale", message);
         let message = format!("New size: {desired}; reason: {reason}");
         let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
-        self.recorder.normal(kind, &round.autoscaler, "SuccessfulRescale", message);
+        self.recorder.normal(kind, &reconciliation.autoscaler, "SuccessfulRescale", message);
         let behaviour = &spec["behavior"];
-        self.state()
-            .entry(round.key.clone())
-            .or_default()
-            .history
-            .store_scale_event(behaviour, current, desired, round.now);
-        round.set_counts(current, desired, statuses, true);
+        self.state().entry(reconciliation.key.clone()).or_default().history.store_scale_event(
+            behaviour,
+            current,
+            desired,
+            reconciliation.now,
+        );
+        reconciliation.set_counts(current, desired, statuses, true);
         problem.map_or(Ok(()), Err)
     }
 
-    async fn target(&self, round: &Round) -> Result<(Resource, Key, Value), String> {
+    async fn target(&self, reconciliation: &Reconciliation) -> Result<(Resource, Key, Value), String> {
         let world = self.context.world();
-        let reference = &round.autoscaler["spec"]["scaleTargetRef"];
+        let reference = &reconciliation.autoscaler["spec"]["scaleTargetRef"];
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
         let Some((group, _)) = object::split_api_version(api_version) else {
             return Err(format!("unexpected GroupVersion string: {api_version}"));
         };
-        let resource = scale::resource_of_kind(world, &round.key.workspace, group, kind).await?;
-        let target = round.key.beside(text("name"));
+        let resource = scale::resource_of_kind(world, &reconciliation.key.workspace, group, kind).await?;
+        let target = reconciliation.key.beside(text("name"));
         match scale::read(world, &resource, &target).await {
             Ok(mut scale) => {
                 let selector_text = scale["status"]["selector"].as_str().unwrap_or_default();
                 scale["status"]["selector"] = scale::plain_selector(selector_text)
                     .map_err(|problem| {
-                        let what = "received an object from a /scale endpoint which was not convertible to autoscaling Scale";
-                        format!("{what}: failed to parse target selector: {problem}")
+                        let error = "received an object from a /scale endpoint which was not convertible to autoscaling Scale";
+                        format!("{error}: failed to parse target selector: {problem}")
                     })?
                     .into();
                 Ok((resource, target, scale))
@@ -273,7 +291,7 @@ impl Controller {
     /// Returns the number of pods that the metrics call for, and the metric that calls for it.
     async fn wanted(
         &self,
-        round: &mut Round,
+        reconciliation: &mut Reconciliation,
         spec: &Value,
         scale: &Value,
         current: i64,
@@ -281,10 +299,10 @@ impl Controller {
         problem: &mut Option<String>,
     ) -> Result<(i64, String), String> {
         let selector_text = scale["status"]["selector"].as_str().unwrap_or_default();
-        let selector = self.selector(round, selector_text)?;
-        let mut pods = self.pods.list(&round.key.workspace, &round.key.namespace);
+        let selector = self.selector(reconciliation, selector_text)?;
+        let mut pods = self.pods.list(&reconciliation.key.workspace, &reconciliation.key.namespace);
         pods.retain(|pod| selector.matches(|label| object::label(pod, label)));
-        self.check_ambiguous_selector(round, selector_text, selector, &pods)?;
+        self.check_ambiguous_selector(reconciliation, selector_text, selector, &pods)?;
         let settings = &self.context.settings;
         let tolerance = |rules: &Value| {
             fraction(&rules["tolerance"]).unwrap_or(settings.horizontal_pod_autoscaler_tolerance)
@@ -298,15 +316,15 @@ impl Controller {
                 initialization: settings.horizontal_pod_autoscaler_cpu_initialization_period,
                 readiness_delay: settings.horizontal_pod_autoscaler_initial_readiness_delay,
             },
-            now: round.now,
+            now: reconciliation.now,
         };
-        let metrics = Metrics { world: self.context.world(), autoscaler: &round.key };
+        let metrics = Metrics { world: self.context.world(), autoscaler: &reconciliation.key };
         let replicas = scale["status"]["replicas"].as_i64().unwrap_or(0);
         let mut proposals = Vec::new();
         for metric in spec["metrics"].as_array().into_iter().flatten() {
             let answer = proposal::compute(&metrics, &calculator, metric, replicas, selector_text).await;
             if let Err(Failure { reason, problem, .. }) = &answer {
-                self.warn(round, reason, problem);
+                self.warn(reconciliation, reason, problem);
             }
             proposals.push(answer);
         }
@@ -316,30 +334,39 @@ impl Controller {
             Ok((replicas, metric)) => {
                 let message =
                     format!("the HPA was able to successfully calculate a replica count from {metric}");
-                round.set(ACTIVE, true, "ValidMetricFound", message);
+                reconciliation.set(ACTIVE, true, "ValidMetricFound", message);
                 *problem = summary.problem;
                 Ok((replicas, metric))
             }
             Err(failure) => {
                 let message = format!("the HPA was unable to compute the replica count: {}", failure.problem);
-                round.set(ACTIVE, false, failure.reason, message);
+                reconciliation.set(ACTIVE, false, failure.reason, message);
                 Err(summary.problem.unwrap_or_default())
             }
         }
     }
 
-    fn selector(&self, round: &mut Round, selector_text: &str) -> Result<LabelSelector, String> {
+    fn selector(
+        &self,
+        reconciliation: &mut Reconciliation,
+        selector_text: &str,
+    ) -> Result<LabelSelector, String> {
         if selector_text.is_empty() {
             let problem = "selector is required";
-            self.warn(round, "SelectorRequired", problem);
-            round.set(ACTIVE, false, "InvalidSelector", "the HPA target's scale is missing a selector");
+            self.warn(reconciliation, "SelectorRequired", problem);
+            reconciliation.set(
+                ACTIVE,
+                false,
+                "InvalidSelector",
+                "the HPA target's scale is missing a selector",
+            );
             return Err(problem.into());
         }
         LabelSelector::parse(selector_text).map_err(|problem| {
             let problem =
                 format!("couldn't convert selector into a corresponding internal selector object: {problem}");
-            self.warn(round, "InvalidSelector", &problem);
-            round.set(ACTIVE, false, "InvalidSelector", problem.clone());
+            self.warn(reconciliation, "InvalidSelector", &problem);
+            reconciliation.set(ACTIVE, false, "InvalidSelector", problem.clone());
             problem
         })
     }
@@ -347,15 +374,15 @@ impl Controller {
     /// Fails if another autoscaler selects the same pods.
     fn check_ambiguous_selector(
         &self,
-        round: &mut Round,
+        reconciliation: &mut Reconciliation,
         selector_text: &str,
         selector: LabelSelector,
         pods: &[Arc<Value>],
     ) -> Result<(), String> {
-        let target = round.autoscaler["spec"]["scaleTargetRef"].clone();
+        let target = reconciliation.autoscaler["spec"]["scaleTargetRef"].clone();
         let autoscalers_of_pods: Vec<String> = {
             let mut state = self.state();
-            state.entry(round.key.clone()).or_default().selector = Some(selector);
+            state.entry(reconciliation.key.clone()).or_default().selector = Some(selector);
             let selects = |other: &Arc<Value>| {
                 // An autoscaler that was not reconciled yet has no selector: compare its target.
                 let selector = state.get(&Key::of(other)).and_then(|remembered| remembered.selector.as_ref());
@@ -364,7 +391,7 @@ impl Controller {
                         pods.iter().any(|pod| own.matches(|label| object::label(pod, label)))
                     })
             };
-            let all = self.autoscalers.list(&round.key.workspace, &round.key.namespace);
+            let all = self.autoscalers.list(&reconciliation.key.workspace, &reconciliation.key.namespace);
             let place = |other: &Arc<Value>| format!("{}/{}", object::namespace(other), object::name(other));
             all.iter().filter(|other| !pods.is_empty() && selects(other)).map(place).collect()
         };
@@ -375,21 +402,21 @@ impl Controller {
             "pods by selector {selector_text} are controlled by multiple HPAs: [{}]",
             autoscalers_of_pods.join(" ")
         );
-        self.warn(round, "AmbiguousSelector", &problem);
-        round.set(ACTIVE, false, "AmbiguousSelector", problem.clone());
+        self.warn(reconciliation, "AmbiguousSelector", &problem);
+        reconciliation.set(ACTIVE, false, "AmbiguousSelector", problem.clone());
         Err(problem)
     }
 
-    fn normalize(&self, round: &mut Round, spec: &Value, request: ScaleRequest) -> i64 {
+    fn normalize(&self, reconciliation: &mut Reconciliation, spec: &Value, request: ScaleRequest) -> i64 {
         let window = self.context.settings.horizontal_pod_autoscaler_downscale_stabilization;
         let decision = {
             let mut state = self.state();
-            let history = &mut state.entry(round.key.clone()).or_default().history;
-            history.normalize(request, &spec["behavior"], window, round.now)
+            let history = &mut state.entry(reconciliation.key.clone()).or_default().history;
+            history.normalize(request, &spec["behavior"], window, reconciliation.now)
         };
-        round.set(ABLE, true, decision.able.0, decision.able.1);
+        reconciliation.set(ABLE, true, decision.able.0, decision.able.1);
         let (limited, reason, message) = decision.limited;
-        round.set(LIMITED, limited, reason, message);
+        reconciliation.set(LIMITED, limited, reason, message);
         decision.replicas
     }
 

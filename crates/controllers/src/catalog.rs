@@ -1,5 +1,8 @@
 //! The catalog of controllers, and the selection of those that run.
 
+// upstream: cmd/kube-controller-manager/names/controller_names.go
+// upstream: staging/src/k8s.io/controller-manager/app/helper.go
+
 use std::future::Future;
 use std::pin::Pin;
 use std::str::FromStr;

@@ -2,10 +2,13 @@
 //! old ones.
 //!
 //! ```text
-//!   follow ─┬► approve ─► recognize: the kind of request ─► SubjectAccessReview ─► approval
+//!   watch ──┬► approve ─► recognize: the kind of request ─► SubjectAccessReview ─► approval
 //!           ├► sign ────► recognize: known signer, valid ─► certificate or failure
 //!           └► clean ───► age: when a request is obsolete
 //! ```
+
+// upstream: pkg/controller/certificates/certificate_controller.go
+// upstream: pkg/controller/certificates/certificate_controller_utils.go
 
 mod age;
 pub mod approve;
@@ -56,19 +59,24 @@ fn parse_request(request: &Value) -> Option<CertificateRequest> {
     CertificateRequest::from_pem(&text).ok()
 }
 
-fn has(request: &Value, kind: &str) -> bool {
+fn has_condition(request: &Value, kind: &str) -> bool {
     age::conditions(request).any(|condition| condition["type"] == kind)
 }
 
 /// Whether the request is neither approved nor denied.
 fn is_undecided(request: &Value) -> bool {
-    age::certificate(request).is_empty() && !has(request, "Approved") && !has(request, "Denied")
+    age::certificate(request).is_empty()
+        && !has_condition(request, "Approved")
+        && !has_condition(request, "Denied")
 }
 
 /// Whether the request is approved and not signed yet.
 fn is_waiting(request: &Value) -> bool {
     let has_failed = age::conditions(request).any(|own| own["type"] == "Failed" && own["status"] == "True");
-    age::certificate(request).is_empty() && has(request, "Approved") && !has(request, "Denied") && !has_failed
+    age::certificate(request).is_empty()
+        && has_condition(request, "Approved")
+        && !has_condition(request, "Denied")
+        && !has_failed
 }
 
 fn add_condition(request: &mut Value, condition: Value) {

@@ -8,6 +8,8 @@
 //!                                             └─ Ignore
 //! ```
 
+// upstream: pkg/controller/controller_ref_manager.go
+
 use std::sync::Arc;
 
 use atoll_informer::{Cache, Key, Resource, World};

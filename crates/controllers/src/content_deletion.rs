@@ -1,5 +1,7 @@
 //! Deletes the content of a namespace or of a workspace, and reports what remains.
 
+// upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+
 use std::collections::BTreeMap;
 
 use atoll_fleet::Placement;

@@ -5,6 +5,8 @@
 //!                                                                └─ schedule, zone: times to run
 //! ```
 
+// upstream: pkg/controller/cronjob/cronjob_controllerv2.go
+
 mod reconcile;
 pub(crate) mod schedule;
 

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   sets, pods, nodes, revisions ─► queue ─► revisions ─► manage ─► rolling_update ─► counts ─► status
-//!                                                            └─ FailedPodsBackoff: delays the replacement of failed pods
+//!                                                            └─ FailedPodsBackoff: delays replacements
 //! ```
+
+// upstream: pkg/controller/daemon/daemon_controller.go
 
 mod failed_pods_backoff;
 mod placement;
@@ -68,7 +70,7 @@ pub async fn run(context: Context) {
         context,
     });
     let queue = Queue::new();
-    enqueue::object(&controller.sets, &queue);
+    enqueue::changed_objects(&controller.sets, &queue);
     enqueue::owners_after(&controller.pods, &controller.sets, &queue, BATCH);
     enqueue::owners(&controller.history.cache, &controller.sets, &queue);
     enqueue_on_node_changes(&controller, &queue);

@@ -8,6 +8,9 @@
 //!                                                       └─ rollback
 //! ```
 
+// upstream: pkg/controller/deployment/deployment_controller.go
+// upstream: pkg/controller/deployment/sync.go
+
 mod conditions;
 mod limits;
 mod reconcile;
@@ -85,7 +88,7 @@ fn on_replica_set_change(deployments: &Cache, queue: &Queue, change: &Change) {
     }
 }
 
-/// Enqueues a Deployment with strategy Recreate when one of its old pods ends.
+/// Enqueues a Deployment with strategy Recreate when one of its pods ends.
 fn on_pod_change(deployments: &Cache, sets: &Cache, queue: &Queue, change: &Change) {
     let has_ended = change.new.as_deref().is_none_or(pods::is_terminal);
     let had_ended = change.old.as_deref().is_none_or(pods::is_terminal);
@@ -205,8 +208,8 @@ impl Controller {
         self.sets.wrote(&written);
         let (from, to) = (set.current["spec"]["replicas"].as_i64().unwrap_or(1), set.replicas());
         if from != to {
-            let way = if from < to { "up" } else { "down" };
-            let message = format!("Scaled {way} replica set {} from {from} to {to}", set.name());
+            let direction = if from < to { "up" } else { "down" };
+            let message = format!("Scaled {direction} replica set {} from {from} to {to}", set.name());
             self.record(deployment, "ScalingReplicaSet", message);
         }
         Ok(())

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   PodDisruptionBudgets, Pods ─► queue ─► number of expected pods ─► reconcile ─► status
-//!                           └───► pods that were not deleted after an eviction ─► DisruptionTarget is False
+//!                            └──► pods that were not deleted after an eviction ─► DisruptionTarget is False
 //! ```
+
+// upstream: pkg/controller/disruption/disruption.go
 
 mod expected;
 mod reconcile;

@@ -4,6 +4,8 @@
 //!   Services, Pods, Nodes, EndpointSlices ─► queue of Services ─► reconcile ─► create, update, delete slices
 //! ```
 
+// upstream: pkg/controller/endpointslice/endpointslice_controller.go
+
 mod fill;
 mod hints;
 mod reconcile;

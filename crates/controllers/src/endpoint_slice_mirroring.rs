@@ -1,5 +1,7 @@
 //! Mirrors Endpoints of Services without a selector to EndpointSlices.
 
+// upstream: pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go
+
 mod reconcile;
 
 use std::sync::Arc;

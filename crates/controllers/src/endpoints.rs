@@ -1,5 +1,7 @@
 //! Endpoints: the older form of EndpointSlices, maintained for every Service with a selector.
 
+// upstream: pkg/controller/endpoint/endpoints_controller.go
+
 mod reconcile;
 mod repack;
 

@@ -30,10 +30,10 @@ pub fn owners_after(children: &Cache, owners: &Arc<Cache>, queue: &Queue, delay:
             }
         }
         let Some(orphan) = new.filter(|new| object::controller_of(new).is_none()) else { return };
-        let is_news = old.is_none_or(|old| {
+        let is_changed = old.is_none_or(|old| {
             object::controller_of(old).is_some() || old["metadata"]["labels"] != orphan["metadata"]["labels"]
         });
-        if is_news {
+        if is_changed {
             for key in selecting_owners(&owners, orphan) {
                 add(key);
             }
@@ -54,7 +54,7 @@ pub fn controllers(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
 }
 
 /// Enqueues each owner when it changes.
-pub fn object(owners: &Cache, queue: &Queue) {
+pub fn changed_objects(owners: &Cache, queue: &Queue) {
     let queue = queue.clone();
     owners.listen(move |change| queue.add(change.key.clone()));
 }
@@ -62,10 +62,10 @@ pub fn object(owners: &Cache, queue: &Queue) {
 /// Returns the owners in an object's namespace that select it.
 fn selecting_owners(owners: &Cache, object: &Value) -> Vec<Key> {
     let key = Key::of(object);
-    let beside = owners.list(&key.workspace, &key.namespace).into_iter();
+    let candidates = owners.list(&key.workspace, &key.namespace).into_iter();
     let is_selecting = |owner: &Arc<Value>| {
         LabelSelector::from_object(&owner["spec"]["selector"])
             .is_ok_and(|selector| !selector.is_empty() && selects(&selector, object))
     };
-    beside.filter(is_selecting).map(|owner| Key::of(&owner)).collect()
+    candidates.filter(is_selecting).map(|owner| Key::of(&owner)).collect()
 }

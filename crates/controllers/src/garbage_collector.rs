@@ -4,11 +4,13 @@
 //!   discovery ─► RestMapper (kinds ─► resources) ─► Monitors: one metadata watch per resource, all workspaces
 //!                                                    │
 //!                                                  Graph: owners and owned objects ─► queue ─► Collector ─► decide
-//!                                                                                               └─ live reads of owners
+//!                                                                                  live reads of owners ─┘
 //! ```
 //!
 //! Built-in resources are watched once for all workspaces; custom resources in the workspaces that define
 //! them.
+
+// upstream: pkg/controller/garbagecollector/garbagecollector.go
 
 mod collect;
 mod decide;

@@ -1,6 +1,9 @@
 //! Prints values as Go does: in messages, and for the order of lists, which upstream sorts by a hash of the
 //! printed value.
 
+// upstream: pkg/util/hash/hash.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/dump/dump.go
+
 use serde_json::Value;
 
 const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

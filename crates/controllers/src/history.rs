@@ -1,5 +1,8 @@
 //! ControllerRevisions: the history of a workload's template.
 
+// upstream: pkg/controller/history/controller_history.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go
+
 mod store;
 
 use std::cmp::Ordering;

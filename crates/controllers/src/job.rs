@@ -1,11 +1,12 @@
 //! Jobs: pods that run to completion, counted exactly once.
 //!
 //! ```text
-//!   jobs, pods ─► queue ─► observe ─┬─ running: manage ─► pods created, deleted
-//!                                   └─ finished: active pods deleted
-//!                                           └─► track ─► status ─► tracking finalizers removed ─► counts, conditions ─► status
+//!   jobs, pods ─► queue ─► observe ─► running: create, delete pods; finished: delete active pods ─► track
+//!   track ─► status ─► tracking finalizers removed ─► counts, conditions ─► status
 //!   pods with the tracking finalizer and without a job ─► orphans: finalizer removed
 //! ```
+
+// upstream: pkg/controller/job/job_controller.go
 
 mod backoff;
 mod execute;

@@ -1,6 +1,9 @@
 //! Namespace controller: deletes the content of a namespace that is being deleted, pods first, and finalizes
 //! it. Conditions report what remains.
 
+// upstream: pkg/controller/namespace/namespace_controller.go
+// upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+
 mod conditions;
 
 use std::sync::Arc;

@@ -6,6 +6,8 @@
 //!                                         └─► zones (eviction rate) ─► NoExecute ─► taint_eviction
 //! ```
 
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go
+
 mod health;
 mod taints;
 mod zones;

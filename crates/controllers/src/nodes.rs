@@ -1,5 +1,7 @@
 //! Helpers for nodes: pods by node, and taints.
 
+// upstream: pkg/controller/util/node/controller_utils.go
+
 use atoll_informer::Key;
 use atoll_meta::object;
 use serde_json::{Value, json};

@@ -1,6 +1,8 @@
 //! Pod garbage collector: deletes finished pods beyond a threshold, pods of deleted or out-of-service nodes,
 //! and terminating pods that were never scheduled.
 
+// upstream: pkg/controller/podgc/gc_controller.go
+
 mod reconcile;
 
 use std::collections::HashMap;

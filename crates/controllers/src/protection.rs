@@ -1,6 +1,10 @@
 //! Protection of PersistentVolumes, volume claims and VolumeAttributesClasses: removes the finalizer of
 //! deleted objects when they are unused.
 
+// upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go
+// upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go
+// upstream: pkg/controller/volume/vacprotection/vac_protection_controller.go
+
 use std::sync::Arc;
 
 use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, World, follow, resources};

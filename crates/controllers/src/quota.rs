@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   watch of quotas ─► QuotaIndex (counted resources by namespace) ─► one watch for each counted resource
-//!          │                                                              │ object deleted, or needs less
-//!          └─────────────── its spec has changed ────────────────────────┴──► count: read the quota, list, write the sum
+//!          │                                                               │ object deleted, or needs less
+//!          └─────────────── its spec has changed ────────────────────────┴──► count: read, list, write
 //! ```
 //!
 //! Admission adds the usage of new objects. This controller recounts when objects are deleted, and
 //! periodically. The sum is written with the resource version of the quota that was read before listing, and
 //! the server refuses it while objects are being written that may be missing in it. Without quotas, nothing
 //! is watched.
+
+// upstream: pkg/controller/resourcequota/resource_quota_controller.go
 
 mod count;
 mod quota_index;

@@ -4,6 +4,9 @@
 //!   sets, pods ─► queue ─► claim pods ─► next_action: number of pods to create or delete ─► status, if changed
 //! ```
 
+// upstream: pkg/controller/replicaset/replica_set.go
+// upstream: pkg/controller/replication/replication_controller.go
+
 mod reconcile;
 
 use std::sync::Arc;
@@ -226,7 +229,7 @@ impl Controller {
         let Some(manager) = object::controller_of(set) else { return Vec::new() };
         let place = Key::of(set);
         let sets = self.sets.owned_by(&place, manager.uid).into_iter();
-        let beside = sets.filter(|other| claim::is_managed_by(other, manager.uid));
-        beside.flat_map(|other| self.pod_control.cache.owned_by(&place, object::uid(&other))).collect()
+        let siblings = sets.filter(|other| claim::is_managed_by(other, manager.uid));
+        siblings.flat_map(|other| self.pod_control.cache.owned_by(&place, object::uid(&other))).collect()
     }
 }

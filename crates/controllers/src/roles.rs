@@ -1,5 +1,7 @@
 //! ClusterRole aggregation: updates the rules of aggregated roles when a role of the workspace changes.
 
+// upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go
+
 use std::sync::Arc;
 
 use atoll_informer::{Key, Look, Next, Queue, Sight, World, follow, resources};

@@ -1,5 +1,9 @@
 //! Reads and writes the scale subresource of any kind.
 
+// upstream: pkg/controller/podautoscaler/horizontal.go
+// upstream: pkg/controller/disruption/disruption.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go
+
 use atoll_informer::{Key, Resource, World, resources};
 use atoll_meta::selector::LabelOperator;
 use atoll_meta::{LabelSelector, Status, object};

@@ -1,6 +1,9 @@
 //! Service account controller and root CA certificate publisher: every namespace has the ServiceAccount
 //! `default` and the ConfigMap `kube-root-ca.crt`. Both are restored after changes.
 
+// upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go
+// upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go
+
 use std::sync::Arc;
 
 use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, World, follow, resources};

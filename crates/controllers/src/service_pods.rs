@@ -1,5 +1,8 @@
 //! Finds the pods of a Service, and their addresses and ports.
 
+// upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go
+// upstream: pkg/api/v1/pod/util.go
+
 mod trigger;
 
 use std::net::IpAddr;

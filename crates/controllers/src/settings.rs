@@ -1,5 +1,9 @@
 //! Periods and limits of controllers. Defaults are those of kube-controller-manager.
 
+// upstream: pkg/controller/nodelifecycle/config/v1alpha1/defaults.go
+// upstream: pkg/controller/podautoscaler/config/v1alpha1/defaults.go
+// upstream: pkg/controller/podgc/config/v1alpha1/defaults.go
+
 use std::time::Duration;
 
 #[derive(Clone, Debug)]

@@ -1,5 +1,8 @@
 //! Helpers for writing EndpointSlices.
 
+// upstream: staging/src/k8s.io/endpointslice/utils.go
+// upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go
+
 use std::sync::Arc;
 
 use atoll_informer::{Cache, DeleteOptions, Key, WORKSPACE, resources};

@@ -4,6 +4,9 @@
 //!   sets, pods, volume claims, revisions ─► queue ─► revisions ─► reconcile ─► act ─► status
 //! ```
 
+// upstream: pkg/controller/statefulset/stateful_set.go
+// upstream: pkg/controller/statefulset/stateful_set_control.go
+
 mod claims;
 mod execute;
 mod identity;
@@ -54,7 +57,7 @@ pub async fn run(context: Context) {
         context,
     });
     let queue = Queue::new();
-    enqueue::object(&controller.sets, &queue);
+    enqueue::changed_objects(&controller.sets, &queue);
     enqueue::owners(&controller.pods, &controller.sets, &queue);
     enqueue_on_claim_deletion(&controller, &queue);
     for cache in [&controller.sets, &controller.pods, &controller.claims, &controller.history.cache] {

@@ -7,6 +7,8 @@
 //!                                                └─ tolerated: a planned deletion is cancelled
 //! ```
 
+// upstream: pkg/controller/tainteviction/taint_eviction.go
+
 mod tolerations;
 
 use std::collections::HashMap;

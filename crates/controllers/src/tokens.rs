@@ -1,6 +1,8 @@
 //! ServiceAccount token controller: fills Secrets of type `kubernetes.io/service-account-token`, and deletes
 //! them with their account.
 
+// upstream: pkg/controller/serviceaccount/tokens_controller.go
+
 use std::sync::Arc;
 
 use atoll_authn::service_account::{Subject, Tokens};

@@ -1,5 +1,7 @@
 //! Deletes finished Jobs after their `ttlSecondsAfterFinished`.
 
+// upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +27,7 @@ enum Due {
 pub async fn run(context: Context) {
     let jobs = context.informers.of(&resources::JOBS);
     let queue = Queue::new();
-    enqueue::object(&jobs, &queue);
+    enqueue::changed_objects(&jobs, &queue);
     jobs.synced().await;
     queue
         .work("finished jobs", WORKERS, move |key| {
@@ -113,9 +115,10 @@ mod tests {
             let job = json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": conditions}});
             assert_eq!(due(&job, now).unwrap(), expected, "{job}");
         }
-        let mut going = json!({"spec": {"ttlSecondsAfterFinished": 0}, "status": {"conditions": complete}});
-        object::set_deletion_timestamp(&mut going, "2026-11-15T08:00:00Z");
-        assert_eq!(due(&going, now).unwrap(), Due::Never);
+        let mut terminating =
+            json!({"spec": {"ttlSecondsAfterFinished": 0}, "status": {"conditions": complete}});
+        object::set_deletion_timestamp(&mut terminating, "2026-11-15T08:00:00Z");
+        assert_eq!(due(&terminating, now).unwrap(), Due::Never);
         let timeless = json!({"spec": {"ttlSecondsAfterFinished": 0}, "status": {"conditions": [
             {"type": "Complete", "status": "True"},
         ]}});

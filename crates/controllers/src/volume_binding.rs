@@ -4,7 +4,7 @@
 //! ```text
 //!   PersistentVolumeClaims, StorageClasses ─► queue of claims ──► claims ──► bind, class, provisioner, phase
 //!                                                  ▲  │              ▲
-//!                                                  │  ▼              └── fitting: matching volume
+//!                                                  │  ▼              └── matching: volume for a claim
 //!   PersistentVolumes ──────────────────────► queue of volumes ─► volumes ─► phase, release, unbind
 //! ```
 //!
@@ -12,6 +12,9 @@
 //!
 //! A volume has no namespace. Where only some workloads have their pods created here, a volume is managed
 //! once one of their claims could use it. Other volumes are left to the clusters where they are placed.
+
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go
+// upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go
 
 mod claims;
 mod matching;

@@ -58,7 +58,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
         served: DeletableResources::default(),
     });
     // Workspaces that are being deleted, by id.
-    let mut going: HashMap<String, Key> = HashMap::new();
+    let mut deleting: HashMap<String, Key> = HashMap::new();
     let following = follow(&world, Look::everywhere(&controller.workspaces), |sight| match sight {
         Sight::There(workspace) => {
             let Some(target) = WorkspaceRef::of(&workspace) else { return };
@@ -68,7 +68,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
             }
             if is_on && object::is_being_deleted(&workspace) {
                 queue.add(target.key());
-                going.insert(target.id.clone(), target.key());
+                deleting.insert(target.id.clone(), target.key());
             }
         }
         Sight::Gone(workspace) => {
@@ -77,9 +77,9 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
                 return;
             }
             tree.remove(&target.id);
-            going.remove(&target.id);
+            deleting.remove(&target.id);
             // A parent that waits for this child may continue.
-            if let Some(parent) = going.get(&target.parent) {
+            if let Some(parent) = deleting.get(&target.parent) {
                 queue.add(parent.clone());
             }
         }
@@ -217,10 +217,10 @@ impl Controller {
         remaining: &mut Remaining,
     ) -> Result<(), Status> {
         let all = self.world.list(resource, id, "", true).await?;
-        let goes = |item: &&Value| {
+        let is_deleted_now = |item: &&Value| {
             !is_bootstrap_object(item) && (with_system || object::name(item) != SYSTEM_NAMESPACE)
         };
-        for item in all.iter().filter(goes) {
+        for item in all.iter().filter(is_deleted_now) {
             if !object::is_being_deleted(item) {
                 let own = self.world.path(resource, &Key::new(id, "", object::name(item)))?;
                 match self.world.client().delete(&own).await {

@@ -101,11 +101,11 @@ async fn service_account_and_root_ca(client: &Client, root_ca: &str) {
     })
     .await;
     let map = format!("{PLACE}/configmaps/kube-root-ca.crt");
-    let is_told = async || client.get(&map).await.is_ok_and(|map| map["data"]["ca.crt"] == root_ca);
-    eventually("it is told whom to trust", is_told).await;
+    let is_published = async || client.get(&map).await.is_ok_and(|map| map["data"]["ca.crt"] == root_ca);
+    eventually("it is told whom to trust", is_published).await;
     let wrong = json!({ "data": { "ca.crt": "nobody" } });
     client.patch(&map, PatchType::Merge, &wrong).await.unwrap();
-    eventually("it is told again", is_told).await;
+    eventually("it is told again", is_published).await;
 }
 
 async fn roles(client: &Client) {
@@ -315,10 +315,10 @@ async fn reports_remaining(client: &Client, plural: &str, finalizer: &str) {
     eventually("its conditions say what is left", async || {
         let namespace = client.get(PLACE).await.unwrap();
         let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let said = conditions.iter().map(|own| (&own["type"], &own["status"], &own["message"]));
+        let found = conditions.iter().map(|own| (&own["type"], &own["status"], &own["message"]));
         conditions.len() == expected.len()
-            && said.zip(expected).all(|(said, (kind, status, message))| {
-                said.0 == kind && said.1 == status && said.2 == message
+            && found.zip(expected).all(|(found, (kind, status, message))| {
+                found.0 == kind && found.1 == status && found.2 == message
             })
     })
     .await;

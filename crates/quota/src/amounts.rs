@@ -1,5 +1,7 @@
 //! Lists of resources with amounts.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go
+
 use std::collections::BTreeMap;
 
 use atoll_meta::quantity::{Format, Quantity};

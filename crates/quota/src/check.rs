@@ -1,5 +1,7 @@
 //! Checks one request against the quotas of its namespace.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go
+
 use serde_json::Value;
 
 use crate::QuotaLookup;

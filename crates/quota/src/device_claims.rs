@@ -1,5 +1,7 @@
 //! ResourceClaims, by device class. Devices that a pod requests as extended resources are not counted twice.
 
+// upstream: pkg/quota/v1/evaluator/core/resource_claims.go
+
 use atoll_meta::object;
 use atoll_meta::quantity::{Format, Quantity};
 use serde_json::Value;

@@ -1,5 +1,8 @@
 //! Evaluators: usage of objects of one resource.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go
+// upstream: pkg/quota/v1/install/registry.go
+
 use serde_json::Value;
 
 use crate::amounts::Amounts;

@@ -1,5 +1,7 @@
 //! Usage of pods.
 
+// upstream: pkg/quota/v1/evaluator/core/pods.go
+
 mod sums;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,16 +105,16 @@ fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
 }
 
 pub fn constrain(required: &[&str], pod: &Value) -> Result<(), String> {
-    let whole = &pod["spec"]["resources"];
-    if is_pod_level(&whole["requests"]) || is_pod_level(&whole["limits"]) {
+    let pod_level = &pod["spec"]["resources"];
+    if is_pod_level(&pod_level["requests"]) || is_pod_level(&pod_level["limits"]) {
         return Ok(());
     }
     let required: BTreeSet<&str> = required.iter().copied().filter(|name| REQUIRED.contains(name)).collect();
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for container in ["containers", "initContainers"].into_iter().flat_map(|list| containers(pod, list)) {
         let resources = &container["resources"];
-        let said = compute(&Amounts::read(&resources["requests"]), &Amounts::read(&resources["limits"]));
-        for name in required.iter().filter(|name| !said.contains(name)) {
+        let specified = compute(&Amounts::read(&resources["requests"]), &Amounts::read(&resources["limits"]));
+        for name in required.iter().filter(|name| !specified.contains(name)) {
             missing.entry(name).or_default().insert(container["name"].as_str().unwrap_or_default());
         }
     }
@@ -152,7 +154,7 @@ fn is_best_effort(pod: &Value) -> bool {
     if let Some(quality) = pod["status"]["qosClass"].as_str().filter(|quality| !quality.is_empty()) {
         return quality == "BestEffort";
     }
-    let asks = |resources: &Value| {
+    let has_resources = |resources: &Value| {
         ["requests", "limits"].into_iter().any(|side| {
             let amounts = Amounts::read(&resources[side]);
             let positive = |name| amounts.get(name).is_some_and(|own| !own.is_zero() && !own.is_negative());
@@ -160,23 +162,23 @@ fn is_best_effort(pod: &Value) -> bool {
         })
     };
     if pod["spec"]["resources"].is_object() {
-        return !asks(&pod["spec"]["resources"]);
+        return !has_resources(&pod["spec"]["resources"]);
     }
     let mut all = ["containers", "initContainers"].into_iter().flat_map(|list| containers(pod, list));
-    !all.any(|container| asks(&container["resources"]))
+    !all.any(|container| has_resources(&container["resources"]))
 }
 
 fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let affinity = &pod["spec"]["affinity"];
     let terms =
         |kind: &'static str, when: &'static str| affinity[kind][when].as_array().into_iter().flatten();
-    let looks = |term: &Value| {
+    let is_cross_namespace = |term: &Value| {
         term["namespaces"].as_array().is_some_and(|named| !named.is_empty())
             || term["namespaceSelector"].is_object()
     };
     ["podAffinity", "podAntiAffinity"].into_iter().any(|kind| {
-        terms(kind, "requiredDuringSchedulingIgnoredDuringExecution").any(looks)
+        terms(kind, "requiredDuringSchedulingIgnoredDuringExecution").any(is_cross_namespace)
             || terms(kind, "preferredDuringSchedulingIgnoredDuringExecution")
-                .any(|weighted| looks(&weighted["podAffinityTerm"]))
+                .any(|weighted| is_cross_namespace(&weighted["podAffinityTerm"]))
     })
 }

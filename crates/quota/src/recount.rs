@@ -1,5 +1,7 @@
 //! Recounts the usage of a quota from all objects of a namespace.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go
+
 use serde_json::Value;
 
 use crate::QuotaLookup;

@@ -1,5 +1,8 @@
 //! Scopes of a quota, which restrict the objects that it counts.
 
+// upstream: pkg/quota/v1/evaluator/core/pods.go
+// upstream: pkg/apis/core/v1/helper/helpers.go
+
 use std::fmt;
 
 use atoll_meta::field::{FieldPath, aggregate};

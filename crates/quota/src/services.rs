@@ -1,5 +1,7 @@
 //! Usage of Services, their node ports and load balancers.
 
+// upstream: pkg/quota/v1/evaluator/core/services.go
+
 use serde_json::Value;
 
 use crate::amounts::Amounts;

@@ -1,20 +1,21 @@
 use serde_json::{Value, json};
 
 use crate::{
-    Amounts, Change, Evaluator, Quota, QuotaLookup, QuotaOperation, QuotaRefusal, Recount, check, counted,
+    Amounts, Evaluator, Quota, QuotaChange, QuotaLookup, QuotaOperation, QuotaRefusal, Recount, check,
+    counted,
 };
 
 /// Noon of a day in 2026.
 const NOW: i64 = 1_780_000_000;
 
 #[derive(Default)]
-struct World {
+struct Objects {
     classes: Vec<Value>,
     pods: Vec<Value>,
     claims: Vec<Value>,
 }
 
-impl QuotaLookup for World {
+impl QuotaLookup for Objects {
     fn now(&self) -> i64 {
         NOW
     }
@@ -35,7 +36,7 @@ fn evaluator(resource: &str) -> Evaluator {
 }
 
 fn usage(resource: &str, object: &Value) -> String {
-    evaluator(resource).usage(object, &World::default()).print()
+    evaluator(resource).usage(object, &Objects::default()).print()
 }
 
 fn container(name: &str, requests: Value, limits: Value) -> Value {
@@ -171,12 +172,12 @@ fn finished_pods_count_only_as_objects() {
     assert_eq!(phase("Running"), alive);
     assert_eq!(phase("Failed"), "count/pods=1");
     assert_eq!(phase("Succeeded"), "count/pods=1");
-    let going = |seconds: i64| {
+    let terminating = |seconds: i64| {
         let time = atoll_meta::time::format(NOW + seconds);
         usage("pods", &json!({"metadata": {"deletionTimestamp": time, "deletionGracePeriodSeconds": 30}}))
     };
-    assert_eq!(going(-30), alive);
-    assert_eq!(going(-31), "count/pods=1");
+    assert_eq!(terminating(-30), alive);
+    assert_eq!(terminating(-31), "count/pods=1");
 }
 
 #[test]
@@ -187,24 +188,24 @@ fn devices_are_counted_once_by_class() {
         })
     };
     let exact = |class: &str, count: i64| json!({"deviceClassName": class, "allocationMode": "ExactCount", "count": count});
-    let world = World {
+    let objects = Objects {
         classes: vec![
             json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}),
         ],
-        ..World::default()
+        ..Objects::default()
     };
     let evaluator = evaluator("resourceclaims.resource.k8s.io");
-    let usage = |claim: &Value, world: &World| evaluator.usage(claim, world).print();
+    let usage = |claim: &Value, objects: &Objects| evaluator.usage(claim, objects).print();
     let two = claim(json!([{"name": "a", "exactly": exact("gpu", 2)}]));
     assert_eq!(
-        usage(&two, &world),
+        usage(&two, &objects),
         "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=2,\
          requests.deviceclass.resource.kubernetes.io/gpu=2,requests.example.com/gpu=2"
     );
     let all = json!({"deviceClassName": "nic", "allocationMode": "All"});
     let first = json!([exact("gpu", 3), exact("gpu", 1), all]);
     assert_eq!(
-        usage(&claim(json!([{"name": "a", "firstAvailable": first}])), &World::default()),
+        usage(&claim(json!([{"name": "a", "firstAvailable": first}])), &Objects::default()),
         "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=3,\
          nic.deviceclass.resource.k8s.io/devices=32,requests.deviceclass.resource.kubernetes.io/gpu=3,\
          requests.deviceclass.resource.kubernetes.io/nic=32"
@@ -215,16 +216,16 @@ fn devices_are_counted_once_by_class() {
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true});
     made["metadata"]["ownerReferences"] = json!([owner]);
     let asks = json!({"example.com/gpu": "1"});
-    let mut asking = pod(json!({"containers": [container("c", asks.clone(), asks)]}));
-    asking["metadata"]["uid"] = json!("u");
-    let world = World { pods: vec![asking], ..world };
+    let mut requesting = pod(json!({"containers": [container("c", asks.clone(), asks)]}));
+    requesting["metadata"]["uid"] = json!("u");
+    let objects = Objects { pods: vec![requesting], ..objects };
     assert_eq!(
-        usage(&made, &world),
+        usage(&made, &objects),
         "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=2,\
          requests.deviceclass.resource.kubernetes.io/gpu=2,requests.example.com/gpu=1"
     );
     let names = ["requests.example.com/gpu", "requests.example.com/other", "pods"];
-    assert_eq!(evaluator.matching(names.into_iter(), &world), ["requests.example.com/gpu"]);
+    assert_eq!(evaluator.matching(names.into_iter(), &objects), ["requests.example.com/gpu"]);
 }
 
 fn quota(spec: Value, used: Value) -> Quota {
@@ -235,7 +236,7 @@ fn quota(spec: Value, used: Value) -> Quota {
 
 fn create(resource: &str, quotas: &[Quota], object: &Value) -> Result<Vec<String>, QuotaRefusal> {
     let change = QuotaChange { operation: QuotaOperation::Create, subresource: "", new: object, old: None };
-    check(&evaluator(resource), quotas, &change, &World::default())
+    check(&evaluator(resource), quotas, &change, &Objects::default())
         .map(|added| added.iter().map(Amounts::print).collect())
 }
 
@@ -250,26 +251,26 @@ fn adds(added: &[&str]) -> Result<Vec<String>, QuotaRefusal> {
 #[test]
 fn limits_are_enforced() {
     let hard = json!({"hard": {"pods": "2", "requests.cpu": "1", "configmaps": "1"}});
-    let asking = |cpu: &str| pod(json!({"containers": [container("c", json!({"cpu": cpu}), json!({}))]}));
+    let requesting = |cpu: &str| pod(json!({"containers": [container("c", json!({"cpu": cpu}), json!({}))]}));
     let of = |used: Value| vec![quota(hard.clone(), used)];
     let free = of(json!({"pods": "1", "requests.cpu": "500m"}));
-    assert_eq!(create("pods", &free, &asking("500m")), adds(&["pods=1,requests.cpu=500m"]));
+    assert_eq!(create("pods", &free, &requesting("500m")), adds(&["pods=1,requests.cpu=500m"]));
     assert_eq!(
-        create("pods", &free, &asking("501m")),
+        create("pods", &free, &requesting("501m")),
         refused(
             "exceeded quota: q, requested: requests.cpu=501m, used: requests.cpu=500m, limited: requests.cpu=1"
         )
     );
     let full = of(json!({"pods": "2", "requests.cpu": "1"}));
     assert_eq!(
-        create("pods", &full, &asking("1")),
+        create("pods", &full, &requesting("1")),
         refused(
             "exceeded quota: q, requested: pods=1,requests.cpu=1, used: pods=2,requests.cpu=1, \
              limited: pods=2,requests.cpu=1"
         )
     );
     assert_eq!(
-        create("pods", &of(json!({"pods": "2"})), &asking("1")),
+        create("pods", &of(json!({"pods": "2"})), &requesting("1")),
         refused("status unknown for quota: q, resources: pods,requests.cpu")
     );
     assert_eq!(create("configmaps", &of(json!({"configmaps": "0"})), &json!({})), adds(&["configmaps=1"]));
@@ -305,7 +306,7 @@ fn scopes_select_pods() {
         [quota(spec, json!({"pods": "0"}))]
     };
     let plain = pod(json!({"containers": [container("c", json!({}), json!({}))]}));
-    let asking = pod(json!({"containers": [container("c", json!({"cpu": "1"}), json!({}))]}));
+    let requesting = pod(json!({"containers": [container("c", json!({"cpu": "1"}), json!({}))]}));
     let limited = pod(json!({"activeDeadlineSeconds": 5}));
     let urgent = pod(json!({"priorityClassName": "high"}));
     let affinity = |term: Value| {
@@ -321,8 +322,8 @@ fn scopes_select_pods() {
         (json!("NotTerminating"), &limited, false),
         (json!("NotTerminating"), &plain, true),
         (json!("BestEffort"), &plain, true),
-        (json!("BestEffort"), &asking, false),
-        (json!("NotBestEffort"), &asking, true),
+        (json!("BestEffort"), &requesting, false),
+        (json!("NotBestEffort"), &requesting, true),
         (json!("NotBestEffort"), &plain, false),
         (json!("PriorityClass"), &urgent, true),
         (json!("PriorityClass"), &plain, false),
@@ -387,7 +388,7 @@ fn updates_add_the_increase() {
         |kind: &str, ports: usize| json!({"spec": {"type": kind, "ports": vec![json!({"port": 1}); ports]}});
     let update = |old: &Value, new: &Value| {
         let change = QuotaChange { operation: QuotaOperation::Update, subresource: "", new, old: Some(old) };
-        check(&evaluator("services"), &quotas, &change, &World::default())
+        check(&evaluator("services"), &quotas, &change, &Objects::default())
             .map(|added| added.iter().map(Amounts::print).collect::<Vec<_>>())
     };
     assert_eq!(update(&service("NodePort", 1), &service("NodePort", 1)), adds(&[""]));
@@ -413,7 +414,7 @@ fn an_update_into_a_scope_adds_the_whole_usage() {
     let change =
         QuotaChange { operation: QuotaOperation::Update, subresource: "", new: &new, old: Some(&old) };
     assert_eq!(
-        check(&evaluator, &quotas, &change, &World::default()),
+        check(&evaluator, &quotas, &change, &Objects::default()),
         Err(QuotaRefusal::Forbidden(
             "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1".into()
         ))
@@ -427,15 +428,15 @@ fn recounts_sum_all_objects() {
         "spec": {"hard": {"pods": "5", "requests.cpu": "4", "configmaps": "9", "count/gone.example.com": "1"}},
         "status": {"hard": {"pods": "1", "secrets": "1"}, "used": {"pods": "7", "secrets": "1", "count/gone.example.com": "1"}},
     }));
-    let world = World::default();
+    let objects = Objects::default();
     let resources =
         [("", "pods"), ("", "configmaps"), ("", "secrets"), ("apps", "deployments"), ("", "events")];
-    let found = counted(&quota, resources.into_iter(), &world);
+    let found = counted(&quota, resources.into_iter(), &objects);
     assert_eq!(found.iter().map(Evaluator::resource).collect::<Vec<_>>(), [("", "pods"), ("", "configmaps")]);
     let running = pod(json!({"containers": [container("c", json!({"cpu": "250m"}), json!({}))]}));
     let mut finished = running.clone();
     finished["status"] = json!({"phase": "Succeeded"});
-    let mut count = Recount::new(&quota, &world);
+    let mut count = Recount::new(&quota, &objects);
     count.add(&evaluator("pods"), [&running, &finished].into_iter());
     count.add(&evaluator("pods"), [&running].into_iter());
     count.add(&evaluator("configmaps"), std::iter::empty());

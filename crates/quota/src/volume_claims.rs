@@ -1,5 +1,7 @@
 //! Usage of PersistentVolumeClaims: number, size, by class.
 
+// upstream: pkg/quota/v1/evaluator/core/persistent_volume_claims.go
+
 use atoll_meta::object;
 use atoll_meta::quantity::Quantity;
 use serde_json::Value;

@@ -68,7 +68,7 @@ mod tests {
         addresses.release(first);
         assert!(addresses.reserve(first));
         assert!(!addresses.reserve(Ipv4Addr::new(192, 168, 0, 1)));
-        assert_ne!(Addresses::new("west").allocate(), Addresses::new("east").take());
+        assert_ne!(Addresses::new("west").allocate(), Addresses::new("east").allocate());
     }
 
     #[test]

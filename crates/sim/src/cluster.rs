@@ -17,7 +17,7 @@ pub struct Cluster {
     /// Addresses at which pods are served.
     pub ports: Arc<Ports>,
     clock: Arc<dyn Clock>,
-    began: Instant,
+    start: Instant,
 }
 
 impl Cluster {
@@ -30,7 +30,7 @@ impl Cluster {
             kubelet_port: None,
             ports: Arc::default(),
             clock,
-            began: Instant::now(),
+            start: Instant::now(),
         }
     }
 
@@ -39,6 +39,6 @@ impl Cluster {
     }
 
     pub fn now(&self) -> SimTime {
-        SimTime { millis: self.began.elapsed().as_millis() as u64, seconds: self.clock.now().seconds }
+        SimTime { millis: self.start.elapsed().as_millis() as u64, seconds: self.clock.now().seconds }
     }
 }

@@ -143,8 +143,10 @@ async fn answer(
             };
             let statistics = Statistics::of(&kubelet, node).ok_or(Unreachable)?;
             return Ok(match wanted {
-                KubeletPath::Summary => typed(statistics.summary().to_string(), "application/json"),
-                _ => typed(statistics.resources(), "text/plain; version=0.0.4; charset=utf-8"),
+                KubeletPath::Summary => {
+                    response_with_type(statistics.summary().to_string(), "application/json")
+                }
+                _ => response_with_type(statistics.resources(), "text/plain; version=0.0.4; charset=utf-8"),
             });
         }
         Some(KubeletPath::Pod { action, namespace, name, container }) => (action, namespace, name, container),
@@ -171,7 +173,7 @@ async fn answer(
                 Err(problem) => return Ok(text(StatusCode::BAD_REQUEST, problem)),
             };
             match remote_command::accept(&mut request, options) {
-                Err(refusal) => whole(refusal),
+                Err(refusal) => complete_response(refusal),
                 Ok((response, opening)) => {
                     let is_exec = action == "exec";
                     tokio::spawn(async move {
@@ -179,15 +181,15 @@ async fn answer(
                             run_session(session, container_request, is_exec).await;
                         }
                     });
-                    whole(response)
+                    complete_response(response)
                 }
             }
         }
         "portForward" => match port_forward::accept(&mut request) {
-            Err(refusal) => whole(refusal),
+            Err(refusal) => complete_response(refusal),
             Ok((response, opening)) => {
                 tokio::spawn(forward(opening, container_request.running));
-                whole(response)
+                complete_response(response)
             }
         },
         _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
@@ -232,12 +234,12 @@ fn text(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-fn typed(text: String, content_type: &'static str) -> Response<Body> {
+fn response_with_type(text: String, content_type: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::PodStatistics(Some(Bytes::from(text))));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
-fn whole(response: Response<String>) -> Response<Body> {
+fn complete_response(response: Response<String>) -> Response<Body> {
     response.map(|text| Body::PodStatistics(Some(Bytes::from(text)).filter(|text| !text.is_empty())))
 }

@@ -189,7 +189,7 @@ impl Faults {
 
     /// Removes a fault. Returns whether it existed.
     pub fn remove(&self, number: u64) -> bool {
-        let _alone = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = FaultSet::clone(&self.now());
         let before = next.faults.len();
         next.faults.retain(|(known, _)| *known != number);
@@ -202,7 +202,7 @@ impl Faults {
 
     /// Removes all faults, and returns their number.
     pub fn clear(&self) -> usize {
-        let _alone = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let count = self.now().faults.len();
         if count > 0 {
             self.current.send_replace(Arc::default());

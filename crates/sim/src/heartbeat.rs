@@ -1,5 +1,7 @@
 //! Heartbeats of simulated nodes: renews leases and updates status.
 
+// upstream: pkg/kubelet/kubelet_node_status.go
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

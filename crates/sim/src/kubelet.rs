@@ -73,9 +73,9 @@ impl RunningPod {
     pub fn environment(&self, container: &str) -> Vec<(String, String)> {
         let mut all = self.containers.iter();
         let found = all.find(|known| container.is_empty() || known["name"] == container);
-        let told = found.and_then(|found| found["env"].as_array()).into_iter().flatten();
+        let variables = found.and_then(|found| found["env"].as_array()).into_iter().flatten();
         let mut environment = vec![("HOSTNAME".to_string(), self.key.name.to_string())];
-        environment.extend(told.filter_map(|entry| {
+        environment.extend(variables.filter_map(|entry| {
             Some((entry["name"].as_str()?.to_string(), entry["value"].as_str()?.to_string()))
         }));
         environment

@@ -1,5 +1,7 @@
 //! Node and Lease objects of simulated nodes.
 
+// upstream: pkg/kubelet/nodestatus/setters.go
+
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
@@ -183,9 +185,9 @@ mod tests {
         assert_eq!((&first["capacity"], &first["allocatable"]), (&json!({"cpu": "2"}), &json!({"cpu": "2"})));
         node["status"] = first;
         let full = Health { is_full: true, ..WELL };
-        let told = status(&node, &settings, full, NOW).unwrap();
-        assert_eq!((condition(&told, "DiskPressure"), condition(&told, "Ready")), ("True", "True"));
-        node["status"] = told;
+        let updated = status(&node, &settings, full, NOW).unwrap();
+        assert_eq!((condition(&updated, "DiskPressure"), condition(&updated, "Ready")), ("True", "True"));
+        node["status"] = updated;
         node["status"]["conditions"][3]["status"] = "Unknown".into();
         let back = status(&node, &settings, WELL, NOW).unwrap();
         assert_eq!((condition(&back, "DiskPressure"), condition(&back, "Ready")), ("False", "True"));

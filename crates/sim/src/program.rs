@@ -11,7 +11,7 @@ pub const EXIT_CODE: &str = "sim.atoll.dev/exit-code";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// Initial output.
-    pub says: Vec<String>,
+    pub output: Vec<String>,
     /// When and how it ends; `None` for a server that runs until it is stopped.
     pub ends: Option<End>,
 }
@@ -27,7 +27,7 @@ pub struct End {
 pub fn of(container: &Value, pod: &Value) -> Program {
     if let Some(after) = object::annotation(pod, EXIT_AFTER).and_then(milliseconds) {
         let code = object::annotation(pod, EXIT_CODE).and_then(|code| code.parse().ok()).unwrap_or(0);
-        return Program { says: Vec::new(), ends: Some(End { after, code }) };
+        return Program { output: Vec::new(), ends: Some(End { after, code }) };
     }
     let words: Vec<&str> = ["command", "args"]
         .iter()
@@ -37,7 +37,7 @@ pub fn of(container: &Value, pod: &Value) -> Program {
     match words.split_first() {
         // The default program of an image in a Job is assumed to finish immediately.
         None if object::controller_of(pod).is_some_and(|owner| owner.kind == "Job") => {
-            Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) }
+            Program { output: Vec::new(), ends: Some(End { after: 0, code: 0 }) }
         }
         None => Program::default(),
         Some((command, rest)) => run(command, rest, &|name| variable(container, pod, name)),
@@ -70,7 +70,7 @@ fn run(command: &str, rest: &[&str], variables: &Variables<'_>) -> Program {
         _ => {
             let mut words = vec![name];
             words.extend(rest);
-            let mut program = Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) };
+            let mut program = Program { output: Vec::new(), ends: Some(End { after: 0, code: 0 }) };
             simple(&words, &mut program);
             program
         }
@@ -79,7 +79,7 @@ fn run(command: &str, rest: &[&str], variables: &Variables<'_>) -> Program {
 
 /// Interprets a script of simple commands. Words may be variables.
 fn shell(script: &str, variables: &Variables<'_>) -> Program {
-    let mut program = Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) };
+    let mut program = Program { output: Vec::new(), ends: Some(End { after: 0, code: 0 }) };
     let joined = script.replace("&&", ";");
     for line in joined.split([';', '\n']) {
         let words: Vec<String> = line.split_whitespace().map(|word| expanded(word, variables)).collect();
@@ -116,9 +116,9 @@ fn simple(words: &[&str], program: &mut Program) -> bool {
             end.code = code.parse().unwrap_or(2);
             return true;
         }
-        ["echo", said @ ..] => {
+        ["echo", text @ ..] => {
             end.code = 0;
-            program.says.push(said.join(" ").trim_matches(['"', '\'']).to_string());
+            program.output.push(text.join(" ").trim_matches(['"', '\'']).to_string());
         }
         // An unknown command is treated as a server.
         _ => program.ends = None,
@@ -180,7 +180,7 @@ mod tests {
         ] {
             assert_eq!(program(words).ends, wanted, "{words:?}");
         }
-        assert_eq!(program(&["sh", "-c", "echo \"hello there\"; false"]).says, ["hello there"]);
+        assert_eq!(program(&["sh", "-c", "echo \"hello there\"; false"]).output, ["hello there"]);
     }
 
     #[test]
@@ -190,8 +190,8 @@ mod tests {
         let of_job = json!({"metadata": {"name": "p", "ownerReferences": owner}});
         assert_eq!(of(&plain, &of_job).ends, Some(End { after: 0, code: 0 }));
         let annotations = json!({EXIT_AFTER: "200ms", EXIT_CODE: "7"});
-        let told = json!({"metadata": {"name": "p", "annotations": annotations}});
-        assert_eq!(of(&plain, &told).ends, Some(End { after: 200, code: 7 }));
+        let annotated = json!({"metadata": {"name": "p", "annotations": annotations}});
+        assert_eq!(of(&plain, &annotated).ends, Some(End { after: 200, code: 7 }));
         assert_eq!(of(&plain, &json!({})).ends, None);
     }
 
@@ -216,7 +216,7 @@ mod tests {
         ] {
             assert_eq!(of(script).ends, Some(End { after: 0, code: wanted }), "{script}");
         }
-        assert_eq!(of("echo it is $NAMED").says, ["it is p"]);
+        assert_eq!(of("echo it is $NAMED").output, ["it is p"]);
     }
 
     #[test]

@@ -82,8 +82,8 @@ fn amount(resource: &str, text: Option<&str>) -> Option<u64> {
     }
 }
 
-fn part(whole: u64, hundredths: u64) -> u64 {
-    u64::try_from(u128::from(whole) * u128::from(hundredths) / 100).unwrap_or(u64::MAX)
+fn part(pod: u64, hundredths: u64) -> u64 {
+    u64::try_from(u128::from(pod) * u128::from(hundredths) / 100).unwrap_or(u64::MAX)
 }
 
 /// Current usage, and CPU time so far.
@@ -106,8 +106,8 @@ impl Meter {
 
     /// Returns the CPU time so far, in nanoseconds.
     pub fn spent(&self, now: u64) -> u64 {
-        let lately = u128::from(self.usage.nanocores) * u128::from(now.saturating_sub(self.since)) / 1000;
-        self.spent.saturating_add(u64::try_from(lately).unwrap_or(u64::MAX))
+        let recent = u128::from(self.usage.nanocores) * u128::from(now.saturating_sub(self.since)) / 1000;
+        self.spent.saturating_add(u64::try_from(recent).unwrap_or(u64::MAX))
     }
 }
 

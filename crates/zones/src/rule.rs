@@ -13,7 +13,7 @@ pub struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DaylightSaving {
     offset: i64,
-    begin: TransitionTime,
+    start: TransitionTime,
     end: TransitionTime,
 }
 
@@ -47,10 +47,10 @@ impl Rule {
             false => offset_east(rest)?,
         };
         let rest = if rest.is_empty() { ",M3.2.0,M11.1.0" } else { rest };
-        let (begin, end) = rest.strip_prefix(',')?.split_once(',')?;
+        let (start, end) = rest.strip_prefix(',')?.split_once(',')?;
         let daylight_saving = DaylightSaving {
             offset: ahead,
-            begin: TransitionTime::parse(begin)?,
+            start: TransitionTime::parse(start)?,
             end: TransitionTime::parse(end)?,
         };
         Some(Rule { standard, daylight_saving: Some(daylight_saving) })
@@ -64,7 +64,7 @@ impl Rule {
         let mut changes: Vec<(i64, i64)> = (year - 1..=year + 1)
             .flat_map(|year| {
                 [
-                    (daylight_saving.begin.in_year(year) - self.standard, daylight_saving.offset),
+                    (daylight_saving.start.in_year(year) - self.standard, daylight_saving.offset),
                     (daylight_saving.end.in_year(year) - daylight_saving.offset, self.standard),
                 ]
             })

@@ -1,5 +1,8 @@
 //! Limits how fast and how far the number of pods may change.
 
+// upstream: pkg/controller/podautoscaler/horizontal.go
+// upstream: pkg/apis/autoscaling/v2/defaults.go
+
 use std::time::Duration;
 
 use atoll_meta::time::Timestamp;

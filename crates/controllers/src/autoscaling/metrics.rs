@@ -1,5 +1,7 @@
 //! Reads metrics from the resource, custom and external metrics APIs.
 
+// upstream: pkg/controller/podautoscaler/metrics/client.go
+
 use std::time::Duration;
 
 use atoll_informer::{Key, World};

@@ -1,5 +1,7 @@
 //! Computes the proposal of each metric of an autoscaler, and combines them.
 
+// upstream: pkg/controller/podautoscaler/horizontal.go
+
 use atoll_meta::quantity::{Format, Quantity};
 use serde_json::{Value, json};
 

@@ -1,5 +1,8 @@
 //! Computes the number of pods that the measured usage needs.
 
+// upstream: pkg/controller/podautoscaler/replica_calculator.go
+// upstream: pkg/controller/podautoscaler/metrics/utilization.go
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

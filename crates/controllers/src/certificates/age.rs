@@ -1,5 +1,7 @@
 //! Decides when a certificate signing request is obsolete.
 
+// upstream: pkg/controller/certificates/cleaner/cleaner.go
+
 use atoll_authn::certificate;
 use atoll_meta::{object, time};
 use base64::Engine;

@@ -1,6 +1,8 @@
 //! Approves client certificates that a kubelet requests for itself, or that an authorized user requests for a
 //! kubelet.
 
+// upstream: pkg/controller/certificates/approver/sarapprove.go
+
 use atoll_informer::{Key, Next, World, resources};
 use atoll_meta::Status;
 use serde_json::json;

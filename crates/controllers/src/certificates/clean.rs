@@ -1,5 +1,7 @@
 //! Deletes obsolete certificate signing requests at the start and every hour.
 
+// upstream: pkg/controller/certificates/cleaner/cleaner.go
+
 use std::time::Duration;
 
 use atoll_informer::{DeleteOptions, Key, resources};

@@ -1,5 +1,9 @@
 //! Validates requests for each signer.
 
+// upstream: pkg/controller/certificates/approver/sarapprove.go
+// upstream: pkg/controller/certificates/signer/signer.go
+// upstream: pkg/apis/certificates/helpers.go
+
 use std::collections::BTreeSet;
 
 use atoll_authn::request::CertificateRequest;

@@ -6,6 +6,8 @@
 //! a separate authority. Serving certificates of kubelets have a separate authority, too: their approver
 //! chooses the names and addresses in them, which may be those of the API server.
 
+// upstream: pkg/controller/certificates/signer/signer.go
+
 use std::sync::Arc;
 
 use atoll_authn::authority::Authority;

@@ -1,5 +1,8 @@
 //! Computes from a CronJob, its Jobs and the time whether to start a job, and when to requeue.
 
+// upstream: pkg/controller/cronjob/cronjob_controllerv2.go
+// upstream: pkg/controller/cronjob/utils.go
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Computes the next time of a schedule in a time zone.
 
+// upstream: github.com/robfig/cron/v3/spec.go
+
 use std::sync::Arc;
 
 use atoll_meta::cron::{self, Fields};

@@ -1,5 +1,7 @@
 //! Backoff for the replacement of failed pods per node: one second, doubled each time.
 
+// upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

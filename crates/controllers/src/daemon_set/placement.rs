@@ -1,5 +1,8 @@
 //! Decides on which nodes a pod of a DaemonSet should run, and should continue to run.
 
+// upstream: pkg/controller/daemon/daemon_controller.go
+// upstream: pkg/controller/daemon/util/daemonset_util.go
+
 use atoll_meta::object;
 use serde_json::{Value, json};
 

@@ -1,5 +1,8 @@
 //! Computes the pods to create and to delete from nodes and pods.
 
+// upstream: pkg/controller/daemon/daemon_controller.go
+// upstream: pkg/controller/daemon/update.go
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -54,8 +57,8 @@ type ByNode<'a> = BTreeMap<&'a str, Vec<&'a Arc<Value>>>;
 /// Groups pods by the node that they run on or are bound to. Skips finished pods that are being deleted.
 fn by_node<'a>(observed: &Observed<'a>) -> ByNode<'a> {
     let mut found = ByNode::new();
-    let living = observed.pods.iter().filter(|pod| !(is_terminal(pod) && object::is_being_deleted(pod)));
-    for (node, pod) in living.filter_map(|pod| Some((target(pod)?, pod))) {
+    let remaining = observed.pods.iter().filter(|pod| !(is_terminal(pod) && object::is_being_deleted(pod)));
+    for (node, pod) in remaining.filter_map(|pod| Some((target(pod)?, pod))) {
         found.entry(node).or_default().push(pod);
     }
     found
@@ -113,8 +116,8 @@ pub fn manage(observed: &Observed<'_>) -> Changes {
                 }
             }
             _ => {
-                let living = pods.into_iter().flatten().filter(|pod| !object::is_being_deleted(pod));
-                changes.delete.extend(living.map(|pod| (*pod).clone()));
+                let remaining = pods.into_iter().flatten().filter(|pod| !object::is_being_deleted(pod));
+                changes.delete.extend(remaining.map(|pod| (*pod).clone()));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Manages the ControllerRevisions of a DaemonSet.
 
+// upstream: pkg/controller/daemon/update.go
+
 use std::collections::HashSet;
 use std::sync::Arc;
 

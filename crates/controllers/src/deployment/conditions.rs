@@ -1,5 +1,7 @@
 //! Conditions of a Deployment.
 
+// upstream: pkg/controller/deployment/util/deployment_util.go
+
 use atoll_meta::time::{self, Timestamp};
 use serde_json::{Value, json};
 

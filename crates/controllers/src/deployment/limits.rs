@@ -1,5 +1,7 @@
 //! Reads limits from the spec of a Deployment.
 
+// upstream: pkg/controller/deployment/util/deployment_util.go
+
 use atoll_meta::object;
 use serde_json::Value;
 

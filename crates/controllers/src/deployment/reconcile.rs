@@ -1,5 +1,10 @@
 //! Computes the actions and the status from a Deployment and its ReplicaSets.
 
+// upstream: pkg/controller/deployment/deployment_controller.go
+// upstream: pkg/controller/deployment/sync.go
+// upstream: pkg/controller/deployment/rolling.go
+// upstream: pkg/controller/deployment/recreate.go
+
 use std::sync::Arc;
 use std::time::Duration;
 

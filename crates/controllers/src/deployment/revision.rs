@@ -1,5 +1,8 @@
 //! The new ReplicaSet of a Deployment: its template, name, revision and annotations.
 
+// upstream: pkg/controller/deployment/sync.go
+// upstream: pkg/controller/deployment/util/deployment_util.go
+
 use atoll_informer::resources::DEPLOYMENTS;
 use atoll_meta::{json as text, object};
 use serde_json::{Value, json};

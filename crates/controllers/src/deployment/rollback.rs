@@ -1,5 +1,7 @@
 //! Rollback to an earlier revision by the deprecated annotation. Current clients write the template instead.
 
+// upstream: pkg/controller/deployment/rollback.go
+
 use atoll_meta::object;
 use serde_json::Value;
 

@@ -6,6 +6,11 @@
 //!   recreate ─► scale_down_all_old; when no old pod is left, the new set
 //! ```
 
+// upstream: pkg/controller/deployment/sync.go
+// upstream: pkg/controller/deployment/rolling.go
+// upstream: pkg/controller/deployment/recreate.go
+// upstream: pkg/controller/deployment/util/deployment_util.go
+
 use serde_json::Value;
 
 use super::limits;

@@ -1,5 +1,7 @@
 //! A ReplicaSet of a Deployment with its planned changes.
 
+// upstream: pkg/controller/deployment/util/deployment_util.go
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 

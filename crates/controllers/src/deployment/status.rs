@@ -1,5 +1,8 @@
 //! Computes the status of a Deployment.
 
+// upstream: pkg/controller/deployment/sync.go
+// upstream: pkg/controller/deployment/progress.go
+
 use std::time::Duration;
 
 use atoll_meta::object;

@@ -1,5 +1,7 @@
 //! Computes the number of expected pods of a budget from the scale of their controllers.
 
+// upstream: pkg/controller/disruption/disruption.go
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Computes the status of a budget from its pods and the number of expected pods.
 
+// upstream: pkg/controller/disruption/disruption.go
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Clears the `DisruptionTarget` condition of pods that were not deleted in time.
 
+// upstream: pkg/controller/disruption/disruption.go
+
 use std::sync::Arc;
 use std::time::Duration;
 

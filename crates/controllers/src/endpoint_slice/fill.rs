@@ -1,5 +1,7 @@
 //! Distributes endpoints with the same ports over as few slices, and with as few writes, as possible.
 
+// upstream: staging/src/k8s.io/endpointslice/reconciler.go
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Endpoint hints for `spec.trafficDistribution`: prefer clients in the same zone or on the same node.
 
+// upstream: staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -1,5 +1,8 @@
 //! Computes the slices to write from a Service, its pods and its existing slices.
 
+// upstream: staging/src/k8s.io/endpointslice/reconciler.go
+// upstream: staging/src/k8s.io/endpointslice/utils.go
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,5 +1,9 @@
 //! Topology-aware hints: distributes traffic over zones in proportion to the CPUs of their nodes.
 
+// upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go
+// upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go
+// upstream: staging/src/k8s.io/endpointslice/topologycache/sliceinfo.go
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,8 @@
 //! Computes EndpointSlices from Endpoints.
 
+// upstream: pkg/controller/endpointslicemirroring/reconciler.go
+// upstream: pkg/controller/endpointslicemirroring/utils.go
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;

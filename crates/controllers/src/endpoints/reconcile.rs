@@ -1,5 +1,7 @@
 //! Computes Endpoints from a Service and its pods.
 
+// upstream: pkg/controller/endpoint/endpoints_controller.go
+
 use std::sync::Arc;
 
 use atoll_meta::object;

@@ -1,5 +1,7 @@
 //! Canonical form of endpoint subsets.
 
+// upstream: pkg/api/v1/endpoints/util.go
+
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};

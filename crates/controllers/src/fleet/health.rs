@@ -33,7 +33,7 @@ const TRANSIENT_FRACTION: u32 = 8;
 pub async fn run(context: Context) {
     let clusters = context.informers.of(&resources::CLUSTERS);
     let queue = Queue::new();
-    enqueue::object(&clusters, &queue);
+    enqueue::changed_objects(&clusters, &queue);
     let health = Arc::new(Health {
         recorder: context.events.recorder(COMPONENT),
         clusters,
@@ -171,7 +171,7 @@ impl Health {
             history.damping.store(&mut changed);
         }
         match self.context.world().update_status(&self.clusters.resource, &changed).await {
-            // The cluster was deleted; its event enqueues it again.
+            // The cluster was deleted.
             Err(status) if status.reason() == "NotFound" => return Ok(()),
             written => self.clusters.wrote(&written?),
         }

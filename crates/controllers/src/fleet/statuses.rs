@@ -23,7 +23,7 @@ const STATUS_DRY_RUN: &str = "status?dryRun=All";
 /// Age in seconds up to which an unplaced object gets an event, because its creator is likely to be waiting.
 const NEW_SECONDS: i64 = 60;
 /// Index key of objects on no cluster; no cluster has this name.
-const NOWHERE: &str = "";
+const UNPLACED: &str = "";
 
 /// Index of reports by the uid of their object.
 fn by_uid(record: &Value) -> Vec<String> {
@@ -39,10 +39,10 @@ fn own_uid(object: &Value) -> Vec<String> {
     vec![object::uid(object).to_string()]
 }
 
-/// Index of objects by cluster; objects on no cluster are listed under [`NOWHERE`].
+/// Index of objects by cluster; objects on no cluster are listed under [`UNPLACED`].
 fn placed_on(object: &Value) -> Vec<String> {
     let placement = Placement::of(object);
-    let nowhere = placement.clusters.is_empty().then(|| NOWHERE.to_string());
+    let nowhere = placement.clusters.is_empty().then(|| UNPLACED.to_string());
     placement.names().map(str::to_string).chain(nowhere).collect()
 }
 
@@ -109,7 +109,7 @@ pub async fn run(context: Context) {
             |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| AcceptanceTerms::of(cluster));
         // The status of unplaced objects names a cluster that would accept them.
         if terms(&change.old) != terms(&change.new) {
-            let unplaced = affected.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, NOWHERE));
+            let unplaced = affected.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, UNPLACED));
             unplaced.for_each(|object| adding.add(key_of(&object)));
         }
         let (before, now) = (health(&change.old), health(&change.new));
@@ -318,7 +318,7 @@ impl Controller {
             if !placed::has_condition(kind) {
                 return placed::emptied(kind, &found["status"]).filter(|_| has_lost_reports);
             }
-            // If the object was never placed, another controller may run it, unless clusters exist.
+            // Without any cluster, an object that was never placed may be run by another controller.
             let is_known = has_lost_reports || conditions::find(found, placed::CONDITION).is_some();
             if !is_known && self.lookup.choice(kind, found) == Choice::Absent {
                 return None;

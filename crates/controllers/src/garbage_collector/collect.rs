@@ -1,5 +1,8 @@
 //! Processes one object: deletes it, or releases the objects that wait for it.
 
+// upstream: pkg/controller/garbagecollector/garbagecollector.go
+// upstream: pkg/controller/garbagecollector/operations.go
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

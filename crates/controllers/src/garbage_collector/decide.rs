@@ -1,5 +1,8 @@
 //! Decides what to do with an object from the state of its owners.
 
+// upstream: pkg/controller/garbagecollector/garbagecollector.go
+// upstream: pkg/controller/garbagecollector/patch.go
+
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -85,7 +88,7 @@ mod tests {
     use atoll_informer::{Key, resources};
     use serde_json::json;
 
-    use super::State::{Dangling, Solid, Waiting};
+    use super::OwnerState::{Dangling, Solid, Waiting};
     use super::*;
 
     fn owner(uid: &str) -> Owner {
@@ -152,9 +155,9 @@ mod tests {
 
     #[test]
     fn owner_state_follows_uid_and_deletion() {
-        let live = |uid: &str, going: bool, finalizers: Value| {
+        let live = |uid: &str, is_deleted: bool, finalizers: Value| {
             let mut live = json!({"metadata": {"uid": uid, "finalizers": finalizers}});
-            if going {
+            if is_deleted {
                 object::set_deletion_timestamp(&mut live, "2026-11-15T08:00:00Z");
             }
             live

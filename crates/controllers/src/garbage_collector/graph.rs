@@ -6,6 +6,10 @@
 //! is looked up once and remembered until it is deleted. So no memory is used for the many objects that have
 //! no owners and own nothing.
 
+// upstream: pkg/controller/garbagecollector/graph.go
+// upstream: pkg/controller/garbagecollector/graph_builder.go
+// upstream: pkg/controller/garbagecollector/uid_cache.go
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Watches the metadata of all resources, wherever they are served.
 
+// upstream: pkg/controller/garbagecollector/graph_builder.go
+
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};

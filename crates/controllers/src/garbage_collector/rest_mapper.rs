@@ -1,5 +1,7 @@
 //! Discovery: maps the kinds in owner references to resources.
 
+// upstream: pkg/controller/garbagecollector/garbagecollector.go
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,5 +1,7 @@
 //! Stores ControllerRevisions in the API.
 
+// upstream: pkg/controller/history/controller_history.go
+
 use std::sync::Arc;
 
 use atoll_informer::{Cache, DeleteOptions, Informers, Key, Resource, World, resources};
@@ -67,10 +69,12 @@ impl History {
         }
     }
 
-    /// Creates a revision under its own name, in the namespace of `beside`.
-    pub async fn create_once(&self, beside: &Key, revision: &Value) -> Result<Arc<Value>, Status> {
-        let created =
-            self.world.create(&self.cache.resource, &beside.workspace, &beside.namespace, revision).await?;
+    /// Creates a revision under its own name, in the namespace of `owner_key`.
+    pub async fn create_once(&self, owner_key: &Key, revision: &Value) -> Result<Arc<Value>, Status> {
+        let created = self
+            .world
+            .create(&self.cache.resource, &owner_key.workspace, &owner_key.namespace, revision)
+            .await?;
         self.cache.wrote(&created);
         Ok(Arc::new(created))
     }

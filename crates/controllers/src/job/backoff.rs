@@ -1,5 +1,7 @@
 //! Backoff after pod failures: ten seconds, doubled each time.
 
+// upstream: pkg/controller/job/backoff_utils.go
+
 use std::time::Duration;
 
 use atoll_meta::object;

@@ -1,5 +1,7 @@
 //! Executes the planned actions.
 
+// upstream: pkg/controller/job/job_controller.go
+
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Sets of completion indexes in the form of the status: `1,3-5,7`.
 
+// upstream: pkg/controller/job/indexed_job_utils.go
+
 use std::fmt;
 
 /// First and last index of each interval, sorted, neither adjacent nor overlapping.

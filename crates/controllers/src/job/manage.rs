@@ -1,5 +1,7 @@
 //! Decides which pods of an unfinished Job to create and to delete.
 
+// upstream: pkg/controller/job/job_controller.go
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

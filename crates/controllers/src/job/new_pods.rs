@@ -1,5 +1,8 @@
 //! Builds the pods of a Job, with the tracking finalizer and an index if the Job is indexed.
 
+// upstream: pkg/controller/job/job_controller.go
+// upstream: pkg/controller/job/indexed_job_utils.go
+
 use atoll_informer::resources;
 use atoll_meta::object;
 use serde_json::{Value, json};

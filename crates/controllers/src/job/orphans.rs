@@ -1,5 +1,7 @@
 //! Removes the tracking finalizer from pods whose Job is gone.
 
+// upstream: pkg/controller/job/job_controller.go
+
 use std::sync::Arc;
 
 use atoll_informer::{Key, Next, Queue};

@@ -1,5 +1,8 @@
 //! Pod failure policies and success policies.
 
+// upstream: pkg/controller/job/pod_failure_policy.go
+// upstream: pkg/controller/job/success_policy.go
+
 use atoll_meta::object;
 use serde_json::Value;
 

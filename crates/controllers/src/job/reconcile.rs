@@ -1,5 +1,8 @@
 //! Computes the state of a Job from its pods, and the actions for its pods.
 
+// upstream: pkg/controller/job/job_controller.go
+// upstream: pkg/controller/job/indexed_job_utils.go
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -276,12 +279,12 @@ impl SyncContext<'_> {
             true => Condition::new(SUSPENDED, "JobSuspended", "Job suspended"),
             false => Condition::new(SUSPENDED, "JobResumed", "Job resumed"),
         };
-        let is_news = self.status.ensure(&condition, suspended, self.now);
-        if is_news {
+        let is_changed = self.status.ensure(&condition, suspended, self.now);
+        if is_changed {
             // The active deadline starts again.
             self.status.start_time = (!suspended).then(|| self.now.to_time());
         }
-        is_news.then_some(suspended)
+        is_changed.then_some(suspended)
     }
 
     /// Applies the actions to the counts. Returns the number of active pods.

@@ -1,5 +1,8 @@
 //! The status of a Job.
 
+// upstream: pkg/controller/job/job_controller.go
+// upstream: pkg/controller/job/util/utils.go
+
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -141,12 +144,12 @@ impl JobStatus {
             return is_true;
         };
         let text = |field: &str| known[field].as_str().unwrap_or_default();
-        let is_news = (text("status"), text("reason"), text("message"))
+        let is_changed = (text("status"), text("reason"), text("message"))
             != (status, condition.reason.as_str(), condition.message.as_str());
-        if is_news {
+        if is_changed {
             *known = condition.to_value(status, now);
         }
-        is_news
+        is_changed
     }
 }
 

@@ -1,5 +1,7 @@
 //! Syncs one Job.
 
+// upstream: pkg/controller/job/job_controller.go
+
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -88,16 +90,16 @@ impl Controller {
         }
         let (released, outcome) = self.release(release).await;
         tracked_uids.retain(|uid| !released.contains(uid));
-        let mut is_news = count(&mut status, &tracked_uids);
+        let mut is_changed = count(&mut status, &tracked_uids);
         if outcome.is_err() {
-            if is_news {
+            if is_changed {
                 self.write(&job, &status).await?;
             }
             return outcome;
         }
         let ended = finished.filter(|end| !is_full && finish(&mut status, end, self.context.clock.now()));
-        is_news |= ended.is_some();
-        if is_news {
+        is_changed |= ended.is_some();
+        if is_changed {
             job = self.write(&job, &status).await?;
         }
         if let Some(end) = ended {

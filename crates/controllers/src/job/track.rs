@@ -9,6 +9,8 @@
 //! uid whose pod has no finalizer any more, or is gone, is counted with the write that removes it from the
 //! list.
 
+// upstream: pkg/controller/job/job_controller.go
+
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Conditions of a namespace that is being deleted.
 
+// upstream: pkg/controller/namespace/deletion/status_condition_utils.go
+
 use atoll_informer::Resource;
 use atoll_meta::Status;
 use serde_json::{Value, json};

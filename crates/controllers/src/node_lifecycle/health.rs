@@ -1,5 +1,7 @@
 //! Determines whether a node sends heartbeats, and the conditions of one that does not.
 
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go
+
 use std::time::Duration;
 
 use atoll_meta::object;
@@ -56,9 +58,9 @@ pub fn observe(
     let mut health = match known {
         None => Health { last_heartbeat: first, heartbeat: None, ready: None, renewed: None },
         Some(known) => {
-            let is_news =
+            let is_changed =
                 known.ready.is_some() != ready.is_some() || (ready.is_some() && known.heartbeat != heartbeat);
-            Health { last_heartbeat: if is_news { now } else { known.last_heartbeat }, ..known.clone() }
+            Health { last_heartbeat: if is_changed { now } else { known.last_heartbeat }, ..known.clone() }
         }
     };
     (health.heartbeat, health.ready) = (heartbeat, ready.clone());

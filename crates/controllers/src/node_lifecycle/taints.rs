@@ -1,5 +1,7 @@
 //! Taints that follow from the conditions of a node.
 
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go
+
 use atoll_meta::object;
 use serde_json::Value;
 

@@ -1,6 +1,9 @@
 //! Limits the eviction rate of each zone: fewer evictions where many nodes fail, because then the control
 //! plane may be disconnected.
 
+// upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go
+// upstream: pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Computes the pods to delete from pods and nodes.
 
+// upstream: pkg/controller/podgc/gc_controller.go
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;

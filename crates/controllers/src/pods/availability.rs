@@ -1,5 +1,8 @@
 //! States of pods.
 
+// upstream: pkg/api/v1/pod/util.go
+// upstream: pkg/controller/controller_utils.go
+
 use std::time::Duration;
 
 use atoll_meta::object;

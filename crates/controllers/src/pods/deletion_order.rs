@@ -1,5 +1,8 @@
 //! Deletion order of pods.
 
+// upstream: pkg/controller/controller_utils.go
+// upstream: pkg/apis/core/helper/helpers.go
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,8 @@
 //! Creates and deletes pods, and records events.
 
+// upstream: pkg/controller/controller_utils.go
+// upstream: pkg/controller/replicaset/replica_set.go
+
 use std::future::Future;
 use std::sync::Arc;
 

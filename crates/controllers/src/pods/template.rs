@@ -1,5 +1,7 @@
 //! Builds pods from templates.
 
+// upstream: pkg/controller/controller_utils.go
+
 use atoll_informer::Resource;
 use atoll_meta::object;
 use serde_json::{Map, Value, json};

@@ -1,5 +1,7 @@
 //! Recounts one quota.
 
+// upstream: pkg/controller/resourcequota/resource_quota_controller.go
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,7 +31,7 @@ impl Counter {
         // Read the quota before listing: objects that were admitted since are in the lists, or still being
         // written.
         let object = self.world.get(&resources::RESOURCE_QUOTAS, key).await?;
-        let began = Instant::now();
+        let start = Instant::now();
         let quota = Quota::read(&object);
         let found = LookupObjects {
             now: self.clock.now().seconds,
@@ -40,7 +42,7 @@ impl Counter {
         let (found, lists) = self.gather(key, &quota, found).await?;
         let used = sum(&quota, &lists, &found);
         let Some(counted) = reconcile(&object, &quota, &used) else { return Ok(Next::Done) };
-        if began.elapsed() > MAX_DURATION {
+        if start.elapsed() > MAX_DURATION {
             return Ok(Next::Again);
         }
         self.world.update_status(&resources::RESOURCE_QUOTAS, &counted).await.map(|_| Next::Done)

@@ -29,22 +29,24 @@ impl QuotaIndex {
 
     pub fn remove(&self, key: &Key) {
         let mut quotas = self.quotas();
-        let Some(beside) = quotas.get_mut(&namespace_key(key)) else { return };
-        beside.remove(&key.name);
-        if beside.is_empty() {
+        let Some(of_namespace) = quotas.get_mut(&namespace_key(key)) else { return };
+        of_namespace.remove(&key.name);
+        if of_namespace.is_empty() {
             quotas.remove(&namespace_key(key));
         }
     }
 
     pub fn knows(&self, key: &Key) -> bool {
-        self.quotas().get(&namespace_key(key)).is_some_and(|beside| beside.contains_key(&key.name))
+        self.quotas()
+            .get(&namespace_key(key))
+            .is_some_and(|of_namespace| of_namespace.contains_key(&key.name))
     }
 
     /// Returns the quotas in an object's namespace that count a resource.
     pub fn in_namespace_of(&self, object: &Key, resource: &GroupResource) -> Vec<Key> {
         let quotas = self.quotas();
-        let beside = quotas.get(&namespace_key(object)).into_iter().flatten();
-        let counting = beside.filter(|(_, counted)| counted.contains(resource));
+        let of_namespace = quotas.get(&namespace_key(object)).into_iter().flatten();
+        let counting = of_namespace.filter(|(_, counted)| counted.contains(resource));
         counting.map(|(name, _)| object.beside(name)).collect()
     }
 

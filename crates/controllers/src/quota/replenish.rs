@@ -1,5 +1,7 @@
 //! Triggers recounts when counted objects are deleted or need less.
 
+// upstream: pkg/controller/resourcequota/resource_quota_monitor.go
+
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -175,8 +177,8 @@ impl ResourceWatch {
         ] {
             field.to_string().hash(&mut hasher);
         }
-        let seen = hasher.finish();
-        self.known.insert(object::uid(object).to_string(), seen) != Some(seen)
+        let usage_hash = hasher.finish();
+        self.known.insert(object::uid(object).to_string(), usage_hash) != Some(usage_hash)
     }
 
     fn enqueue_quotas(&self, object: &Value) {

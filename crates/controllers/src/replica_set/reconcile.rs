@@ -1,5 +1,8 @@
 //! Computes actions and status from a set and its pods.
 
+// upstream: pkg/controller/replicaset/replica_set.go
+// upstream: pkg/controller/replicaset/replica_set_utils.go
+
 use std::sync::Arc;
 
 use atoll_meta::object;

@@ -33,15 +33,15 @@ fn addresses_are_canonical_and_of_one_family() {
 
 #[test]
 fn pods_with_an_address_are_endpoints_until_they_finish() {
-    let going = "2026-01-01T00:00:00Z";
+    let terminating = "2026-01-01T00:00:00Z";
     for (status, deleted, include_terminating, expected) in [
         (json!({"podIP": "10.0.0.1"}), None, false, true),
         (json!({"podIPs": [{"ip": "10.0.0.1"}]}), None, false, true),
         (json!({}), None, true, false),
         (json!({"podIP": "10.0.0.1", "phase": "Failed"}), None, true, false),
         (json!({"podIP": "10.0.0.1", "phase": "Succeeded"}), None, true, false),
-        (json!({"podIP": "10.0.0.1"}), Some(going), true, true),
-        (json!({"podIP": "10.0.0.1"}), Some(going), false, false),
+        (json!({"podIP": "10.0.0.1"}), Some(terminating), true, true),
+        (json!({"podIP": "10.0.0.1"}), Some(terminating), false, false),
     ] {
         let mut pod = json!({"metadata": {"name": "p"}, "status": status});
         if let Some(time) = deleted {
@@ -62,14 +62,14 @@ fn changes_affect_services_that_select_the_pod_before_or_after() {
         })))
     };
     for (what, old, new, a, b) in [
-        ("comes", None, pod("a", "False", "1"), true, false),
-        ("goes", pod("a", "False", "1"), None, true, false),
+        ("created", None, pod("a", "False", "1"), true, false),
+        ("deleted", pod("a", "False", "1"), None, true, false),
         ("becomes ready", pod("a", "False", "1"), pod("a", "True", "1"), true, false),
-        ("moves", pod("a", "True", "1"), pod("b", "True", "1"), true, true),
+        ("changes its labels", pod("a", "True", "1"), pod("b", "True", "1"), true, true),
         ("something else", pod("a", "True", "1"), pod("a", "True", "2"), false, false),
     ] {
         let change = Change { key: Key::new("", "n", "p"), old, new };
-        let concerns = |name: &str| PodChange::of(&change).is_some_and(|it| it.affects(&service(name)));
+        let affects = |name: &str| PodChange::of(&change).is_some_and(|it| it.affects(&service(name)));
         assert_eq!((affects("a"), affects("b")), (a, b), "{what}");
     }
 }

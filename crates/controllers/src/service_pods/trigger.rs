@@ -1,5 +1,7 @@
 //! Tracks when the change happened that caused an update of endpoints, for latency measurements.
 
+// upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +14,7 @@ use crate::conditions;
 /// Last seen state of each Service and its pods.
 #[derive(Default)]
 pub struct TriggerTimeTracker {
-    seen: Mutex<HashMap<Key, ServiceState>>,
+    states: Mutex<HashMap<Key, ServiceState>>,
 }
 
 struct ServiceState {
@@ -27,8 +29,8 @@ impl TriggerTimeTracker {
         let created = object::creation_timestamp(service).unwrap_or_default().to_string();
         let times: HashMap<String, String> = pods.iter().filter_map(time_of).collect();
         let now = ServiceState { service: created, pods: times };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = seen.get(key);
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = states.get(key);
         let earliest = match last {
             None => Some(now.service.clone()),
             Some(last) => {
@@ -37,12 +39,12 @@ impl TriggerTimeTracker {
                 changed.map(|(_, time)| time).chain(own).min().cloned()
             }
         };
-        seen.insert(key.clone(), now);
+        states.insert(key.clone(), now);
         earliest.filter(|time| !time.is_empty())
     }
 
     pub fn forget(&self, key: &Key) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 

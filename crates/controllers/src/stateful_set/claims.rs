@@ -1,5 +1,7 @@
 //! Ownership of volume claims by the retention policy: deleted with the set, or when the set is scaled down.
 
+// upstream: pkg/controller/statefulset/stateful_set_utils.go
+
 use atoll_informer::{Resource, resources};
 use atoll_meta::object::{self, OwnerReference};
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! Executes the plan, and records events.
 
+// upstream: pkg/controller/statefulset/stateful_pod_control.go
+
 use std::sync::Arc;
 
 use atoll_informer::{DeleteOptions, Key, resources};

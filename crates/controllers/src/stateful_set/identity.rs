@@ -1,5 +1,7 @@
 //! Identity of the pods of a StatefulSet: names, ordinals, labels, volumes.
 
+// upstream: pkg/controller/statefulset/stateful_set_utils.go
+
 use atoll_informer::resources;
 use atoll_meta::object;
 use serde_json::{Value, json};

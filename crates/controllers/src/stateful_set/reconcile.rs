@@ -1,5 +1,8 @@
 //! Computes the next actions of a StatefulSet: one pod at a time, or in parallel.
 
+// upstream: pkg/controller/statefulset/stateful_set_control.go
+// upstream: pkg/controller/statefulset/stateful_set_utils.go
+
 use std::sync::Arc;
 
 use atoll_meta::object;
@@ -98,7 +101,7 @@ pub fn reconcile(observed: &Observed<'_>) -> Plan {
         counts(observed, created.map(AsRef::as_ref))
     };
     if !object::is_being_deleted(observed.set) {
-        fill(observed, &wanted, &condemned, &mut plan);
+        plan_actions(observed, &wanted, &condemned, &mut plan);
     }
     plan.phases.retain(|phase| !phase.is_empty());
     plan
@@ -141,7 +144,7 @@ fn sort_pods<'a>(observed: &Observed<'a>) -> (Vec<Slot<'a>>, Vec<&'a Arc<Value>>
     (wanted, condemned)
 }
 
-fn fill(observed: &Observed<'_>, wanted: &[Slot<'_>], condemned: &[&Arc<Value>], plan: &mut Plan) {
+fn plan_actions(observed: &Observed<'_>, wanted: &[Slot<'_>], condemned: &[&Arc<Value>], plan: &mut Plan) {
     let mut phase = Vec::new();
     for slot in wanted {
         let (steps, progress) = process_slot(observed, slot, plan.parallel);
@@ -152,14 +155,14 @@ fn fill(observed: &Observed<'_>, wanted: &[Slot<'_>], condemned: &[&Arc<Value>],
         }
     }
     plan.phases.push(phase);
-    let disowned = condemned.iter().filter_map(|pod| {
+    let owner_updates = condemned.iter().filter_map(|pod| {
         let claims = owners(observed, pod);
         (!claims.is_empty()).then(|| vec![PodStep::UpdateClaimOwners((*pod).clone(), claims)])
     });
-    plan.phases.push(disowned.collect());
+    plan.phases.push(owner_updates.collect());
     if plan.parallel {
-        let living = condemned.iter().filter(|pod| !object::is_being_deleted(pod));
-        plan.phases.push(living.map(|pod| vec![PodStep::Delete((*pod).clone())]).collect());
+        let not_deleting = condemned.iter().filter(|pod| !object::is_being_deleted(pod));
+        plan.phases.push(not_deleting.map(|pod| vec![PodStep::Delete((*pod).clone())]).collect());
     } else if let Some(last) = condemned.first() {
         if may_delete_last(observed, wanted, condemned, last) {
             plan.phases.push(vec![vec![PodStep::Delete((*last).clone())]]);

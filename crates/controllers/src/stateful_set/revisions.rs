@@ -1,5 +1,7 @@
 //! Manages the ControllerRevisions of a StatefulSet.
 
+// upstream: pkg/controller/statefulset/stateful_set_control.go
+
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
 //! Computes how long a pod tolerates the taints of its node.
 
+// upstream: pkg/controller/tainteviction/taint_eviction.go
+// upstream: staging/src/k8s.io/api/core/v1/toleration.go
+
 use std::time::Duration;
 
 use serde_json::Value;

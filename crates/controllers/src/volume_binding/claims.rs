@@ -1,5 +1,7 @@
 //! Decides what to do with a volume claim.
 
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go
+
 use std::sync::Arc;
 
 use atoll_meta::object;

@@ -1,5 +1,9 @@
 //! Finds the volume that matches a claim.
 
+// upstream: pkg/controller/volume/persistentvolume/index.go
+// upstream: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go
+// upstream: pkg/volume/util/storageclass.go
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,8 @@
 //! Decides what to do with a volume.
 
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go
+// upstream: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go
+
 use std::sync::Arc;
 
 use atoll_meta::object;
@@ -75,8 +78,8 @@ pub fn reclaim(volume: &Value) -> Reclaim {
     }
 }
 
-/// Provisioned volumes are deleted by their provisioner. HostPath volumes below /tmp are deleted here, as in
-/// upstream's tests.
+/// Provisioned volumes are deleted by their provisioner. HostPath volumes below /tmp are deleted here, because
+/// upstream supports them for tests.
 fn deletion(volume: &Value) -> Reclaim {
     const REASON: &str = "VolumeFailedDelete";
     match object::annotation(volume, PROVISIONED_BY) {

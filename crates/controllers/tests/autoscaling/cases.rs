@@ -103,7 +103,7 @@ fn ended(code: &str) -> Value {
 
 /// Finalizer that keeps a pod terminating.
 pub const KEPT: &str = "example.com/kept";
-fn going() -> Value {
+fn terminating() -> Value {
     with(pod("cpu=900%"), "/metadata/finalizers", json!([KEPT]))
 }
 
@@ -454,7 +454,7 @@ fn states() -> Vec<Case> {
         case("missing-turns", 2, mixed(pods(2, "cpu=60%"), vec![unmeasured()]), by(json!([cpu(50)])), 2),
         case("failed", 2, mixed(pods(2, "cpu=100%"), vec![ended("1")]), by(json!([cpu(50)])), 4),
         case("succeeded", 2, mixed(pods(2, "cpu=200%"), vec![ended("0")]), by(json!([cpu(50)])), 8),
-        case("going", 2, mixed(pods(2, "cpu=100%"), vec![going()]), by(json!([cpu(50)])), 4),
+        case("going", 2, mixed(pods(2, "cpu=100%"), vec![terminating()]), by(json!([cpu(50)])), 4),
         case("nobody", 2, Vec::new(), by(json!([cpu(50)])), 2).inactive(),
         case("only-missing", 2, vec![unmeasured()], by(json!([cpu(50)])), 2).inactive(),
     ]

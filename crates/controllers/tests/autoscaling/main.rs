@@ -37,7 +37,7 @@ const SYNC_PERIOD: Duration = Duration::from_secs(2);
 /// Window in which the highest recommendation counts: longer than the test takes.
 const STABILIZATION: Duration = Duration::from_secs(3600);
 /// Time limit for both to agree.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval between comparisons.
 const PAUSE: Duration = Duration::from_millis(500);
 const PODS: &str = "/api/v1/namespaces/test/pods";
@@ -65,7 +65,7 @@ async fn autoscalers_do_as_in_kube_controller_manager() {
     };
     let _atoll = AtollControllers::start(atoll.url(), &atoll.authority(), CONTROLLER, settings);
     same(&clients, |status_of| {
-        cases.iter().filter_map(|case| unsettled(case, &status_of(case.name))).collect()
+        cases.iter().filter_map(|case| difference_to_expected(case, &status_of(case.name))).collect()
     })
     .await;
     for (path, patch) in changes::changes() {
@@ -88,7 +88,7 @@ async fn autoscalers_do_as_in_kube_controller_manager() {
 }
 
 /// Returns how a case differs from its expectation.
-fn unsettled(case: &Case, status: &Value) -> Option<String> {
+fn difference_to_expected(case: &Case, status: &Value) -> Option<String> {
     let current = status["currentReplicas"].as_i64().unwrap_or(0);
     let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let of = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
@@ -101,18 +101,18 @@ fn unsettled(case: &Case, status: &Value) -> Option<String> {
 
 /// Waits until both agree and match the expectations, and stay so.
 async fn same(clients: &[Client; 2], missing: impl Fn(&dyn Fn(&str) -> Value) -> Vec<String>) {
-    let (begin, mut looks) = (Instant::now(), tokio::time::interval(PAUSE));
+    let (start, mut interval) = (Instant::now(), tokio::time::interval(PAUSE));
     loop {
-        looks.tick().await;
+        interval.tick().await;
         let (upstream, atoll) = (snapshot::take(&clients[0]).await, snapshot::take(&clients[1]).await);
         let lacks =
             |snapshot: &Snapshot| missing(&|name| snapshot.statuses.get(name).cloned().unwrap_or_default());
         let mut wrong = differences(&upstream, &atoll);
         wrong.extend(lacks(&upstream).into_iter().map(|what| format!("upstream: {what}")));
         if wrong.is_empty() {
-            return println!("the same after {:?}", begin.elapsed());
+            return println!("the same after {:?}", start.elapsed());
         }
-        assert!(begin.elapsed() < PATIENCE, "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+        assert!(start.elapsed() < TIMEOUT, "{} differences:\n{}", wrong.len(), wrong.join("\n"));
     }
 }
 
@@ -161,9 +161,9 @@ async fn make(client: &Client, cases: &[Case]) {
             merge(client, &format!("{WIDGETS}/{}/status", case.name), &json!({ "status": status })).await;
         }
     }
-    let mut looks = tokio::time::interval(PAUSE);
+    let mut interval = tokio::time::interval(PAUSE);
     eventually("all pods are what they will be, and measured", async || {
-        looks.tick().await;
+        interval.tick().await;
         is_measured(&list(client, PODS).await, &list(client, MEASURED).await)
     })
     .await;

@@ -31,8 +31,8 @@ pub async fn take(client: &Client) -> Snapshot {
         snapshot.statuses.insert(name(&autoscaler), status(&autoscaler["status"]));
     }
     for widget in list(client, WIDGETS).await {
-        let told = format!("the target has {}", widget["spec"]["replicas"]);
-        snapshot.rest.entry(name(&widget)).or_default().insert(told);
+        let events_text = format!("the target has {}", widget["spec"]["replicas"]);
+        snapshot.rest.entry(name(&widget)).or_default().insert(events_text);
     }
     for event in list(client, &format!("/api/v1/namespaces/{NAMESPACE}/events")).await {
         let about = &event["involvedObject"];
@@ -41,10 +41,10 @@ pub async fn take(client: &Client) -> Snapshot {
             continue;
         }
         let message = ordered(event["message"].as_str().unwrap_or_default());
-        let told =
+        let events_text =
             json!([event["type"], event["reason"], message, event["source"], event["reportingComponent"]]);
         let of = about["name"].as_str().unwrap_or_default().to_string();
-        snapshot.rest.entry(of).or_default().insert(told.to_string());
+        snapshot.rest.entry(of).or_default().insert(events_text.to_string());
     }
     snapshot
 }
@@ -89,8 +89,9 @@ pub fn differences(upstream: &Snapshot, atoll: &Snapshot) -> Vec<String> {
         let nothing = BTreeSet::new();
         let (one, other) =
             (upstream.rest.get(name).unwrap_or(&nothing), atoll.rest.get(name).unwrap_or(&nothing));
-        found.extend(one.difference(other).map(|told| format!("{name}: only upstream: {told}")));
-        found.extend(other.difference(one).map(|told| format!("{name}: only atoll:   {told}")));
+        found
+            .extend(one.difference(other).map(|events_text| format!("{name}: only upstream: {events_text}")));
+        found.extend(other.difference(one).map(|events_text| format!("{name}: only atoll:   {events_text}")));
     }
     found
 }

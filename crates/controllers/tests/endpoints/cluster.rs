@@ -168,7 +168,7 @@ fn pods() -> Vec<Pod> {
 }
 
 /// Pods that are being deleted.
-pub const GOING: [&str; 2] = ["going", "going-unready"];
+pub const TERMINATING_PODS: [&str; 2] = ["going", "going-unready"];
 
 fn services() -> Vec<Made> {
     let web = json!({"app": "web"});

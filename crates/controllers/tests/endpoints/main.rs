@@ -29,7 +29,7 @@ const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpoin
 /// Time without changes after which the state is final. Checked only when all expected objects exist.
 const QUIET: Duration = Duration::from_secs(4);
 /// Time limit for both to agree, and number of attempts.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 const TRIES: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,33 +53,33 @@ async fn endpoints_are_those_of_kube_controller_manager() {
 }
 
 async fn compare(upstream: &Upstream, client: &Client, programs: &Programs) -> Result<(), String> {
-    let begin = Instant::now();
-    let said = |what: &str| println!("{what} after {:?}", begin.elapsed());
+    let start = Instant::now();
+    let log_progress = |what: &str| println!("{what} after {:?}", start.elapsed());
     let log = upstream.directory().join("endpoints.log");
     let start_upstream =
         || sides::start_kube_controller_manager(programs, &upstream.kubeconfig(), CONTROLLERS, &[], &log);
     clear(client).await;
     let controller_manager = start_upstream();
-    let (first, told) = settled(client).await;
+    let (first, events_text) = settled(client).await;
     drop(controller_manager);
-    said("recorded upstream");
+    log_progress("recorded upstream");
     clear(client).await;
     let atoll =
         AtollControllers::start(upstream.url(), &upstream.authority(), CONTROLLERS, Settings::default());
-    same(client, "atoll, from nothing", &first, &told, EndpointState::whole).await?;
-    said("compared atoll");
+    same(client, "atoll, from nothing", &first, &events_text, EndpointState::whole).await?;
+    log_progress("compared atoll");
     change(client, true).await;
     let (second, _) = settled(client).await;
     drop(atoll);
-    said("recorded atoll");
+    log_progress("recorded atoll");
     clear(client).await;
     let controller_manager = start_upstream();
     same(client, "upstream, from nothing", &second, &BTreeSet::new(), EndpointState::lasting).await?;
-    said("compared upstream");
+    log_progress("compared upstream");
     change(client, false).await;
     let outcome = same(client, "upstream, changed", &first, &BTreeSet::new(), EndpointState::lasting).await;
     drop(controller_manager);
-    said("compared upstream again");
+    log_progress("compared upstream again");
     outcome
 }
 
@@ -92,7 +92,7 @@ async fn make(client: &Client, further: usize) {
             patch(client, &format!("{}/{name}/status", made.path), &json!({"status": status})).await;
         }
     }
-    for name in cluster::GOING {
+    for name in cluster::TERMINATING_PODS {
         let answer = client.delete(&format!("/api/v1/namespaces/test/pods/{name}")).await.expect("an answer");
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
@@ -143,8 +143,8 @@ async fn settled(client: &Client) -> (EndpointState, BTreeSet<String>) {
     let waiting = Waiting::until("all endpoints are there");
     let (mut since, mut last) = (Instant::now(), (Snapshot::new(), BTreeSet::new()));
     loop {
-        let (seen, told) = (snapshot::take(client).await, events(client).await);
-        let now = (seen.whole(), told);
+        let (seen, events_text) = (snapshot::take(client).await, events(client).await);
+        let now = (seen.whole(), events_text);
         if now != last || !wanted.iter().all(|wanted| is_there(&now.0, wanted)) {
             (since, last) = (Instant::now(), now);
         } else if since.elapsed() > QUIET {
@@ -159,23 +159,23 @@ async fn same(
     client: &Client,
     what: &str,
     recorded: &EndpointState,
-    told: &BTreeSet<String>,
+    events_text: &BTreeSet<String>,
     form: fn(&EndpointState) -> Snapshot,
 ) -> Result<(), String> {
-    let begin = Instant::now();
+    let start = Instant::now();
     let waiting = Waiting::until("both agree");
     let recorded = form(recorded);
     loop {
-        let (found, heard) = (form(&snapshot::take(client).await), events(client).await);
+        let (found, observed) = (form(&snapshot::take(client).await), events(client).await);
         let mut differences = difference(&recorded, &found);
-        if !told.is_empty() {
-            differences.extend(told.difference(&heard).map(|event| format!("not told: {event}")));
-            differences.extend(heard.difference(told).map(|event| format!("told: {event}")));
+        if !events_text.is_empty() {
+            differences.extend(events_text.difference(&observed).map(|event| format!("not told: {event}")));
+            differences.extend(observed.difference(events_text).map(|event| format!("told: {event}")));
         }
         if differences.is_empty() {
             return Ok(());
         }
-        if begin.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             return Err(format!("{what}: {} differ\n{}", differences.len(), differences.join("\n")));
         }
         waiting.again().await;

@@ -94,7 +94,7 @@ impl EndpointState {
 /// Returns the events of controllers.
 pub async fn events(client: &Client) -> BTreeSet<String> {
     let events = list(client, EVENTS).await;
-    let told = events.iter().map(|event| {
+    let events_text = events.iter().map(|event| {
         let about = &event["involvedObject"];
         json!([
             event["source"],
@@ -105,7 +105,7 @@ pub async fn events(client: &Client) -> BTreeSet<String> {
             about["name"]
         ])
     });
-    told.map(|told| told.to_string()).collect()
+    events_text.map(|events_text| events_text.to_string()).collect()
 }
 
 /// Describes the differences.

@@ -1,5 +1,7 @@
 //! Computes the requests or limits of a pod: containers, init containers, resizes in progress and overhead.
 
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go
+
 use serde_json::Value;
 
 use super::{HUGE_PAGES, containers};

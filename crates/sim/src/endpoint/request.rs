@@ -1,5 +1,7 @@
 //! Paths and queries of requests to kubelets.
 
+// upstream: pkg/kubelet/server/server.go
+
 use percent_encoding::percent_decode_str;
 
 /// A parsed path.

@@ -1,5 +1,8 @@
 //! Statistics of nodes and pods, as kubelets serve them: summary and metrics.
 
+// upstream: pkg/kubelet/server/stats/handler.go
+// upstream: pkg/kubelet/metrics/collectors/resource_metrics.go
+
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -21,15 +24,15 @@ struct UsageTotals {
 /// A running container.
 struct ContainerStatistics {
     name: String,
-    began: i64,
-    figures: UsageTotals,
+    started_at: i64,
+    totals: UsageTotals,
 }
 
 /// A pod with its running containers.
 struct PodStatistics {
     running: Arc<RunningPod>,
     parts: Vec<ContainerStatistics>,
-    figures: UsageTotals,
+    totals: UsageTotals,
 }
 
 /// A reachable node and its pods, sorted.
@@ -37,45 +40,45 @@ pub struct Statistics {
     name: String,
     node: Arc<Value>,
     pods: Vec<PodStatistics>,
-    figures: UsageTotals,
+    totals: UsageTotals,
     now: SimTime,
 }
 
 impl Statistics {
     pub fn of(kubelet: &Kubelet, name: &str) -> Option<Statistics> {
         let (node, now) = (kubelet.node(name)?, kubelet.now());
-        let mut figures = UsageTotals { usage: Usage::of_node(&node), spent: kubelet.spent(name) };
+        let mut totals = UsageTotals { usage: Usage::of_node(&node), spent: kubelet.spent(name) };
         let mut pods = Vec::new();
         for running in kubelet.pods_of(Some(name)) {
             let mut sum = UsageTotals::default();
             let pod = running.pod();
             let parts: Vec<ContainerStatistics> = pod
                 .usage()
-                .map(|(name, began, meter)| {
+                .map(|(name, started_at, meter)| {
                     sum.usage += meter.usage;
-                    let figures = UsageTotals { usage: meter.usage, spent: meter.spent(now.millis) };
-                    ContainerStatistics { name: name.into(), began, figures }
+                    let totals = UsageTotals { usage: meter.usage, spent: meter.spent(now.millis) };
+                    ContainerStatistics { name: name.into(), started_at, totals }
                 })
                 .collect();
             sum.spent = pod.spent(now);
             drop(pod);
-            figures.usage += sum.usage;
-            figures.spent = figures.spent.saturating_add(sum.spent);
+            totals.usage += sum.usage;
+            totals.spent = totals.spent.saturating_add(sum.spent);
             if !parts.is_empty() {
-                pods.push(PodStatistics { running, parts, figures: sum });
+                pods.push(PodStatistics { running, parts, totals: sum });
             }
         }
         pods.sort_by(|one, other| one.running.key.cmp(&other.running.key));
-        Some(Statistics { name: name.into(), node, pods, figures, now })
+        Some(Statistics { name: name.into(), node, pods, totals, now })
     }
 
     /// Returns the response of `/stats/summary`.
     pub fn summary(&self) -> Value {
         let at = time::format(self.now.seconds);
-        let filled = |figures: UsageTotals, room: Option<u64>| {
-            let Usage { nanocores, bytes } = figures.usage;
+        let filled = |totals: UsageTotals, room: Option<u64>| {
+            let Usage { nanocores, bytes } = totals.usage;
             let processors = json!({
-                "time": at, "usageNanoCores": nanocores, "usageCoreNanoSeconds": figures.spent,
+                "time": at, "usageNanoCores": nanocores, "usageCoreNanoSeconds": totals.spent,
             });
             let mut memory = json!({
                 "time": at, "usageBytes": bytes, "workingSetBytes": bytes, "rssBytes": bytes,
@@ -86,22 +89,22 @@ impl Statistics {
             }
             (processors, memory)
         };
-        let containers = |whole: &PodStatistics| -> Vec<Value> {
-            let each = whole.parts.iter().map(|part| {
-                let (cpu, memory) = filled(part.figures, None);
+        let containers = |pod: &PodStatistics| -> Vec<Value> {
+            let each = pod.parts.iter().map(|part| {
+                let (cpu, memory) = filled(part.totals, None);
                 json!({
-                    "name": part.name, "startTime": time::format(part.began), "cpu": cpu, "memory": memory,
+                    "name": part.name, "startTime": time::format(part.started_at), "cpu": cpu, "memory": memory,
                 })
             });
             each.collect()
         };
-        let pods = self.pods.iter().map(|whole| {
-            let (cpu, memory) = filled(whole.figures, None);
-            let RunningPod { key, uid, arrived, .. } = &*whole.running;
+        let pods = self.pods.iter().map(|pod| {
+            let (cpu, memory) = filled(pod.totals, None);
+            let RunningPod { key, uid, arrived, .. } = &*pod.running;
             json!({
                 "podRef": {"name": &*key.name, "namespace": &*key.namespace, "uid": uid},
                 "startTime": time::format(*arrived),
-                "containers": containers(whole),
+                "containers": containers(pod),
                 "cpu": cpu,
                 "memory": memory,
             })
@@ -110,10 +113,10 @@ impl Statistics {
         let room = self.node["status"]["capacity"]["memory"].as_str();
         let room =
             room.and_then(|text| Quantity::parse(text).ok()).map(|room| room.units().max(0).cast_unsigned());
-        let (cpu, memory) = filled(self.figures, room);
-        let began = &self.node["metadata"]["creationTimestamp"];
+        let (cpu, memory) = filled(self.totals, room);
+        let started_at = &self.node["metadata"]["creationTimestamp"];
         json!({
-            "node": {"nodeName": self.name, "startTime": began, "cpu": cpu, "memory": memory},
+            "node": {"nodeName": self.name, "startTime": started_at, "cpu": cpu, "memory": memory},
             "pods": pods,
         })
     }
@@ -122,17 +125,17 @@ impl Statistics {
     pub fn resources(&self) -> String {
         let mut out = String::new();
         let at = self.now.seconds.saturating_mul(1000);
-        let seconds = |figures: UsageTotals| figures.spent as f64 / 1e9;
-        let bytes = |figures: UsageTotals| figures.usage.bytes as f64;
-        let of_pod = |whole: &PodStatistics| {
-            format!("namespace=\"{}\",pod=\"{}\"", whole.running.key.namespace, whole.running.key.name)
+        let seconds = |totals: UsageTotals| totals.spent as f64 / 1e9;
+        let bytes = |totals: UsageTotals| totals.usage.bytes as f64;
+        let of_pod = |pod: &PodStatistics| {
+            format!("namespace=\"{}\",pod=\"{}\"", pod.running.key.namespace, pod.running.key.name)
         };
         let parts = || {
-            let each = self.pods.iter().flat_map(|whole| whole.parts.iter().map(move |part| (whole, part)));
-            each.map(|(whole, part)| (format!("container=\"{}\",{}", part.name, of_pod(whole)), part))
+            let each = self.pods.iter().flat_map(|pod| pod.parts.iter().map(move |part| (pod, part)));
+            each.map(|(pod, part)| (format!("container=\"{}\",{}", part.name, of_pod(pod)), part))
         };
-        let pods = || self.pods.iter().map(|whole| (of_pod(whole), whole.figures));
-        let node = || std::iter::once((String::new(), self.figures));
+        let pods = || self.pods.iter().map(|pod| (of_pod(pod), pod.totals));
+        let node = || std::iter::once((String::new(), self.totals));
         let mut family =
             |name: &str, kind: &str, help: &str, samples: Vec<(String, f64)>, at: Option<i64>| {
                 if samples.is_empty() {
@@ -151,49 +154,49 @@ impl Statistics {
                 "container_cpu_usage_seconds_total",
                 "counter",
                 "Cumulative cpu time consumed by the container in core-seconds",
-                parts().map(|(labels, part)| (labels, seconds(part.figures))).collect(),
+                parts().map(|(labels, part)| (labels, seconds(part.totals))).collect(),
                 Some(at),
             ),
             (
                 "container_memory_working_set_bytes",
                 "gauge",
                 "Current working set of the container in bytes",
-                parts().map(|(labels, part)| (labels, bytes(part.figures))).collect(),
+                parts().map(|(labels, part)| (labels, bytes(part.totals))).collect(),
                 Some(at),
             ),
             (
                 "container_start_time_seconds",
                 "gauge",
                 "Start time of the container since unix epoch in seconds",
-                parts().map(|(labels, part)| (labels, part.began as f64)).collect(),
+                parts().map(|(labels, part)| (labels, part.started_at as f64)).collect(),
                 None,
             ),
             (
                 "node_cpu_usage_seconds_total",
                 "counter",
                 "Cumulative cpu time consumed by the node in core-seconds",
-                node().map(|(labels, figures)| (labels, seconds(figures))).collect(),
+                node().map(|(labels, totals)| (labels, seconds(totals))).collect(),
                 Some(at),
             ),
             (
                 "node_memory_working_set_bytes",
                 "gauge",
                 "Current working set of the node in bytes",
-                node().map(|(labels, figures)| (labels, bytes(figures))).collect(),
+                node().map(|(labels, totals)| (labels, bytes(totals))).collect(),
                 Some(at),
             ),
             (
                 "pod_cpu_usage_seconds_total",
                 "counter",
                 "Cumulative cpu time consumed by the pod in core-seconds",
-                pods().map(|(labels, figures)| (labels, seconds(figures))).collect(),
+                pods().map(|(labels, totals)| (labels, seconds(totals))).collect(),
                 Some(at),
             ),
             (
                 "pod_memory_working_set_bytes",
                 "gauge",
                 "Current working set of the pod in bytes",
-                pods().map(|(labels, figures)| (labels, bytes(figures))).collect(),
+                pods().map(|(labels, totals)| (labels, bytes(totals))).collect(),
                 Some(at),
             ),
             (

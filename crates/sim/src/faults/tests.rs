@@ -19,8 +19,11 @@ fn faults_add_up() {
     assert!((set.loss() - 0.75).abs() < 1e-9);
     let skewed = with(&[Fault::ClockSkew { seconds: 300 }, Fault::ClockSkew { seconds: -60 }]);
     assert_eq!(skewed.skew(), 240);
-    let fair = FaultSet::default();
-    assert_eq!((fair.latency(), fair.loss(), fair.skew(), fair.is_down()), (Duration::ZERO, 0.0, 0, false));
+    let without_faults = FaultSet::default();
+    assert_eq!(
+        (without_faults.latency(), without_faults.loss(), without_faults.skew(), without_faults.is_down()),
+        (Duration::ZERO, 0.0, 0, false)
+    );
 }
 
 #[test]
@@ -51,13 +54,13 @@ fn faults_apply_to_nodes_and_images() {
 #[test]
 fn changes_are_sent_to_subscribers() {
     let faults = Faults::default();
-    let mut follower = faults.subscribe();
+    let mut subscriber = faults.subscribe();
     let first = faults.add(Fault::DeadCluster).expect("there is room");
     let second = faults.add(Fault::PartitionClients).expect("there is room");
-    assert!(follower.has_changed().expect("the sender exists"));
-    assert!(follower.borrow_and_update().is_down());
+    assert!(subscriber.has_changed().expect("the sender exists"));
+    assert!(subscriber.borrow_and_update().is_down());
     assert!(faults.remove(first) && !faults.remove(first));
-    assert!(!follower.borrow_and_update().is_down());
+    assert!(!subscriber.borrow_and_update().is_down());
     assert_eq!(faults.now().list(), [(second, Fault::PartitionClients)]);
     assert_eq!((faults.clear(), faults.clear()), (1, 0));
     assert!(faults.add(Fault::DeadCluster).expect("there is room") > second, "numbers are not reused");
@@ -72,9 +75,9 @@ fn faults_round_trip_as_json() {
     for (text, shown) in [
         (json!({ "kind": "slow", "latency": "200ms" }), "slow by 200ms"),
         (json!({ "kind": "slow", "latency": "1s", "jitter": "500ms" }), "slow by 1s to 1.5s"),
-        (json!({ "kind": "lossy", "rate": 0.2 }), "lossy: 20 of 100 connections, answers and events"),
-        (json!({ "kind": "partition" }), "partition: clients are cut off"),
-        (json!({ "kind": "partition", "nodes": ["a", "b"] }), "partition: a, b cut off"),
+        (json!({ "kind": "lossy", "rate": 0.2 }), "lossy: 20 of 100 connections, responses and events"),
+        (json!({ "kind": "partition" }), "partition: clients disconnected"),
+        (json!({ "kind": "partition", "nodes": ["a", "b"] }), "partition: a, b disconnected"),
         (json!({ "kind": "crash-loop", "image": "nginx*" }), "crash-loop of images like nginx*"),
         (json!({ "kind": "full-node", "node": "a" }), "full-node a"),
         (json!({ "kind": "dead-node", "node": "a" }), "dead-node a"),
@@ -90,7 +93,7 @@ fn faults_round_trip_as_json() {
     }
     for (text, problem) in [
         (json!({}), "kind: "),
-        (json!({ "kind": "late" }), "kind: \"late\" is no fault"),
+        (json!({ "kind": "late" }), "kind: unknown fault \"late\""),
         (json!({ "kind": "slow" }), "latency: "),
         (json!({ "kind": "slow", "latency": "-1s" }), "latency: "),
         (json!({ "kind": "slow", "latency": "1h" }), "latency: "),
@@ -105,7 +108,7 @@ fn faults_round_trip_as_json() {
         (json!({ "kind": "clock-skew", "skew": "0s" }), "skew: "),
         (json!({ "kind": "clock-skew", "skew": "2562047h" }), "skew: "),
     ] {
-        let said = Fault::from_json(&text).expect_err("it is wrong");
-        assert!(said.starts_with(problem), "{text}: {said}");
+        let error = Fault::from_json(&text).expect_err("an invalid fault");
+        assert!(error.starts_with(problem), "{text}: {error}");
     }
 }

@@ -31,7 +31,7 @@ pub enum State {
 pub struct Ended {
     pub code: i32,
     pub reason: &'static str,
-    pub began: i64,
+    pub started_at: i64,
     pub at: i64,
 }
 
@@ -100,7 +100,7 @@ impl Container {
             Some(Ended {
                 code: state["exitCode"].as_i64().and_then(|code| code.try_into().ok()).unwrap_or(0),
                 reason: if state["exitCode"] == 0 { "Completed" } else { "Error" },
-                began: seconds(&state["startedAt"]),
+                started_at: seconds(&state["startedAt"]),
                 at: seconds(&state["finishedAt"]),
             })
         };
@@ -129,14 +129,14 @@ impl Container {
         self.liveness = Probe::new(spec, "livenessProbe", now.millis);
         self.started = self.startup.is_none();
         self.ready = self.started && self.readiness.is_none();
-        for line in &self.program.says {
+        for line in &self.program.output {
             self.log.log_line(now, line.clone());
         }
     }
 
     pub fn end(&mut self, code: i32, reason: &'static str, now: SimTime) {
-        let began = if let State::Running { at, .. } = self.state { at } else { now.seconds };
-        self.state = State::Ended(Ended { code, reason, began, at: now.seconds });
+        let started_at = if let State::Running { at, .. } = self.state { at } else { now.seconds };
+        self.state = State::Ended(Ended { code, reason, started_at, at: now.seconds });
         self.started = false;
         self.ready = false;
     }
@@ -144,7 +144,7 @@ impl Container {
     /// Schedules the restart of an ended container, with a backoff that is reset after a long run.
     pub fn back_off(&mut self, now: SimTime) {
         let State::Ended(ended) = &self.state else { return };
-        let ran = ended.at.saturating_sub(ended.began).max(0).cast_unsigned() * 1000;
+        let ran = ended.at.saturating_sub(ended.started_at).max(0).cast_unsigned() * 1000;
         if ran > FORGET {
             self.backoff = FIRST_BACKOFF;
         }
@@ -190,7 +190,7 @@ impl Container {
                 Some(true) => {
                     self.started = true;
                     for probe in [&mut self.readiness, &mut self.liveness].into_iter().flatten() {
-                        probe.begin(now.millis);
+                        probe.start(now.millis);
                     }
                 }
                 None => {
@@ -231,7 +231,7 @@ impl Container {
             json!({"terminated": {
                 "exitCode": ended.code,
                 "reason": ended.reason,
-                "startedAt": atoll_meta::time::format(ended.began),
+                "startedAt": atoll_meta::time::format(ended.started_at),
                 "finishedAt": atoll_meta::time::format(ended.at),
                 "containerID": id,
             }})
@@ -250,7 +250,7 @@ impl Container {
             .as_ref()
             .map_or(json!({}), |last| ended(last, id(self.restarts - i64::from(self.is_running()))));
         let image = spec["image"].as_str().unwrap_or_default();
-        let has_begun = self.state != State::Waiting;
+        let has_started = self.state != State::Waiting;
         let mut status = json!({
             "name": self.name,
             "state": state,
@@ -258,10 +258,10 @@ impl Container {
             "ready": self.ready,
             "restartCount": self.restarts,
             "image": image,
-            "imageID": if has_begun { format!("sim://{image}") } else { String::new() },
+            "imageID": if has_started { format!("sim://{image}") } else { String::new() },
             "started": self.started,
         });
-        if has_begun {
+        if has_started {
             status["containerID"] = id(self.restarts).into();
         }
         status

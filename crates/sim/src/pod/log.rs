@@ -10,7 +10,7 @@ const LINES: usize = 200;
 pub struct Log {
     lines: VecDeque<(i64, String)>,
     /// Number of lines since the start.
-    said: u64,
+    total: u64,
 }
 
 impl Log {
@@ -19,14 +19,14 @@ impl Log {
             self.lines.pop_front();
         }
         self.lines.push_back((now.seconds, line));
-        self.said += 1;
+        self.total += 1;
     }
 
     /// Returns the lines from number `from`, counted from the first ever, and the number of the next line.
     pub fn since(&self, from: u64) -> (impl Iterator<Item = &(i64, String)>, u64) {
-        let first = self.said - self.lines.len() as u64;
+        let first = self.total - self.lines.len() as u64;
         let skip = from.saturating_sub(first).min(self.lines.len() as u64) as usize;
-        (self.lines.iter().skip(skip), self.said)
+        (self.lines.iter().skip(skip), self.total)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Schedules and thresholds of probes.
 
+// upstream: pkg/kubelet/prober/worker.go
+
 use serde_json::Value;
 
 /// A probe of a running container.
@@ -58,7 +60,7 @@ impl Probe {
     }
 
     /// Starts the probe after the startup probe has passed.
-    pub fn begin(&mut self, now: u64) {
+    pub fn start(&mut self, now: u64) {
         self.next = self.next.max(now);
     }
 }

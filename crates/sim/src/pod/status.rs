@@ -1,5 +1,8 @@
 //! The status of a pod, as kubelets write it.
 
+// upstream: pkg/kubelet/status/generate.go
+// upstream: pkg/kubelet/kubelet_pods.go
+
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
@@ -148,8 +151,8 @@ fn conditions(object: &Value, pod: &Pod, phase: &str, now: SimTime, new: &mut Va
         .filter(|(container, spec)| if is_sidecar(spec) { !container.started } else { !container.ready })
         .map(|(container, _)| container.name.as_str())
         .collect();
-    let has_begun = pod.containers.iter().any(|container| container.state != State::Waiting);
-    let initialized = match (phase, incomplete.is_empty() || has_begun) {
+    let has_started = pod.containers.iter().any(|container| container.state != State::Waiting);
+    let initialized = match (phase, incomplete.is_empty() || has_started) {
         ("Succeeded", _) => ("True", "PodCompleted", String::new()),
         (_, true) => ("True", "", String::new()),
         _ => (

@@ -104,9 +104,9 @@ fn programs_end_and_policies_decide_what_follows() {
         let mut stage =
             Stage::new(json!({"restartPolicy": policy, "containers": [container(&["sh", "-c", command])]}));
         // Backoff: 10, 20 and 40 seconds.
-        let seen = stage.run(0, 75_000);
-        let seen: Vec<&str> = seen.iter().map(|(_, phase)| phase.as_str()).collect();
-        assert_eq!(seen, phases, "{command} {policy}");
+        let observed_phases = stage.run(0, 75_000);
+        let observed_phases: Vec<&str> = observed_phases.iter().map(|(_, phase)| phase.as_str()).collect();
+        assert_eq!(observed_phases, phases, "{command} {policy}");
         assert_eq!(stage.container()["restartCount"], restarts, "{command} {policy}");
     }
 }
@@ -236,10 +236,10 @@ fn full_nodes_refuse_pods_and_deadlines_end_them() {
 fn pods_resume_after_a_restart_and_after_power_loss() {
     let mut stage = Stage::new(json!({"containers": [container(&[])]}));
     stage.run(0, 1000);
-    let began = stage.container()["state"]["running"]["startedAt"].clone();
+    let started_at = stage.container()["state"]["running"]["startedAt"].clone();
     stage.pod = Pod::new(&stage.object, at(50_000));
     assert!(stage.step(50_000).status.is_none());
-    assert_eq!(stage.container()["state"]["running"]["startedAt"], began);
+    assert_eq!(stage.container()["state"]["running"]["startedAt"], started_at);
     stage.pod.stop_all(at(60_000));
     stage.run(60_000, 90_000);
     assert_eq!(stage.container()["restartCount"], 1);

@@ -33,7 +33,7 @@ fn default_limits_apply_without_rules() {
 #[test]
 fn the_highest_recent_recommendation_counts() {
     let mut history = History::default();
-    history.begin(5, at(0));
+    history.record_initial_recommendation(5, at(0));
     for (second, desired, expected, able) in [
         (10, 3, 5, "ScaleDownStabilized"),
         (20, 8, 8, "ReadyForNewScale"),
@@ -66,7 +66,7 @@ fn policies_limit_the_rate() {
         let behaviour = json!({"scaleUp": rules(select, &both), "scaleDown": rules(select, &both)});
         let mut history = History::default();
         if done > 0 {
-            history.changed(&behaviour, current - done, current, at(-30));
+            history.store_scale_event(&behaviour, current - done, current, at(-30));
         }
         let decision = history.normalize(request(current, desired), &behaviour, WINDOW, at(0));
         assert_eq!((decision.replicas, decision.limited.1), (expected, limited), "{what}");
@@ -77,7 +77,7 @@ fn policies_limit_the_rate() {
 fn stabilization_windows_apply() {
     let behaviour = json!({"scaleUp": {"stabilizationWindowSeconds": 60}, "scaleDown": {"stabilizationWindowSeconds": 120}});
     let mut history = History::default();
-    history.begin(10, at(0));
+    history.record_initial_recommendation(10, at(0));
     for (second, desired, expected, able) in [
         (30, 14, 10, "ScaleUpStabilized"),
         (61, 16, 14, "ScaleUpStabilized"),

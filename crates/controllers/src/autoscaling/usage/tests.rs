@@ -53,7 +53,7 @@ fn replicas_follow_utilization() {
     let unready = json!({"/status/conditions": [
         {"type": "Ready", "status": "False", "lastTransitionTime": at(-3590).to_time()}]});
     let pending = json!({"/status/phase": "Pending"});
-    let going = json!({"/metadata/deletionTimestamp": at(-5).to_time()});
+    let terminating = json!({"/metadata/deletionTimestamp": at(-5).to_time()});
     let with = |count: usize, changes: &Value| {
         let mut all = pods(count);
         all.push(pod(count, changes));
@@ -67,7 +67,7 @@ fn replicas_follow_utilization() {
         ("more, one starting", with(2, &unready), vec![600, 600, 0], 30, Ok((4, 60, 600))),
         ("more, one pending", with(2, &pending), vec![600, 600], 30, Ok((4, 60, 600))),
         ("less, one pending", with(3, &pending), vec![100, 100, 100], 50, Ok((1, 10, 100))),
-        ("more, one going", with(2, &going), vec![600, 600, 900], 30, Ok((4, 60, 600))),
+        ("more, one going", with(2, &terminating), vec![600, 600, 900], 30, Ok((4, 60, 600))),
         ("more, one missing", pods(4), vec![600, 600, 600], 30, Ok((6, 60, 600))),
         ("less, one missing", pods(4), vec![200, 200, 200], 40, Ok((4, 20, 200))),
         ("much less, many missing", pods(10), vec![10; 7], 90, Ok((4, 1, 10))),
@@ -113,13 +113,14 @@ fn replicas_follow_object_and_external_values() {
 fn missing_requests_are_errors() {
     let two = json!([{"name": "a", "resources": {"requests": {"cpu": "500m"}}}, {"name": "b"}]);
     let both = [pod(0, &json!({"/spec/containers": two}))];
-    let whole = [pod(0, &json!({"/spec/containers": two, "/spec/resources": {"requests": {"cpu": "2"}}}))];
+    let pod_level =
+        [pod(0, &json!({"/spec/containers": two, "/spec/resources": {"requests": {"cpu": "2"}}}))];
     for (pods, container, expected) in [
         (&both, "", Err("missing request for cpu in container b of Pod p0")),
         (&both, "a", Ok(500)),
         (&both, "x", Err("container x not found in Pod p0")),
-        (&truncate, "", Ok(2000)),
-        (&truncate, "a", Ok(500)),
+        (&pod_level, "", Ok(2000)),
+        (&pod_level, "a", Ok(500)),
     ] {
         let found = requests(pods, container, "cpu").map(|found| found["p0"]);
         assert_eq!(found, expected.map_err(String::from), "{container}");

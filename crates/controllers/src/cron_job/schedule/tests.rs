@@ -11,7 +11,7 @@ fn zones(name: &str) -> Option<Arc<Zone>> {
         "America/Sao_Paulo" => "<-03>3<-02>,M10.3.0/0,M2.3.0/0",
         _ => return None,
     };
-    Zone::ruled(rule).map(Arc::new)
+    Zone::from_posix_tz(rule).map(Arc::new)
 }
 
 fn next(schedule: &str, after: &str) -> String {

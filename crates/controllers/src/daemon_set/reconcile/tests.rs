@@ -94,11 +94,11 @@ fn each_node_has_one_pod() {
 
 #[test]
 fn pods_on_unsuitable_nodes_are_deleted() {
-    let mut picky = set(json!({"maxUnavailable": 1}));
-    picky["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"});
-    assert_eq!(observed(&picky, "one", "one:R*", |observed| describe(&manage(observed))), "-one-0");
-    assert_eq!(observed(&picky, "one", "one:R*!", |observed| describe(&manage(observed))), "");
-    assert_eq!(observed(&picky, "one", "", |observed| describe(&manage(observed))), "");
+    let mut restricted = set(json!({"maxUnavailable": 1}));
+    restricted["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"});
+    assert_eq!(observed(&restricted, "one", "one:R*", |observed| describe(&manage(observed))), "-one-0");
+    assert_eq!(observed(&restricted, "one", "one:R*!", |observed| describe(&manage(observed))), "");
+    assert_eq!(observed(&restricted, "one", "", |observed| describe(&manage(observed))), "");
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn counts_for_the_status() {
     assert_eq!(counted(""), (3, 0, 0, 0, 0, 0));
     assert_eq!(counted("a:R*n b:R c:P?n"), (3, 3, 0, 1, 2, 1));
     assert_eq!(counted("a:R*n9 a:R1"), (3, 1, 0, 1, 1, 1), "the oldest pod counts");
-    let mut picky = set.clone();
-    picky["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"});
-    let c = observed(&picky, "a b", "a:R*", counts);
+    let mut restricted = set.clone();
+    restricted["spec"]["template"]["spec"]["nodeSelector"] = json!({"zone": "a"});
+    let c = observed(&restricted, "a b", "a:R*", counts);
     assert_eq!((c.desired, c.misscheduled), (0, 1));
     let mut slow = set.clone();
     slow["spec"]["minReadySeconds"] = 11.into();

@@ -276,7 +276,7 @@ fn rollback_annotation_restores_a_revision() {
 fn an_unchanged_status_is_not_written() {
     let before = deployment("RollingUpdate", json!({}));
     let sets = [set("old", 1, 0), set("new", 2, 4)];
-    let said = plan(&before, &sets, false).status_update.expect("a status update");
-    let again = plan(&said, &sets, false);
-    assert!(again.say.is_none() && again.change.is_empty() && again.create.is_none());
+    let updated = plan(&before, &sets, false).status_update.expect("a status update");
+    let again = plan(&updated, &sets, false);
+    assert!(again.status_update.is_none() && again.change.is_empty() && again.create.is_none());
 }

@@ -78,11 +78,11 @@ fn sets_copy_annotations_of_their_deployment() {
         sync_with_deployment(&deployment, &mut again, 4);
         assert!(again.next.is_none(), "no change");
     }
-    let mut hasty = set("a", "2026-11-15T08:00:00Z", "i", json!("4"));
-    hasty.change()["spec"]["minReadySeconds"] = json!(1);
-    let mut hasty = Set::new(Arc::new(hasty.object().clone()));
-    sync_with_deployment(&deployment, &mut hasty, 4);
-    assert_eq!(hasty.object()["spec"]["minReadySeconds"], 5);
+    let mut set_with_old_delay = set("a", "2026-11-15T08:00:00Z", "i", json!("4"));
+    set_with_old_delay.change()["spec"]["minReadySeconds"] = json!(1);
+    let mut set_with_old_delay = Set::new(Arc::new(set_with_old_delay.object().clone()));
+    sync_with_deployment(&deployment, &mut set_with_old_delay, 4);
+    assert_eq!(set_with_old_delay.object()["spec"]["minReadySeconds"], 5);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn deployment(replicas: i64, surge: Value, unavailable: Value) -> Value {
 }
 
 /// Returns a set with this size, available pods, and replicas annotations.
-fn set(age: i64, replicas: i64, available: i64, noted: Option<(i64, i64)>) -> Set {
+fn set(age: i64, replicas: i64, available: i64, annotated: Option<(i64, i64)>) -> Set {
     let mut set = json!({
         "metadata": {
             "name": format!("set-{age}"), "uid": format!("set-{age}"),
@@ -20,7 +20,7 @@ fn set(age: i64, replicas: i64, available: i64, noted: Option<(i64, i64)>) -> Se
         "spec": {"replicas": replicas},
         "status": {"replicas": replicas, "availableReplicas": available},
     });
-    if let Some((desired, most)) = noted {
+    if let Some((desired, most)) = annotated {
         set["metadata"]["annotations"] =
             json!({DESIRED_REPLICAS: desired.to_string(), MAX_REPLICAS: most.to_string()});
     }
@@ -130,8 +130,8 @@ fn scaling_is_proportional() {
         (7, 0, 10, vec![0, 0, 0], vec![7, 0, 0]),
     ] {
         let deployment = deployment(wanted, json!(surge), json!(1));
-        let noted = Some((most - surge, most));
-        let mut all = before.iter().enumerate().map(|(age, size)| set(age as i64, *size, 0, noted));
+        let annotated = Some((most - surge, most));
+        let mut all = before.iter().enumerate().map(|(age, size)| set(age as i64, *size, 0, annotated));
         let mut sets = Sets { new: all.next(), old: all.collect() };
         scale_proportionally(&deployment, &mut sets);
         assert_eq!(sizes(&sets), after, "{wanted} {surge} {most} {before:?}");
@@ -150,11 +150,11 @@ fn old_sets_are_scaled_to_zero_if_the_new_one_is_saturated() {
 #[test]
 fn a_changed_size_is_detected_by_annotations() {
     let deployment = deployment(10, json!(3), json!(2));
-    for (size, noted, scaled) in
+    for (size, annotated, scaled) in
         [(5, Some((10, 13)), false), (5, Some((9, 12)), true), (0, Some((9, 12)), false), (5, None, false)]
     {
-        let sets = Sets { new: Some(set(0, size, 0, noted)), old: Vec::new() };
-        assert_eq!(is_scaled(&deployment, &sets), scaled, "{size} {noted:?}");
+        let sets = Sets { new: Some(set(0, size, 0, annotated)), old: Vec::new() };
+        assert_eq!(is_scaled(&deployment, &sets), scaled, "{size} {annotated:?}");
     }
 }
 
@@ -165,7 +165,7 @@ struct Pods {
     all: i64,
     available: i64,
     /// Counts in the last written status.
-    told: (i64, i64),
+    reported: (i64, i64),
 }
 
 proptest! {
@@ -180,10 +180,10 @@ proptest! {
         let deployment = deployment(wanted, json!(surge), json!(unavailable));
         let (surge, unavailable) = (limits::max_surge(&deployment), limits::max_unavailable(&deployment));
         let mut wants = vec![wanted];
-        let mut pods = vec![Pods { all: wanted, available: wanted, told: (wanted, wanted) }];
-        for (what, which) in steps {
-            let which = which % pods.len();
-            match what {
+        let mut pods = vec![Pods { all: wanted, available: wanted, reported: (wanted, wanted) }];
+        for (event, index) in steps {
+            let index = index % pods.len();
+            match event {
                 // A new template, sometimes.
                 0 if pods.len() < 4 => {
                     let total: i64 = wants.iter().sum();
@@ -193,22 +193,22 @@ proptest! {
                 }
                 // The set's controller deletes unavailable pods first.
                 1 => {
-                    let set = &mut pods[which];
-                    set.all = wants[which];
+                    let set = &mut pods[index];
+                    set.all = wants[index];
                     set.available = set.available.min(set.all);
                 }
                 // A pod becomes available.
                 2 => {
-                    let set = &mut pods[which];
+                    let set = &mut pods[index];
                     set.available = (set.available + 1).min(set.all);
                 }
                 // The set's controller writes the status.
-                3 => pods[which].told = (pods[which].all, pods[which].available),
+                3 => pods[index].reported = (pods[index].all, pods[index].available),
                 // The Deployment's controller reconciles.
                 _ => {
                     let newest = pods.len() - 1;
                     let created = |index: usize| {
-                        let (replicas, available) = pods[index].told;
+                        let (replicas, available) = pods[index].reported;
                         let mut own = set((newest - index) as i64, wants[index], available, None);
                         own.current = Arc::new({
                             let mut changed = own.current.as_ref().clone();

@@ -53,9 +53,9 @@ fn surplus_healthy_pods_may_be_disrupted() {
 
 #[test]
 fn disrupted_pods_are_not_healthy() {
-    let mut going = pod("d", true).as_ref().clone();
-    object::set_deletion_timestamp(&mut going, NOW);
-    let pods = [pod("a", true), pod("b", true), pod("c", true), Arc::new(going)];
+    let mut terminating = pod("d", true).as_ref().clone();
+    object::set_deletion_timestamp(&mut terminating, NOW);
+    let pods = [pod("a", true), pod("b", true), pod("c", true), Arc::new(terminating)];
     let disrupted = json!({
         "a": "2026-01-01T00:09:00Z",
         "b": "2026-01-01T00:07:59Z",

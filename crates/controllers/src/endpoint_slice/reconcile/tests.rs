@@ -234,7 +234,7 @@ fn pods_on_missing_nodes_are_left_out() {
     let left_out = whole_plan(&own, std::slice::from_ref(&lost), &[]);
     assert_eq!(left_out.writes.create[0]["endpoints"], json!([]));
     assert_eq!(
-        error(&left_out.pods_without_node, &own).as_deref(),
+        missing_nodes_error(&left_out.pods_without_node, &own).as_deref(),
         Some("skipping Pod p1 for Service n/web: Node gone Not Found")
     );
     let published = whole_plan(&service(&json!({"publishNotReadyAddresses": true})), &[lost], &[]);

@@ -105,13 +105,13 @@ fn service_options_apply() {
 
 #[test]
 fn terminating_pods_are_left_out_unless_published() {
-    let mut going = pod(1, true).as_ref().clone();
-    object::set_deletion_timestamp(&mut going, "2026-01-01T00:00:00Z");
-    let going = [Arc::new(going)];
-    let left_out = reconcile(&service(&json!({})), &going, None, None).unwrap();
+    let mut terminating = pod(1, true).as_ref().clone();
+    object::set_deletion_timestamp(&mut terminating, "2026-01-01T00:00:00Z");
+    let terminating = [Arc::new(terminating)];
+    let left_out = reconcile(&service(&json!({})), &terminating, None, None).unwrap();
     assert_eq!(left_out["subsets"], json!([]));
     let published =
-        reconcile(&service(&json!({"publishNotReadyAddresses": true})), &going, None, None).unwrap();
+        reconcile(&service(&json!({"publishNotReadyAddresses": true})), &terminating, None, None).unwrap();
     assert_eq!(published["subsets"][0]["addresses"][0], address(1));
 }
 

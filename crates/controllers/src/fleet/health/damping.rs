@@ -92,7 +92,7 @@ impl Damping {
             return None;
         }
         if was_healthy == Some(false) {
-            self.delay = self.hold(first, now, clock);
+            self.delay = self.new_delay(first, now, clock);
         }
         let delay = self.delay.as_ref()?;
         let left = delay.until.saturating_duration_since(now);
@@ -103,7 +103,7 @@ impl Damping {
         Some(DelayInfo { left, ..delay.info.clone() })
     }
 
-    fn hold(&self, first: Duration, now: Instant, clock: Timestamp) -> Option<Delay> {
+    fn new_delay(&self, first: Duration, now: Instant, clock: Timestamp) -> Option<Delay> {
         let beyond = self.failures.len().checked_sub(TOLERATED_FAILURES + 1)?;
         let (_, since) = self.failures.front()?;
         let left = first.saturating_mul(1 << beyond.min(MAX_FAILURES)).min(WINDOW);
@@ -124,35 +124,35 @@ mod tests {
         let mut damping = Damping::default();
         let start = Instant::now();
         // The wall clock goes back by days, which has no effect.
-        let judge = |damping: &mut Damping, is_healthy: bool| {
+        let observe = |damping: &mut Damping, is_healthy: bool| {
             let clock = Timestamp::new(1_000_000 - start.elapsed().as_secs().cast_signed() * 1000, 0);
             damping.observe(is_healthy, FIRST, clock).map(|info| info.left.as_secs())
         };
         let pass = async |seconds: u64| tokio::time::advance(Duration::from_secs(seconds)).await;
         // A cluster that was never healthy has not failed.
-        assert_eq!(judge(&mut damping, false), None);
-        assert_eq!(judge(&mut damping, true), None);
+        assert_eq!(observe(&mut damping, false), None);
+        assert_eq!(observe(&mut damping, true), None);
         for expected in [None, None, None, Some(40), Some(80), Some(160)] {
             pass(5).await;
-            assert_eq!(judge(&mut damping, false), None);
+            assert_eq!(observe(&mut damping, false), None);
             pass(5).await;
-            assert_eq!(judge(&mut damping, true), expected);
+            assert_eq!(observe(&mut damping, true), expected);
         }
         pass(159).await;
-        assert_eq!(judge(&mut damping, true), Some(1));
+        assert_eq!(observe(&mut damping, true), Some(1));
         pass(1).await;
-        assert_eq!(judge(&mut damping, true), None, "the delay is over");
+        assert_eq!(observe(&mut damping, true), None, "the delay is over");
         // A failure during the delay starts a longer delay.
         for expected in [Some(320), Some(600)] {
-            assert_eq!(judge(&mut damping, false), None);
-            assert_eq!(judge(&mut damping, true), expected);
+            assert_eq!(observe(&mut damping, false), None);
+            assert_eq!(observe(&mut damping, true), expected);
             pass(100).await;
         }
         // After the window all failures are forgotten.
         pass(600).await;
-        assert_eq!(judge(&mut damping, true), None);
-        assert_eq!(judge(&mut damping, false), None);
-        assert_eq!(judge(&mut damping, true), None);
+        assert_eq!(observe(&mut damping, true), None);
+        assert_eq!(observe(&mut damping, false), None);
+        assert_eq!(observe(&mut damping, true), None);
     }
     #[tokio::test(start_paused = true)]
     async fn damping_survives_a_restart() {
@@ -168,7 +168,7 @@ mod tests {
         }
         damping.store(&mut cluster);
         assert_eq!(cluster["status"][FAILURES].as_array().unwrap().len(), 4);
-        let judged = |status: &str, at: Timestamp| {
+        let observed = |status: &str, at: Timestamp| {
             let mut cluster = cluster.clone();
             cluster["status"]["conditions"][0]["status"] = status.into();
             let mut damping = Damping::restore(&cluster, at);
@@ -177,11 +177,11 @@ mod tests {
             (first, damping.observe(true, FIRST, at).map(|info| info.left.as_secs()))
         };
         // The delay continues after a restart, and the next failure doubles it.
-        assert_eq!(judged("False", clock(10)), (Some((40, 4)), Some(80)));
-        assert_eq!(judged("True", clock(10)), (None, Some(80)));
+        assert_eq!(observed("False", clock(10)), (Some((40, 4)), Some(80)));
+        assert_eq!(observed("True", clock(10)), (None, Some(80)));
         // After the window all failures are forgotten; a clock that was set back does not extend it.
-        assert_eq!(judged("False", clock(603)), (None, None));
-        assert_eq!(judged("False", clock(-1_000_000)), (Some((40, 4)), Some(80)));
+        assert_eq!(observed("False", clock(603)), (None, None));
+        assert_eq!(observed("False", clock(-1_000_000)), (Some((40, 4)), Some(80)));
         // Invalid or too long lists of times are ignored or truncated.
         let many: Vec<Value> = (0..50).map(|second| clock(second).to_time().into()).collect();
         let mut oversized = serde_json::json!({ "status": { "failures": many } });

@@ -187,9 +187,9 @@ mod tests {
         let grace_period = Duration::from_secs(40);
         let problem = |reason: &str| json!({ "problem": { "reason": reason, "message": "m" } });
         let was = |status: &str, reason: &str| json!({ "conditions": [{ "type": "Ready", "status": status, "reason": reason }] });
-        let lately = HeartbeatState::Recent { left: grace_period };
-        let not_yet = HeartbeatState::Unknown { left: grace_period };
-        let silent = |cause| HeartbeatState::Expired { cause };
+        let recent = HeartbeatState::Recent { left: grace_period };
+        let unknown_yet = HeartbeatState::Unknown { left: grace_period };
+        let expired = |cause| HeartbeatState::Expired { cause };
         let unknown = |reason: &str| {
             format!("Ready=False/{reason} Reachable=Unknown/{reason} Schedulable=False/NotReady")
         };
@@ -204,41 +204,41 @@ mod tests {
             |schedulable: &str| format!("Ready=True/Synced Reachable=True/Answers Schedulable={schedulable}");
         for (spec, status, heartbeat, expected) in [
             (json!({}), json!({}), HeartbeatState::Never, new.clone()),
-            (json!({}), json!({}), lately, ready("True/Open")),
-            (json!({}), json!({}), silent(ExpiryCause::Disconnected), unknown("SyncerSilent")),
-            (json!({}), json!({}), silent(ExpiryCause::Connected), unknown("SyncerHangs")),
-            (json!({}), json!({}), silent(ExpiryCause::Stopped), unknown("SyncerStopped")),
+            (json!({}), json!({}), recent, ready("True/Open")),
+            (json!({}), json!({}), expired(ExpiryCause::Disconnected), unknown("SyncerSilent")),
+            (json!({}), json!({}), expired(ExpiryCause::Connected), unknown("SyncerHangs")),
+            (json!({}), json!({}), expired(ExpiryCause::Stopped), unknown("SyncerStopped")),
             // The last reported problem is outdated when the heartbeat has expired.
             (
                 json!({}),
                 problem("ConnectionRefused"),
-                silent(ExpiryCause::Disconnected),
+                expired(ExpiryCause::Disconnected),
                 unknown("SyncerSilent"),
             ),
             // After a start, the stored state stays until there is a heartbeat, or none for too long.
-            (json!({}), was("True", "Synced"), not_yet, ready("True/Open")),
-            (json!({ "unschedulable": true }), was("True", "Synced"), not_yet, ready("False/Cordoned")),
-            (json!({}), was("False", "SyncerSilent"), not_yet, unknown("SyncerSilent")),
-            (json!({}), json!({}), not_yet, new.clone()),
-            (json!({}), problem("ConnectionRefused"), lately, fails("ConnectionRefused")),
-            (json!({}), problem("CredentialsRefused"), lately, fails("CredentialsRefused")),
-            (json!({}), problem("CredentialsMissing"), lately, unknown("CredentialsMissing")),
-            (json!({}), problem("PermissionsMissing"), lately, answers("PermissionsMissing")),
-            (json!({}), problem("AnotherCluster"), lately, answers("AnotherCluster")),
-            (json!({}), problem("OfAnotherVersion"), lately, unknown("OfAnotherVersion")),
-            (json!({ "unschedulable": true }), json!({}), lately, ready("False/Cordoned")),
-            (json!({ "access": "observe" }), json!({}), lately, ready("False/Observed")),
-            (json!({ "paused": true }), json!({}), lately, ready("False/Paused")),
-            (json!({}), json!({ "paused": "its workspace is paused" }), lately, ready("False/Paused")),
+            (json!({}), was("True", "Synced"), unknown_yet, ready("True/Open")),
+            (json!({ "unschedulable": true }), was("True", "Synced"), unknown_yet, ready("False/Cordoned")),
+            (json!({}), was("False", "SyncerSilent"), unknown_yet, unknown("SyncerSilent")),
+            (json!({}), json!({}), unknown_yet, new.clone()),
+            (json!({}), problem("ConnectionRefused"), recent, fails("ConnectionRefused")),
+            (json!({}), problem("CredentialsRefused"), recent, fails("CredentialsRefused")),
+            (json!({}), problem("CredentialsMissing"), recent, unknown("CredentialsMissing")),
+            (json!({}), problem("PermissionsMissing"), recent, answers("PermissionsMissing")),
+            (json!({}), problem("AnotherCluster"), recent, answers("AnotherCluster")),
+            (json!({}), problem("OfAnotherVersion"), recent, unknown("OfAnotherVersion")),
+            (json!({ "unschedulable": true }), json!({}), recent, ready("False/Cordoned")),
+            (json!({ "access": "observe" }), json!({}), recent, ready("False/Observed")),
+            (json!({ "paused": true }), json!({}), recent, ready("False/Paused")),
+            (json!({}), json!({ "paused": "its workspace is paused" }), recent, ready("False/Paused")),
         ] {
             let cluster = json!({ "metadata": { "name": "east" }, "spec": spec, "status": status });
             let fault = find(&cluster, heartbeat, grace_period);
             let text = |condition: &Value, field: &str| condition[field].as_str().unwrap().to_string();
-            let said: Vec<String> = conditions(&cluster, fault.as_ref())
+            let found: Vec<String> = conditions(&cluster, fault.as_ref())
                 .iter()
                 .map(|one| format!("{}={}/{}", text(one, "type"), text(one, "status"), text(one, "reason")))
                 .collect();
-            assert_eq!(said.join(" "), expected, "{status} {heartbeat:?}");
+            assert_eq!(found.join(" "), expected, "{status} {heartbeat:?}");
         }
     }
 
@@ -247,14 +247,14 @@ mod tests {
         let cluster = |mode: &str| json!({ "metadata": { "name": "east" }, "spec": { "mode": mode } });
         let grace_period = Duration::from_secs(40);
         let message = |mode: &str, heartbeat| find(&cluster(mode), heartbeat, grace_period).unwrap().message;
-        let gone = HeartbeatState::Expired { cause: ExpiryCause::Disconnected };
+        let disconnected = HeartbeatState::Expired { cause: ExpiryCause::Disconnected };
         assert!(
-            message("none", gone).contains("atoll syncer --from-kubeconfig"),
+            message("none", disconnected).contains("atoll syncer --from-kubeconfig"),
             "{}",
-            message("none", gone)
+            message("none", disconnected)
         );
-        assert!(message("none", gone).contains("for 40 seconds"));
-        assert!(message("push", gone).contains("clusterpush"));
+        assert!(message("none", disconnected).contains("for 40 seconds"));
+        assert!(message("push", disconnected).contains("clusterpush"));
         assert!(message("none", HeartbeatState::Never).contains("atoll syncer"));
     }
 }

@@ -60,8 +60,8 @@ impl Heartbeat {
     fn was_connected(&self) -> bool {
         // Half of the lease duration: three heartbeats.
         let seconds = self.spec["leaseDurationSeconds"].as_u64().unwrap_or(30);
-        let silent = self.closed.map(|closed| closed.saturating_duration_since(self.since));
-        silent.is_none_or(|silent| silent >= Duration::from_secs(seconds) / 2)
+        let expired = self.closed.map(|closed| closed.saturating_duration_since(self.since));
+        expired.is_none_or(|expired| expired >= Duration::from_secs(seconds) / 2)
     }
 }
 
@@ -93,10 +93,10 @@ impl Heartbeats {
             return None;
         }
         // Renewals before the grace period has passed do not need a reconciliation.
-        let is_news =
+        let is_changed =
             !heartbeat.has_changed || now.saturating_duration_since(heartbeat.since) >= grace_period;
         *heartbeat = Heartbeat { spec: spec.clone(), since: now, has_changed: true, closed };
-        is_news.then_some(cluster)
+        is_changed.then_some(cluster)
     }
 
     /// Records that the Lease of a cluster was created after this process started observing.

@@ -75,34 +75,34 @@ async fn clock_jumps_do_not_affect_readiness() {
     let key = Key::new("", "", "east");
     let grace_period = health.context.settings.cluster_grace_period;
     let reason = |ready: &str| health.find_fault(&key, &cluster(ready, None)).0.map(|fault| fault.reason);
-    let heartbeat = |at: i64| drop(health.heartbeats.observe(&lease(at), grace_period));
-    heartbeat(0);
+    let renew = |at: i64| drop(health.heartbeats.observe(&lease(at), grace_period));
+    renew(0);
     for (step, jump) in [0, 400 * DAY, -400 * DAY, 3 * DAY, -3 * DAY, 1, -1, 45, -45].into_iter().enumerate()
     {
         clock.0.store(jump, Ordering::Relaxed);
         // The Lease is renewed, however wrong the clocks are.
-        for heartbeat in 0..6 {
+        for number in 0..6 {
             pass(10).await;
-            heartbeat(step as i64 * 1000 + heartbeat - jump);
+            renew(step as i64 * 1000 + number - jump);
             assert_eq!(reason("True"), None, "{jump}");
         }
         // The Lease is not renewed any more.
         pass(39).await;
         assert_eq!(reason("True"), None, "{jump}");
         clock.0.store(-jump, Ordering::Relaxed);
-        assert_eq!(reason("True"), None, "{jump}: the clock says nothing");
+        assert_eq!(reason("True"), None, "{jump}: the wall clock has no effect");
         pass(1).await;
         assert_eq!(reason("True").as_deref(), Some("SyncerSilent"), "{jump}");
         clock.0.store(jump, Ordering::Relaxed);
         assert_eq!(reason("False").as_deref(), Some("SyncerSilent"), "{jump}");
         // The failure history expires before the next step.
-        heartbeat(step as i64 * 1000 + 500);
+        renew(step as i64 * 1000 + 500);
         pass(30).await;
         for _ in 0..70 {
-            heartbeat(step as i64 * 1000 + 501);
+            renew(step as i64 * 1000 + 501);
             health.find_fault(&key, &cluster("False", None));
             pass(10).await;
-            heartbeat(step as i64 * 1000 + 502);
+            renew(step as i64 * 1000 + 502);
         }
         assert_eq!(reason("False"), None, "{jump}: it is well again by itself");
     }
@@ -114,31 +114,31 @@ async fn transient_faults_do_not_count() {
     let key = Key::new("", "", "east");
     let grace_period = health.context.settings.cluster_grace_period;
     let heartbeat = |number: i64| drop(health.heartbeats.observe(&lease(number), grace_period));
-    let judge = |ready: &str, problem: Option<&str>| {
+    let observe = |ready: &str, problem: Option<&str>| {
         let (fault, again) = health.find_fault(&key, &cluster(ready, problem));
         (fault.map(|fault| fault.reason), again)
     };
     heartbeat(1);
     heartbeat(2);
-    assert_eq!(judge("False", None).0, None);
+    assert_eq!(observe("False", None).0, None);
     // A connection fails, and recovers.
-    let (fault, again) = judge("True", Some("ConnectionRefused"));
+    let (fault, again) = observe("True", Some("ConnectionRefused"));
     assert_eq!((fault, again), (None, Some(grace_period / TRANSIENT_FRACTION)));
     pass(4).await;
     heartbeat(3);
-    assert_eq!(judge("True", None).0, None);
+    assert_eq!(observe("True", None).0, None);
     // The connection fails in two ways, and does not recover.
-    assert_eq!(judge("True", Some("ConnectionRefused")).0, None);
+    assert_eq!(observe("True", Some("ConnectionRefused")).0, None);
     pass(4).await;
     heartbeat(4);
-    assert_eq!(judge("True", Some("TimedOut")).0, None);
+    assert_eq!(observe("True", Some("TimedOut")).0, None);
     pass(1).await;
-    assert_eq!(judge("True", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
+    assert_eq!(observe("True", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
     // A cluster that was not ready stays not ready.
     pass(1).await;
-    assert_eq!(judge("False", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
+    assert_eq!(observe("False", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
     heartbeat(5);
-    assert_eq!(judge("False", None).0, None);
+    assert_eq!(observe("False", None).0, None);
     // Faults that require an action count immediately.
-    assert_eq!(judge("True", Some("CredentialsRefused")).0.as_deref(), Some("CredentialsRefused"));
+    assert_eq!(observe("True", Some("CredentialsRefused")).0.as_deref(), Some("CredentialsRefused"));
 }

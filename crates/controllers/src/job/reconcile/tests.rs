@@ -139,7 +139,7 @@ fn terminal_conditions() {
         more
     };
     let per_index = |limit: i64, more: Value| {
-        let mut spec = new_indexed_pod(more);
+        let mut spec = indexed(more);
         spec["backoffLimitPerIndex"] = limit.into();
         spec["backoffLimit"] = i32::MAX.into();
         spec
@@ -159,7 +159,7 @@ fn terminal_conditions() {
         (per_index(0, json!({})), "F0 S1 S2 S3", "FailureTarget FailedIndexes"),
         (per_index(1, json!({})), "F0 S1 S2 S3", none),
         (
-            new_indexed_pod(json!({"successPolicy": {"rules": [{"succeededCount": 1}]}})),
+            indexed(json!({"successPolicy": {"rules": [{"succeededCount": 1}]}})),
             "S2 R0",
             "SuccessCriteriaMet SuccessPolicy",
         ),
@@ -218,17 +218,17 @@ fn failed_pods_are_replaced_after_a_backoff() {
 fn jobs_are_suspended_and_resumed() {
     let mut job = job(json!({"suspend": true}));
     job["status"]["startTime"] = NOW.to_time().into();
-    let (news, status) = with_context(&job, "R R", |mut context| {
+    let (changed, status) = with_context(&job, "R R", |mut context| {
         let managed = Managed { deleted: 2, ..Managed::default() };
         (context.update_running(managed), context.status)
     });
-    assert_eq!((news, status.start_time.clone(), status.active), (Some(true), None, 0));
+    assert_eq!((changed, status.start_time.clone(), status.active), (Some(true), None, 0));
     assert_eq!(status.terminating, Some(2));
     job["spec"]["suspend"] = false.into();
     job["status"] = status.to_value();
-    let (news, status) =
+    let (changed, status) =
         with_context(&job, "", |mut context| (context.update_running(Managed::default()), context.status));
-    assert_eq!((news, status.start_time), (Some(false), Some(NOW.to_time())));
+    assert_eq!((changed, status.start_time), (Some(false), Some(NOW.to_time())));
     assert_eq!(status.conditions[0]["reason"], "JobResumed");
 }
 

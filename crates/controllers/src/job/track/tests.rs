@@ -91,7 +91,7 @@ impl Api {
     }
 
     /// Simulates an event: a pod finishes, or a user deletes it.
-    fn happen(&mut self) {
+    fn simulate_event(&mut self) {
         if self.pods.is_empty() {
             return;
         }
@@ -143,9 +143,9 @@ impl Api {
             self.remove_tracking_finalizer(object::uid(&pod))?;
             tracked_uids.remove(object::uid(&pod));
         }
-        let mut is_news = count(&mut status, &tracked_uids);
-        is_news |= finished.is_some_and(|end| finish(&mut status, &end, NOW));
-        if is_news {
+        let mut is_changed = count(&mut status, &tracked_uids);
+        is_changed |= finished.is_some_and(|end| finish(&mut status, &end, NOW));
+        if is_changed {
             self.write(&status)?;
         }
         Ok(())
@@ -161,7 +161,7 @@ fn pods_are_counted_once() {
                 break;
             }
             match api.random.below(3) {
-                0 => api.happen(),
+                0 => api.simulate_event(),
                 _ => drop(api.sync()),
             }
         }

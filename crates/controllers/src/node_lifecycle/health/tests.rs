@@ -30,8 +30,8 @@ fn nodes_without_heartbeats_become_unknown() {
     // status.
     type Step = (i64, Option<(&'static str, i64)>, Option<i64>, Option<&'static str>);
     let cases: [(&str, &[Step]); 6] = [
-        ("silent from the start", &[(59, None, None, None), (61, None, None, Some("Unknown"))]),
-        ("heard of long ago, but we have just begun", &[(500, Some(("True", 0)), None, Some("True"))]),
+        ("no heartbeat from the start", &[(59, None, None, None), (61, None, None, Some("Unknown"))]),
+        ("old heartbeat at the start", &[(500, Some(("True", 0)), None, Some("True"))]),
         (
             "heartbeats",
             &[
@@ -53,7 +53,7 @@ fn nodes_without_heartbeats_become_unknown() {
         ),
         ("leases before any status", &[(59, None, Some(59), None), (100, None, Some(99), None)]),
         (
-            "not ready, then silent",
+            "not ready, then no heartbeats",
             &[(0, Some(("False", 0)), None, Some("False")), (51, Some(("False", 0)), None, Some("Unknown"))],
         ),
     ];
@@ -62,7 +62,7 @@ fn nodes_without_heartbeats_become_unknown() {
         for (second, state, renewed, expected) in steps {
             let lease = renewed.map(lease);
             let observation =
-                look(health.as_ref(), &node(*state), lease.as_ref(), at(*second), GRACE_PERIODS);
+                observe(health.as_ref(), &node(*state), lease.as_ref(), at(*second), GRACE_PERIODS);
             assert_eq!(observation.ready.as_deref(), *expected, "{what} at {second}");
             assert_eq!(observation.unknown.is_some(), *expected == Some("Unknown"), "{what} at {second}");
             health = Some(observation.health);
@@ -72,8 +72,8 @@ fn nodes_without_heartbeats_become_unknown() {
 
 #[test]
 fn unknown_conditions_are_written() {
-    let first = look(None, &node(Some(("True", 0))), None, at(0), GRACE_PERIODS);
-    let observation = look(Some(&first.health), &node(Some(("True", 0))), None, at(60), GRACE_PERIODS);
+    let first = observe(None, &node(Some(("True", 0))), None, at(0), GRACE_PERIODS);
+    let observation = observe(Some(&first.health), &node(Some(("True", 0))), None, at(60), GRACE_PERIODS);
     assert!(observation.was_ready);
     let unknown = observation.unknown.unwrap();
     let ready = conditions::find(&unknown, "Ready").unwrap();
@@ -91,6 +91,6 @@ fn unknown_conditions_are_written() {
             "lastHeartbeatTime": at(0).to_time(), "lastTransitionTime": at(60).to_time()})
     );
     assert_eq!(conditions::find(&unknown, "NetworkUnavailable").unwrap()["status"], "False");
-    let again = look(Some(&observation.health), &unknown, None, at(70), GRACE_PERIODS);
+    let again = observe(Some(&observation.health), &unknown, None, at(70), GRACE_PERIODS);
     assert!(again.unknown.is_none() && !again.was_ready, "they are written once");
 }

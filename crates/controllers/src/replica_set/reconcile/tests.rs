@@ -29,7 +29,7 @@ fn now() -> Timestamp {
 fn missing_pods_are_created_and_surplus_ones_deleted() {
     let mut surplus = set(3, json!({}));
     object::set_deletion_timestamp(&mut surplus, "2026-11-15T08:00:00Z");
-    let unsaid = json!({"spec": {}});
+    let without_replicas = json!({"spec": {}});
     for (set, active, wanted) in [
         (&set(3, json!({})), 0, ReplicaAction::Create(3)),
         (&set(3, json!({})), 2, ReplicaAction::Create(1)),
@@ -38,7 +38,7 @@ fn missing_pods_are_created_and_surplus_ones_deleted() {
         (&set(0, json!({})), 5, ReplicaAction::Delete(5)),
         (&surplus, 0, ReplicaAction::None),
         (&surplus, 5, ReplicaAction::None),
-        (&unsaid, 0, ReplicaAction::Create(1)),
+        (&without_replicas, 0, ReplicaAction::Create(1)),
     ] {
         assert_eq!(next_action(set, active), wanted, "{set} {active}");
     }
@@ -63,10 +63,10 @@ fn status_counts_pods() {
     let empty = json!({"replicas": 0, "terminatingReplicas": 0, "observedGeneration": 3});
     assert_eq!(status(&set(0, json!({})), &[], Some(0), None, now()), Some(empty.clone()));
     assert_eq!(status(&set(0, empty.clone()), &[], Some(0), None, now()), None);
-    let wordy = json!({
+    let with_zeros = json!({
         "replicas": 0, "terminatingReplicas": 0, "observedGeneration": 3, "readyReplicas": 0, "conditions": null,
     });
-    assert_eq!(status(&set(0, wordy), &[], Some(0), None, now()), None, "zeros are zeros");
+    assert_eq!(status(&set(0, with_zeros), &[], Some(0), None, now()), None, "zeros are zeros");
     let plain = json!({"replicas": 0, "observedGeneration": 3});
     assert_eq!(status(&set(0, json!({})), &[], None, None, now()), Some(plain));
 }

@@ -55,7 +55,7 @@ impl Simulation {
     }
 
     /// Simulates a kubelet: a pod starts, becomes ready or unready, fails, or is gone.
-    fn happen(&mut self, may_fail: bool) {
+    fn simulate_event(&mut self, may_fail: bool) {
         let Some(ordinal) = self.pods.keys().copied().nth(self.random.below(8) as usize) else { return };
         let pod = &self.pods[&ordinal];
         if object::is_being_deleted(pod) {
@@ -152,7 +152,7 @@ fn the_order_is_always_kept() {
         for _ in 0..200 {
             match simulation.random.below(12) {
                 0 => simulation.change(),
-                1..=5 => simulation.happen(true),
+                1..=5 => simulation.simulate_event(true),
                 _ => drop(simulation.reconcile()),
             }
         }
@@ -160,7 +160,7 @@ fn the_order_is_always_kept() {
         simulation.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 0.into();
         let mut rest = 0;
         for _ in 0..4000 {
-            simulation.happen(false);
+            simulation.simulate_event(false);
             rest = if simulation.reconcile() { 0 } else { rest + 1 };
             if rest > 200 {
                 break;
