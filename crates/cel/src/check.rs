@@ -277,14 +277,15 @@ impl Checker<'_> {
         self.types[id] = made.clone();
         for (field, value, optional, offset) in fields {
             self.check(value);
-            let wanted = match &made {
+            let expected = match &made {
                 Type::Object(name, shape) => self.field_of(id, name, shape.as_deref(), &field),
                 _ => Type::Error,
             };
             let found = self.item_type(value, optional);
-            if !self.substitutions.assignable(&wanted, &found) {
-                let message =
-                    format!("expected type of field '{field}' is '{wanted}' but provided type is '{found}'");
+            if !self.substitutions.assignable(&expected, &found) {
+                let message = format!(
+                    "expected type of field '{field}' is '{expected}' but provided type is '{found}'"
+                );
                 self.issues.add(Location::at(self.text, offset), message);
             }
         }
@@ -327,10 +328,10 @@ impl Checker<'_> {
         self.types[id] = self.substitutions.applied(&self.types[it.result], false);
     }
 
-    fn expect(&mut self, id: Id, wanted: &Type) {
+    fn expect(&mut self, id: Id, expected: &Type) {
         let found = self.types[id].clone();
-        if !self.substitutions.assignable(wanted, &found) {
-            self.mismatch(id, wanted, &found);
+        if !self.substitutions.assignable(expected, &found) {
+            self.mismatch(id, expected, &found);
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn evaluate<'a>(
     limit: u64,
     deadline: &Deadline<'_>,
 ) -> Evaluation<'a> {
-    let locals = vec![Local::Empty; plan.places];
+    let locals = vec![Local::Empty; plan.slots];
     let mut evaluator = Evaluator { variables, locals, cost: 0, limit, deadline, panicked: false };
     let result = match evaluator.step(&plan.root) {
         Err(Error::Cancelled) if evaluator.panicked => Err(Error::new(UPSTREAM_PANIC)),

@@ -190,7 +190,7 @@ fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions,
     } else if !group.text().contains('.') {
         errors.push(group.invalid("should be a domain with at least one dot"));
     }
-    plain_one_of(errors, &spec.get("scope"), &["Cluster", "Namespaced"]);
+    one_of_strings(errors, &spec.get("scope"), &["Cluster", "Namespaced"]);
     let top_level = TopLevelFields::of(spec);
     let preserves = spec.get("preserveUnknownFields").flag();
     let versions = spec.get("versions");
@@ -237,10 +237,10 @@ fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions,
             errors.push(FieldError::invalid(&spec.path.child("version"), first, broken.join(",")));
         }
     }
-    let given = spec.get("names");
-    let missing = ["plural", "singular", "kind", "listKind"].into_iter().map(|field| given.get(field));
+    let names = spec.get("names");
+    let missing = ["plural", "singular", "kind", "listKind"].into_iter().map(|field| names.get(field));
     errors.extend(missing.filter(FieldValue::is_empty).map(|field| field.required("")));
-    resource_names(errors, &given);
+    resource_names(errors, &names);
     let status = versions.items().any(|version| version.get("subresources").has("status"));
     let shared = FieldValue::under(top_level.schema, spec.path.child("validation"));
     let first = versions.list().first().map_or("", |version| schema::text(version, "name"));
@@ -284,7 +284,7 @@ pub fn too_large(definition: &Value) -> Option<FieldError> {
 }
 
 /// Checks that a string of no named type is set to one of these values.
-fn plain_one_of(errors: &mut Errors, at: &FieldValue<'_>, known: &[&str]) {
+fn one_of_strings(errors: &mut Errors, at: &FieldValue<'_>, known: &[&str]) {
     if at.is_empty() {
         errors.push(at.required(""));
     } else if !known.contains(&at.text()) {
@@ -355,7 +355,7 @@ fn conversion(errors: &mut Errors, at: &FieldValue<'_>, known_reviews: bool, pre
         let detail = "must be None if spec.preserveUnknownFields is true";
         errors.push(strategy.invalid_as(strategy.named(), detail));
     }
-    plain_one_of(errors, &strategy, &["None", "Webhook"]);
+    one_of_strings(errors, &strategy, &["None", "Webhook"]);
     let webhook = at.value.get("webhook");
     let part = |field: &str, rendered: &'static str| {
         FieldValue::under(webhook.and_then(|webhook| webhook.get(field)), at.path.child(rendered))

@@ -24,7 +24,7 @@ const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 
 fn create(service: &Value) -> Errors {
-    let mut errors = addresses::refused(service, None);
+    let mut errors = addresses::allocation_errors(service, None);
     if errors.is_empty() {
         validate(&mut errors, service, None);
     }
@@ -32,7 +32,7 @@ fn create(service: &Value) -> Errors {
 }
 
 fn update(new: &Value, old: &Value) -> Errors {
-    let mut errors = addresses::refused(new, Some(old));
+    let mut errors = addresses::allocation_errors(new, Some(old));
     if !errors.is_empty() {
         return errors;
     }

@@ -250,13 +250,13 @@ fn rename_labels(old: &mut Value, new: &Value) {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
             for (key, value) in old {
-                let Some(wanted) = new.get(key) else { continue };
+                let Some(new_value) = new.get(key) else { continue };
                 // Upstream finds an empty name for a label without a new name.
                 let renamed = RENAMED.iter().find(|(from, _)| value == from).map_or("", |(_, to)| *to);
-                if key == "key" && wanted == renamed {
-                    *value = wanted.clone();
+                if key == "key" && new_value == renamed {
+                    *value = new_value.clone();
                 } else {
-                    rename_labels(value, wanted);
+                    rename_labels(value, new_value);
                 }
             }
         }

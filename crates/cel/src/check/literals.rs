@@ -58,8 +58,8 @@ impl Walker<'_> {
                 _ => false,
             };
             if wrong {
-                let place = Location::at(self.text, self.checked.tree.offsets[*argument]);
-                self.issues.add(place, format!("invalid {function} argument"));
+                let location = Location::at(self.text, self.checked.tree.offsets[*argument]);
+                self.issues.add(location, format!("invalid {function} argument"));
             }
         }
         for child in self.children(id) {
@@ -105,8 +105,8 @@ impl Walker<'_> {
         for item in &items[1..] {
             let found = kind(*item);
             if !equivalent(expected, found) {
-                let place = Location::at(self.text, self.checked.tree.offsets[item.0]);
-                self.issues.add(place, format!("expected type '{expected}' but found '{found}'"));
+                let location = Location::at(self.text, self.checked.tree.offsets[item.0]);
+                self.issues.add(location, format!("expected type '{expected}' but found '{found}'"));
                 if only_first {
                     break;
                 }

@@ -157,7 +157,7 @@ pub struct LoopStep {
 pub struct Plan {
     pub root: Step,
     pub variables: Vec<Arc<str>>,
-    pub places: usize,
+    pub slots: usize,
     /// Memory of the compiled constant patterns.
     pub patterns: u64,
 }

@@ -135,7 +135,7 @@ impl Expander<'_, '_> {
         }
     }
 
-    fn plain(&self, argument: Id, message: &str) -> ExpandResult<Arc<str>> {
+    fn simple_name(&self, argument: Id, message: &str) -> ExpandResult<Arc<str>> {
         match &self.parser.tree.nodes[argument] {
             Node::Name(name) => Ok(name.clone()),
             _ => Err((argument, message.to_owned())),
@@ -143,7 +143,7 @@ impl Expander<'_, '_> {
     }
 
     fn variable(&self, argument: Id, message: &str) -> ExpandResult<Arc<str>> {
-        let name = self.plain(argument, message)?;
+        let name = self.simple_name(argument, message)?;
         match &*name {
             "__result__" => Err((argument, "iteration variable overwrites accumulator variable".to_owned())),
             _ => Ok(name),
@@ -152,7 +152,7 @@ impl Expander<'_, '_> {
 
     fn variables(&self, first: Id, second: Id) -> ExpandResult<(Arc<str>, Option<Arc<str>>)> {
         let message = "argument must be a simple name";
-        let (one, two) = (self.plain(first, message)?, self.plain(second, message)?);
+        let (one, two) = (self.simple_name(first, message)?, self.simple_name(second, message)?);
         if one == two {
             return Err((second, format!("duplicate variable name: {one}")));
         }
@@ -271,7 +271,7 @@ impl Expander<'_, '_> {
 
     fn optional_map(&mut self, target: Id, function: &str, variable: Id, transform: Id) -> ExpandResult<Id> {
         let name =
-            self.plain(variable, &format!("{function}() variable name must be a simple identifier"))?;
+            self.simple_name(variable, &format!("{function}() variable name must be a simple identifier"))?;
         let has = self.method(target, "hasValue", Vec::new());
         if self.parser.tree.nodes.len() > MAX_COPIED_NODES {
             return Err((target, "expression is too large".to_owned()));

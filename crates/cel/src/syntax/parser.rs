@@ -356,8 +356,8 @@ impl<'a> Parser<'a> {
         let select = match optional {
             false => self.node(dot.start, Node::Select { operand, field: name, test: false }),
             true => {
-                let place = self.tokens[self.at - 1].start;
-                let field = self.node(place, Node::Literal(Value::String(Text::Shared(name))));
+                let offset = self.tokens[self.at - 1].start;
+                let field = self.node(offset, Node::Literal(Value::String(Text::Shared(name))));
                 self.operator(dot, "_?._", vec![operand, field])
             }
         };

@@ -80,7 +80,7 @@ fn changed_families(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue
 
 /// Returns the errors that prevent the allocation of addresses. Upstream validates the rest only after
 /// allocation.
-pub(super) fn refused(service: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn allocation_errors(service: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldValue::field(service, "spec");
     if spec.text_of("type") == "ExternalName" {

@@ -13,7 +13,7 @@ use crate::{csi_names, go_json};
 /// required fields, and its other checks.
 struct Source {
     field: &'static str,
-    second: &'static str,
+    second_path: &'static str,
     path: &'static str,
     required: &'static [&'static str],
     more: fn(&mut Errors, &FieldValue<'_>, &str),
@@ -24,7 +24,7 @@ const fn source(
     required: &'static [&'static str],
     more: fn(&mut Errors, &FieldValue<'_>, &str),
 ) -> Source {
-    Source { field, second: field, path: field, required, more }
+    Source { field, second_path: field, path: field, required, more }
 }
 
 const fn plain(field: &'static str, required: &'static [&'static str]) -> Source {
@@ -46,7 +46,7 @@ static SOURCES: &[Source] = &[
     }),
     plain("rbd", &["monitors", "image"]),
     source("quobyte", &[], quobyte),
-    Source { second: "cephFS", ..plain("cephfs", &["monitors"]) },
+    Source { second_path: "cephFS", ..plain("cephfs", &["monitors"]) },
     source("iscsi", &[], iscsi),
     source("cinder", &["volumeID"], |errors, cinder, _| secret(errors, &cinder.get("secretRef"))),
     source("fc", &[], fibre_channel),
@@ -72,7 +72,7 @@ pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>, name: &str, plac
     for source in SOURCES.iter().filter(|source| spec.has(source.field)) {
         // Upstream accepts a FlexVolume as a second source.
         if found > 0 && source.field != "flexVolume" {
-            errors.push(spec.get(source.second).forbidden("may not specify more than 1 volume type"));
+            errors.push(spec.get(source.second_path).forbidden("may not specify more than 1 volume type"));
             continue;
         }
         found += 1;

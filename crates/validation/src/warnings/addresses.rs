@@ -36,7 +36,7 @@ pub fn range(at: &FieldValue<'_>, warnings: &mut Vec<String>) {
     let Some(address) = parse(written) else { return };
     let value = quote(text);
     let network = found.text();
-    let mut odd = false;
+    let mut warned = false;
     if address != found.network {
         let length = if address.is_ipv4() || is_mapped(address) { 32 } else { 128 };
         let single = quote(&format!("{}/{length}", canonical(address)));
@@ -45,7 +45,7 @@ pub fn range(at: &FieldValue<'_>, warnings: &mut Vec<String>) {
             at.path,
             quote(&network)
         ));
-        odd = true;
+        warned = true;
     }
     let padded = bits.len() > 1 && bits.starts_with('0');
     if written.parse::<IpAddr>().is_err() || padded || is_mapped(address) {
@@ -54,9 +54,9 @@ pub fn range(at: &FieldValue<'_>, warnings: &mut Vec<String>) {
             at.path,
             quote(&network)
         ));
-        odd = true;
+        warned = true;
     }
-    if !odd && address.is_ipv6() && network != text {
+    if !warned && address.is_ipv6() && network != text {
         warnings.push(format!(
             "{}: IPv6 CIDR value {value} should be in RFC 5952 canonical format ({})",
             at.path,

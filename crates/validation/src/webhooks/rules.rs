@@ -69,7 +69,7 @@ fn resources(errors: &mut Errors, resources: &FieldValue<'_>) {
             for_all.insert(subresource);
         }
     }
-    let has = |wanted: &str| resources.texts().any(|text| text == wanted);
+    let has = |resource: &str| resources.texts().any(|text| text == resource);
     if resources.len() > 1 && has("*/*") {
         errors.push(resources.invalid("if '*/*' is present, must not specify other resources"));
     }

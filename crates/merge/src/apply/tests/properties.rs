@@ -176,8 +176,8 @@ proptest! {
         assert_owned_exists(&updated);
         let again = with_uid(kind.apply(&updated, &second, &author("y"), true).unwrap());
         assert_owned_exists(&again);
-        let gone = kind.apply(&again, &third, &author("y"), true).unwrap();
-        assert_owned_exists(&gone);
+        let removed = kind.apply(&again, &third, &author("y"), true).unwrap();
+        assert_owned_exists(&removed);
     }
 
     #[test]
