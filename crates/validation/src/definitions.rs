@@ -43,14 +43,16 @@ const MAX_WARNING_LENGTH: usize = 256;
 
 fn create(definition: &Value) -> Errors {
     let mut errors = Errors::new();
-    let at = FieldValue::field(definition, "spec");
-    let (name, expected) =
-        (object::name(definition), format!("{}.{}", at.get("names").text_of("plural"), at.text_of("group")));
+    let field = FieldValue::field(definition, "spec");
+    let (name, expected) = (
+        object::name(definition),
+        format!("{}.{}", field.get("names").text_of("plural"), field.text_of("group")),
+    );
     if !name.is_empty() && name != expected {
         let path = FieldPath::new("metadata").child("name");
         errors.push(FieldError::invalid(&path, name, "must be spec.names.plural+\".\"+spec.group"));
     }
-    spec(&mut errors, &at, &ValidationOptions::all(), true);
+    spec(&mut errors, &field, &ValidationOptions::all(), true);
     status_and_approval(&mut errors, definition, None);
     errors
 }
@@ -284,11 +286,11 @@ pub fn too_large(definition: &Value) -> Option<FieldError> {
 }
 
 /// Checks that a string of no named type is set to one of these values.
-fn one_of_strings(errors: &mut Errors, at: &FieldValue<'_>, known: &[&str]) {
-    if at.is_empty() {
-        errors.push(at.required(""));
-    } else if !known.contains(&at.text()) {
-        errors.push(at.unsupported_text(known));
+fn one_of_strings(errors: &mut Errors, field: &FieldValue<'_>, known: &[&str]) {
+    if field.is_empty() {
+        errors.push(field.required(""));
+    } else if !known.contains(&field.text()) {
+        errors.push(field.unsupported_text(known));
     }
 }
 

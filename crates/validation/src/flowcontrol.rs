@@ -85,18 +85,18 @@ fn schema(object: &Value) -> Errors {
     errors
 }
 
-fn rules_with_subjects(errors: &mut Errors, at: &FieldValue<'_>) {
-    let subjects = at.get("subjects");
+fn rules_with_subjects(errors: &mut Errors, field: &FieldValue<'_>) {
+    let subjects = field.get("subjects");
     if subjects.is_empty() {
         errors.push(subjects.required("subjects must contain at least one value"));
     }
     for subject in subjects.items() {
         self::subject(errors, &subject);
     }
-    let (resources, others) = (at.get("resourceRules"), at.get("nonResourceRules"));
+    let (resources, others) = (field.get("resourceRules"), field.get("nonResourceRules"));
     if resources.is_empty() && others.is_empty() {
         let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
-        errors.push(at.required(detail));
+        errors.push(field.required(detail));
     }
     for rule in resources.items() {
         resource_rule(errors, &rule);
@@ -260,23 +260,23 @@ fn level(object: &Value) -> Errors {
     errors
 }
 
-fn shares(errors: &mut Errors, at: &FieldValue<'_>) {
-    let shares = at.get("nominalConcurrencyShares");
+fn shares(errors: &mut Errors, field: &FieldValue<'_>) {
+    let shares = field.get("nominalConcurrencyShares");
     if shares.number().is_some_and(|number| number < 0) {
         errors.push(shares.invalid("must be a non-negative integer"));
     }
 }
 
-fn lendable(errors: &mut Errors, at: &FieldValue<'_>) {
-    let percent = at.get("lendablePercent");
+fn lendable(errors: &mut Errors, field: &FieldValue<'_>) {
+    let percent = field.get("lendablePercent");
     if percent.number().is_some_and(|number| !(0..=100).contains(&number)) {
         errors.push(percent.invalid("must be between 0 and 100, inclusive"));
     }
 }
 
-fn limited(errors: &mut Errors, at: &FieldValue<'_>) {
-    shares(errors, at);
-    let response = at.get("limitResponse");
+fn limited(errors: &mut Errors, field: &FieldValue<'_>) {
+    shares(errors, field);
+    let response = field.get("limitResponse");
     let (kind, queuing) = (response.get("type"), response.get("queuing"));
     match kind.text() {
         "Reject" if queuing.is_set() => {
@@ -288,8 +288,8 @@ fn limited(errors: &mut Errors, at: &FieldValue<'_>) {
         "Queue" => self::queuing(errors, &queuing),
         _ => kind.one_of(errors, &["Queue", "Reject"]),
     }
-    lendable(errors, at);
-    let borrowing = at.get("borrowingLimitPercent");
+    lendable(errors, field);
+    let borrowing = field.get("borrowingLimitPercent");
     if borrowing.number().is_some_and(|percent| percent < 0) {
         errors.push(borrowing.invalid("if specified, must be a non-negative integer"));
     }

@@ -232,8 +232,8 @@ fn node_affinity_kept(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldVal
     rename_labels(&mut renamed, affinity.value);
     if renamed != *affinity.value {
         let detail = "field is immutable, except for updating from beta label to GA";
-        let at = FieldValue::under(Some(affinity.value), FieldPath::new("nodeAffinity"));
-        errors.push(at.invalid_as(go_json::value("core/v1.VolumeNodeAffinity", affinity.value), detail));
+        let field = FieldValue::under(Some(affinity.value), FieldPath::new("nodeAffinity"));
+        errors.push(field.invalid_as(go_json::value("core/v1.VolumeNodeAffinity", affinity.value), detail));
     }
 }
 

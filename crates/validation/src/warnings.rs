@@ -233,7 +233,7 @@ fn quota(new: &Value, old: Option<&Value>) -> Vec<String> {
         return Vec::new();
     }
     let hard = FieldValue::field(new, "spec").get("hard");
-    let hard = |name: &str| hard.entries().find(|(key, _)| *key == name).map(|(_, at)| at);
+    let hard = |name: &str| hard.entries().find(|(key, _)| *key == name).map(|(_, field)| field);
     let mut warnings = Vec::new();
     for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {
         let name = format!("requests.{resource}");

@@ -43,10 +43,10 @@ pub(super) fn resource_names(errors: &mut Errors, names: &FieldValue<'_>) {
     }
 }
 
-fn json_path(errors: &mut Errors, at: &FieldValue<'_>) -> bool {
-    let good = at.text().starts_with('.');
+fn json_path(errors: &mut Errors, field: &FieldValue<'_>) -> bool {
+    let good = field.text().starts_with('.');
     if !good {
-        errors.push(at.invalid("must be a simple json path starting with ."));
+        errors.push(field.invalid("must be a simple json path starting with ."));
     }
     good
 }

@@ -72,9 +72,9 @@ fn check_range(errors: &mut Errors, range: &FieldValue<'_>, default: &Quantity, 
         errors.push(least.required("required when validRange is defined"));
         return;
     };
-    let mut fault = |is: bool, at: &FieldValue<'_>, value: &Quantity, message: &str, than: &Quantity| {
+    let mut fault = |is: bool, field: &FieldValue<'_>, value: &Quantity, message: &str, than: &Quantity| {
         if is {
-            errors.push(at.invalid_as(value.canonical(), format!("{message}: {}", than.canonical())));
+            errors.push(field.invalid_as(value.canonical(), format!("{message}: {}", than.canonical())));
         }
     };
     fault(minimum > *capacity, &least, &minimum, "min is larger than capacity value", capacity);
