@@ -164,7 +164,7 @@ fn of_operation(operation: &Operation, common: &[Parameter], shared: &mut Shared
     }
     let schema = match &operation.content {
         ResponseContent::Definition(name) => refer(name),
-        ResponseContent::JsonWriter => json!({ "type": "string" }),
+        ResponseContent::Text => json!({ "type": "string" }),
     };
     let mut status_codes = Object::new();
     for &code in &operation.status_codes {

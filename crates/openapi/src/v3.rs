@@ -138,7 +138,7 @@ fn of_operation(operation: &Operation, common: &[Parameter]) -> Value {
     }
     let schema = match &operation.content {
         ResponseContent::Definition(name) => reference(name),
-        ResponseContent::JsonWriter => json!({ "type": "string" }),
+        ResponseContent::Text => json!({ "type": "string" }),
     };
     let mut status_codes = Object::new();
     for &code in &operation.status_codes {
