@@ -59,13 +59,13 @@ pub(super) fn field_order(fields: &Map<String, Value>) -> Option<Vec<(&String, &
 }
 
 /// Sort key of a path element: its kind, then its value.
-struct Step<'a> {
+struct SortKey<'a> {
     kind: u8,
     value: Value,
     text: &'a str,
 }
 
-fn step(name: &str) -> Step<'_> {
+fn step(name: &str) -> SortKey<'_> {
     let (kind, text) = name.split_at_checked(2).unwrap_or((name, ""));
     let kind = match kind {
         "f:" => 1,
@@ -75,10 +75,10 @@ fn step(name: &str) -> Step<'_> {
         _ => 0,
     };
     let value = if kind > 1 { super::parse(text.as_bytes()).ok() } else { None };
-    Step { kind, value: value.map_or(Value::Null, |parsed| parsed.value), text }
+    SortKey { kind, value: value.map_or(Value::Null, |parsed| parsed.value), text }
 }
 
-impl Step<'_> {
+impl SortKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let value = || compare(&self.value, &other.value);
         self.kind.cmp(&other.kind).then_with(value).then_with(|| self.text.cmp(other.text))
