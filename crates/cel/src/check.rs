@@ -15,7 +15,7 @@ use assign::{Substitutions, most_general};
 use crate::environment::Environment;
 use crate::functions::{self, FunctionDecl, OverloadDecl};
 use crate::source::{Issues, Location};
-use crate::syntax::tree::{Id, Loop, Node, Tree};
+use crate::syntax::tree::{Comprehension, Id, Node, Tree};
 use crate::types::Type;
 use crate::value::Value;
 
@@ -185,9 +185,9 @@ impl Checker<'_> {
                 let name = name.clone();
                 self.message(id, &name);
             }
-            Node::Loop(it) => {
+            Node::Comprehension(it) => {
                 let it = (**it).clone();
-                self.repeat(id, &it);
+                self.comprehension(id, &it);
             }
             Node::Invalid => {}
         }
@@ -291,7 +291,7 @@ impl Checker<'_> {
         }
     }
 
-    fn repeat(&mut self, id: Id, it: &Loop) {
+    fn comprehension(&mut self, id: Id, it: &Comprehension) {
         self.check(it.range);
         self.check(it.start);
         let range = self.substitutions.applied(&self.types[it.range], false);

@@ -4,8 +4,8 @@
 // upstream: github.com/google/cel-go/interpreter/runtimecost.go
 
 mod attribute;
+mod comprehension;
 mod pattern_cost;
-mod repeat;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl<'a> Evaluator<'a, '_> {
             Step::Call(call) => self.call(call),
             Step::List(items) => self.list(items),
             Step::Map(entries) => self.map(entries),
-            Step::Loop(it) => self.repeat(it),
+            Step::Comprehension(it) => self.comprehension(it),
             Step::OptionalOr(sides) => match self.step(&sides[0])? {
                 Value::Optional(None) => self.step(&sides[1]),
                 other => Ok(other),

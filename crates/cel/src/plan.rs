@@ -77,7 +77,7 @@ impl Planner<'_> {
             }
             Node::List { items } => self.list(items),
             Node::Map { entries } => self.map(entries),
-            Node::Loop(it) => {
+            Node::Comprehension(it) => {
                 let outside = self.locals.len();
                 let start = self.step(it.start)?;
                 let range = self.step(it.range)?;
@@ -96,7 +96,15 @@ impl Planner<'_> {
                 let result = self.step(it.result)?;
                 self.locals.truncate(outside);
                 let two = it.second.is_some();
-                Ok(Step::Loop(Box::new(LoopStep { range, slot, two, start, condition, step, result })))
+                Ok(Step::Comprehension(Box::new(ComprehensionStep {
+                    range,
+                    slot,
+                    two,
+                    start,
+                    condition,
+                    step,
+                    result,
+                })))
             }
             Node::Message { name, .. } => Err(Error::new(format!("unknown type: {name}"))),
             Node::Name(name) => Err(Error::new(format!("no such attribute(s): {name}"))),

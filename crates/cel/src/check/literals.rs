@@ -40,7 +40,7 @@ impl Walker<'_> {
             Node::List { items } => items.iter().map(|(item, _)| *item).collect(),
             Node::Map { entries } => entries.iter().flat_map(|(key, value, _)| [*key, *value]).collect(),
             Node::Message { fields, .. } => fields.iter().map(|(_, value, ..)| *value).collect(),
-            Node::Loop(it) => vec![it.range, it.start, it.condition, it.step, it.result],
+            Node::Comprehension(it) => vec![it.range, it.start, it.condition, it.step, it.result],
         }
     }
 

@@ -33,7 +33,7 @@ pub enum Step {
     Call(Box<Call>),
     List(Box<[(Step, bool)]>),
     Map(Box<[(Step, Step, bool)]>),
-    Loop(Box<LoopStep>),
+    Comprehension(Box<ComprehensionStep>),
     /// `a.or(b)`.
     OptionalOr(Box<[Step; 2]>),
     /// `a.orValue(b)`.
@@ -141,7 +141,7 @@ pub struct FindCall {
 
 /// A comprehension. Its variables have slots of their own.
 #[derive(Clone, Debug)]
-pub struct LoopStep {
+pub struct ComprehensionStep {
     pub range: Step,
     /// Slot of the accumulator. The slots of the variables follow.
     pub slot: usize,

@@ -198,7 +198,7 @@ impl RecoveringParser<'_, '_> {
                 if let Err(failure) = self.sync(false) {
                     return Ok(Err(failure));
                 }
-                while self.goes_on(inside, rule, precedence) {
+                while self.continues(inside, rule, precedence) {
                     if let Err(failure) = self.sequence(inside, rule, precedence)? {
                         return Ok(Err(failure));
                     }

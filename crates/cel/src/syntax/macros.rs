@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::parser::Parser;
-use super::tree::{ACCUMULATOR, Id, Loop, Node};
+use super::tree::{ACCUMULATOR, Comprehension, Id, Node};
 use crate::value::Value;
 
 /// Maximum number of nodes with which `optMap` still duplicates its target, because chains of it grow
@@ -161,10 +161,15 @@ impl Expander<'_, '_> {
         Ok((one, Some(two)))
     }
 
-    fn repeat(&mut self, range: Id, (variable, second): (Arc<str>, Option<Arc<str>>), body: Body) -> Id {
+    fn comprehension(
+        &mut self,
+        range: Id,
+        (variable, second): (Arc<str>, Option<Arc<str>>),
+        body: Body,
+    ) -> Id {
         let Body { start, condition, step, result } = body;
         let accumulator = ACCUMULATOR.into();
-        self.node(Node::Loop(Box::new(Loop {
+        self.node(Node::Comprehension(Box::new(Comprehension {
             range,
             variable,
             second,
@@ -248,7 +253,7 @@ impl Expander<'_, '_> {
         let name = self.variable(variable, "argument is not an identifier")?;
         let (filter, transform) = split(rest);
         let body = self.collect(filter, transform);
-        Ok(self.repeat(range, (name, None), body))
+        Ok(self.comprehension(range, (name, None), body))
     }
 
     /// Binds a name to a value within an expression, as a comprehension over an empty list.
@@ -256,7 +261,7 @@ impl Expander<'_, '_> {
         let range = self.node(Node::List { items: Vec::new() });
         let condition = self.literal(Value::Bool(false));
         let step = self.name(&name);
-        let it = Loop {
+        let it = Comprehension {
             range,
             variable: "#unused".into(),
             second: None,
@@ -266,7 +271,7 @@ impl Expander<'_, '_> {
             step,
             result: inside,
         };
-        self.node(Node::Loop(Box::new(it)))
+        self.node(Node::Comprehension(Box::new(it)))
     }
 
     fn optional_map(&mut self, target: Id, function: &str, variable: Id, transform: Id) -> ExpandResult<Id> {
@@ -320,7 +325,7 @@ impl Expander<'_, '_> {
             Node::Message { fields, .. } => {
                 fields.iter_mut().for_each(|(_, value, ..)| *value = self.copy(*value))
             }
-            Node::Loop(it) => {
+            Node::Comprehension(it) => {
                 for part in [&mut it.range, &mut it.start, &mut it.condition, &mut it.step, &mut it.result] {
                     *part = self.copy(*part);
                 }

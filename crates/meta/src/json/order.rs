@@ -53,7 +53,7 @@ pub(super) fn field_order(fields: &Map<String, Value>) -> Option<Vec<(&String, &
     if fields.keys().filter(|name| is_item(name)).count() < 2 {
         return None;
     }
-    let mut members: Vec<_> = fields.iter().map(|(name, value)| (step(name), (name, value))).collect();
+    let mut members: Vec<_> = fields.iter().map(|(name, value)| (sort_key(name), (name, value))).collect();
     members.sort_by(|left, right| left.0.cmp(&right.0));
     Some(members.into_iter().map(|(_, member)| member).collect())
 }
@@ -65,7 +65,7 @@ struct SortKey<'a> {
     text: &'a str,
 }
 
-fn step(name: &str) -> SortKey<'_> {
+fn sort_key(name: &str) -> SortKey<'_> {
     let (kind, text) = name.split_at_checked(2).unwrap_or((name, ""));
     let kind = match kind {
         "f:" => 1,

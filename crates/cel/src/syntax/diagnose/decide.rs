@@ -16,7 +16,7 @@ impl RecoveringParser<'_, '_> {
     }
 
     /// Whether a loop continues.
-    pub(super) fn goes_on(&self, inside: &'static [Element], rule: Rule, precedence: u8) -> bool {
+    pub(super) fn continues(&self, inside: &'static [Element], rule: Rule, precedence: u8) -> bool {
         if !self.is_next(first(inside)) {
             return false;
         }
