@@ -28,13 +28,13 @@ pub(super) fn expand(
         (Some(range), "all" | "exists" | "exists_one" | "existsOne", [variable, predicate]) => {
             expander.variable(*variable, "argument must be a simple name").map(|variable| {
                 let it = expander.quantifier(function, *predicate);
-                expander.repeat(range, (variable, None), it)
+                expander.comprehension(range, (variable, None), it)
             })
         }
         (Some(range), "all" | "exists" | "exists_one" | "existsOne", [first, second, predicate]) => {
             expander.variables(*first, *second).map(|variables| {
                 let it = expander.quantifier(function, *predicate);
-                expander.repeat(range, variables, it)
+                expander.comprehension(range, variables, it)
             })
         }
         (Some(range), "map", [variable, rest @ ..]) if (1..=2).contains(&rest.len()) => {
@@ -43,14 +43,14 @@ pub(super) fn expand(
         (Some(range), "filter", [variable, predicate]) => {
             expander.variable(*variable, "argument is not an identifier").map(|name| {
                 let it = expander.collect(Some(*predicate), *variable);
-                expander.repeat(range, (name, None), it)
+                expander.comprehension(range, (name, None), it)
             })
         }
         (Some(range), "transformList", [first, second, rest @ ..]) if (1..=2).contains(&rest.len()) => {
             expander.variables(*first, *second).map(|variables| {
                 let (filter, transform) = split(rest);
                 let it = expander.collect(filter, transform);
-                expander.repeat(range, variables, it)
+                expander.comprehension(range, variables, it)
             })
         }
         (Some(range), "transformMap" | "transformMapEntry", [first, second, rest @ ..])
@@ -60,7 +60,7 @@ pub(super) fn expand(
                 let (filter, transform) = split(rest);
                 let key = (&**function == "transformMap").then(|| variables.0.clone());
                 let it = expander.insert(filter, key, transform);
-                expander.repeat(range, variables, it)
+                expander.comprehension(range, variables, it)
             })
         }
         (Some(target), "optMap" | "optFlatMap", [variable, transform]) => {
