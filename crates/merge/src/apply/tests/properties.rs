@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use super::{author, created, kind, managers};
 use crate::apply::element::Element;
 use crate::apply::managed;
-use crate::apply::owned;
+use crate::apply::field_set;
 use crate::apply::set::Set;
 use crate::apply::shape::Shape;
 
@@ -191,7 +191,7 @@ proptest! {
             fields.remove("managedFields");
         }
         let mut all = field_set::of(kind.shape(), &bare).unwrap();
-        crate::apply::strip(&mut all);
+        crate::apply::strip_system_fields(&mut all);
         let managed = updated["metadata"].get("managedFields").cloned();
         let entries = managed::decode(managed.as_ref()).unwrap();
         let owners = entries.into_iter().fold(Set::default(), |all, entry| all.union(entry.set));
