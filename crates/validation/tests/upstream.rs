@@ -79,7 +79,7 @@ fn random_definitions_are_validated_as_upstream() {
         })
         .collect();
     let Some(results) = ask(&questions) else { return };
-    assert_eq!(results.len(), questions.len(), "one answer per question");
+    assert_eq!(results.len(), questions.len(), "one result per definition");
     let mut differences: BTreeMap<String, (usize, String)> = BTreeMap::new();
     let (mut compared, mut refused, mut wrong, mut verdicts) = (0, 0, 0, 0);
     for ((definition, before), result) in cases.iter().zip(&results) {
@@ -129,6 +129,6 @@ fn random_definitions_are_validated_as_upstream() {
     for (key, (count, text)) in &differences {
         println!("{count} times {key}{text}");
     }
-    assert!(compared * 10 > DEFINITIONS * 9, "too few definitions were compared to tell anything");
+    assert!(compared * 10 > DEFINITIONS * 9, "too few definitions were compared");
     assert!((compared - wrong) * 1000 >= compared * FLOOR, "{wrong} of {compared} definitions differ");
 }

@@ -3,8 +3,8 @@ use serde_json::{Map, Value, json};
 
 use super::{author, created, kind, managers};
 use crate::apply::element::Element;
-use crate::apply::managed;
 use crate::apply::field_set;
+use crate::apply::managed;
 use crate::apply::set::Set;
 use crate::apply::shape::Shape;
 
