@@ -1,9 +1,9 @@
 //! Warnings about accepted objects: deprecated fields and values with surprising effects.
 //!
 //! ```text
-//! of(group, resource) ─ Warnings ─┬ input     the object of a create request, before defaulting
-//!                                 ├ object    the object to be stored, with the old object on update
-//!                                 └ status    the same for the status
+//! warnings_for(group, resource) ─ Warnings ─┬ input     the object of a create request, before defaulting
+//!                                           ├ object    the object to be stored, with the old object on update
+//!                                           └ status    the same for the status
 //! ```
 
 // upstream: pkg/api/node/util.go
