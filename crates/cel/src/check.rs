@@ -15,7 +15,7 @@ use assign::{Substitutions, most_general};
 use crate::environment::Environment;
 use crate::functions::{self, FunctionDecl, OverloadDecl};
 use crate::source::{Issues, Location};
-use crate::syntax::tree::{Id, Loop, Node, Tree};
+use crate::syntax::tree::{Comprehension, Id, Node, Tree};
 use crate::types::Type;
 use crate::value::Value;
 
@@ -185,9 +185,9 @@ impl Checker<'_> {
                 let name = name.clone();
                 self.message(id, &name);
             }
-            Node::Loop(it) => {
+            Node::Comprehension(it) => {
                 let it = (**it).clone();
-                self.repeat(id, &it);
+                self.comprehension(id, &it);
             }
             Node::Invalid => {}
         }
@@ -277,20 +277,21 @@ impl Checker<'_> {
         self.types[id] = made.clone();
         for (field, value, optional, offset) in fields {
             self.check(value);
-            let wanted = match &made {
+            let expected = match &made {
                 Type::Object(name, shape) => self.field_of(id, name, shape.as_deref(), &field),
                 _ => Type::Error,
             };
             let found = self.item_type(value, optional);
-            if !self.substitutions.assignable(&wanted, &found) {
-                let message =
-                    format!("expected type of field '{field}' is '{wanted}' but provided type is '{found}'");
+            if !self.substitutions.assignable(&expected, &found) {
+                let message = format!(
+                    "expected type of field '{field}' is '{expected}' but provided type is '{found}'"
+                );
                 self.issues.add(Location::at(self.text, offset), message);
             }
         }
     }
 
-    fn repeat(&mut self, id: Id, it: &Loop) {
+    fn comprehension(&mut self, id: Id, it: &Comprehension) {
         self.check(it.range);
         self.check(it.start);
         let range = self.substitutions.applied(&self.types[it.range], false);
@@ -327,10 +328,10 @@ impl Checker<'_> {
         self.types[id] = self.substitutions.applied(&self.types[it.result], false);
     }
 
-    fn expect(&mut self, id: Id, wanted: &Type) {
+    fn expect(&mut self, id: Id, expected: &Type) {
         let found = self.types[id].clone();
-        if !self.substitutions.assignable(wanted, &found) {
-            self.mismatch(id, wanted, &found);
+        if !self.substitutions.assignable(expected, &found) {
+            self.mismatch(id, expected, &found);
         }
     }
 }

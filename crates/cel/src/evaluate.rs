@@ -4,8 +4,8 @@
 // upstream: github.com/google/cel-go/interpreter/runtimecost.go
 
 mod attribute;
+mod comprehension;
 mod pattern_cost;
-mod repeat;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub fn evaluate<'a>(
     limit: u64,
     deadline: &Deadline<'_>,
 ) -> Evaluation<'a> {
-    let locals = vec![Local::Empty; plan.places];
+    let locals = vec![Local::Empty; plan.slots];
     let mut evaluator = Evaluator { variables, locals, cost: 0, limit, deadline, panicked: false };
     let result = match evaluator.step(&plan.root) {
         Err(Error::Cancelled) if evaluator.panicked => Err(Error::new(UPSTREAM_PANIC)),
@@ -156,7 +156,7 @@ impl<'a> Evaluator<'a, '_> {
             Step::Call(call) => self.call(call),
             Step::List(items) => self.list(items),
             Step::Map(entries) => self.map(entries),
-            Step::Loop(it) => self.repeat(it),
+            Step::Comprehension(it) => self.comprehension(it),
             Step::OptionalOr(sides) => match self.step(&sides[0])? {
                 Value::Optional(None) => self.step(&sides[1]),
                 other => Ok(other),

@@ -26,9 +26,9 @@ use crate::value::{Text, Value};
 ///
 /// Returns an error if the conversion of a constant fails.
 pub fn plan(checked: &Checked) -> Result<Plan, Error> {
-    let mut planner = Planner { checked, variables: Vec::new(), locals: Vec::new(), places: 0, patterns: 0 };
+    let mut planner = Planner { checked, variables: Vec::new(), locals: Vec::new(), slots: 0, patterns: 0 };
     let root = planner.step(checked.tree.root)?;
-    Ok(Plan { root, variables: planner.variables, places: planner.places, patterns: planner.patterns })
+    Ok(Plan { root, variables: planner.variables, slots: planner.slots, patterns: planner.patterns })
 }
 
 struct Planner<'a> {
@@ -36,7 +36,7 @@ struct Planner<'a> {
     variables: Vec<Arc<str>>,
     /// Comprehension variables in scope and their slots.
     locals: Vec<(Arc<str>, usize)>,
-    places: usize,
+    slots: usize,
     /// Memory of the compiled constant patterns.
     patterns: u64,
 }
@@ -77,7 +77,7 @@ impl Planner<'_> {
             }
             Node::List { items } => self.list(items),
             Node::Map { entries } => self.map(entries),
-            Node::Loop(it) => {
+            Node::Comprehension(it) => {
                 let outside = self.locals.len();
                 let start = self.step(it.start)?;
                 let range = self.step(it.range)?;
@@ -86,7 +86,7 @@ impl Planner<'_> {
                 self.locals.push((it.variable.clone(), slot + 1));
                 let second = it.second.clone().unwrap_or_else(|| "".into());
                 self.locals.push((second, slot + 2));
-                self.places = self.places.max(self.locals.len());
+                self.slots = self.slots.max(self.locals.len());
                 let condition = self.step(it.condition)?;
                 let step = self.step(it.step)?;
                 // The result expression cannot refer to the variables, but comprehensions in it must not
@@ -96,7 +96,15 @@ impl Planner<'_> {
                 let result = self.step(it.result)?;
                 self.locals.truncate(outside);
                 let two = it.second.is_some();
-                Ok(Step::Loop(Box::new(LoopStep { range, slot, two, start, condition, step, result })))
+                Ok(Step::Comprehension(Box::new(ComprehensionStep {
+                    range,
+                    slot,
+                    two,
+                    start,
+                    condition,
+                    step,
+                    result,
+                })))
             }
             Node::Message { name, .. } => Err(Error::new(format!("unknown type: {name}"))),
             Node::Name(name) => Err(Error::new(format!("no such attribute(s): {name}"))),

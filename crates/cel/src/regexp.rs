@@ -68,7 +68,7 @@ fn build(pattern: &str) -> Result<(Regex, u64), PatternError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{compile, fault};
+    use super::{check, compile};
 
     #[test]
     fn patterns_match_as_in_go() {

@@ -147,12 +147,12 @@ impl Shape {
     /// Returns the maximum length at the end of a path: names of fields, `@items`, `@keys` and `@values`.
     pub fn bound_at(&self, path: &[impl AsRef<str>]) -> Option<u64> {
         let mut at = self;
-        for (place, step) in path.iter().enumerate() {
+        for (index, step) in path.iter().enumerate() {
             at = match (&at.kind, step.as_ref()) {
                 (ShapeKind::List(items, _), "@items" | "@values") => items,
                 (ShapeKind::Map(values), "@items" | "@values") => values,
                 // Keys have no bound, which upstream treats as zero.
-                (ShapeKind::Map(_), "@keys") => return (place + 1 == path.len()).then_some(0),
+                (ShapeKind::Map(_), "@keys") => return (index + 1 == path.len()).then_some(0),
                 (ShapeKind::Object(object), name) => &object.field(name)?.shape,
                 _ => return None,
             };

@@ -133,8 +133,8 @@ impl fmt::Display for Type {
             Type::Type(Some(of)) => write!(f, "type({of})"),
             Type::Opaque(name, parameters) if !parameters.is_empty() => {
                 write!(f, "{name}(")?;
-                for (place, parameter) in parameters.iter().enumerate() {
-                    write!(f, "{}{parameter}", if place > 0 { ", " } else { "" })?;
+                for (index, parameter) in parameters.iter().enumerate() {
+                    write!(f, "{}{parameter}", if index > 0 { ", " } else { "" })?;
                 }
                 f.write_str(")")
             }

@@ -44,17 +44,17 @@ fn value() -> Json {
 /// Returns the files by name, with expressions and expected results.
 fn cases() -> Vec<(String, Vec<(String, Json)>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libraries");
-    let wanted = std::env::var("CEL_FILE").unwrap_or_default();
+    let filter = std::env::var("CEL_FILE").unwrap_or_default();
     let mut files = Vec::new();
     for file in std::fs::read_dir(directory).expect("the cases are there").flatten() {
         let name = file.file_name().to_string_lossy().into_owned();
         let text = std::fs::read_to_string(file.path()).expect("cases are text");
         let cases = text.lines().map(|line| {
-            let (expression, result) = line.split_once('\t').expect("an expression and an answer");
+            let (expression, result) = line.split_once('\t').expect("an expression and a result");
             let read = |text| serde_json::from_str::<Json>(text).expect("both are JSON");
             (read(expression).as_str().expect("an expression is text").to_owned(), read(result))
         });
-        if name.contains(&wanted) {
+        if name.contains(&filter) {
             files.push((name, cases.collect()));
         }
     }
@@ -68,7 +68,7 @@ fn libraries_match_recorded_results() {
     for (name, cases) in cases() {
         let mut counts = BTreeMap::<&str, (usize, usize)>::new();
         for (expression, expected) in cases {
-            let found = result(&expression);
+            let found = evaluate(&expression);
             for field in ["issues", "static", "program", "result", "error", "cost"] {
                 let is_absent = expected.get(field).is_none() && found.get(field).is_none();
                 let (same, different) = counts.entry(field).or_default();
@@ -94,14 +94,14 @@ fn recorded_results_match_upstream() {
     for (name, cases) in cases() {
         let expressions: Vec<String> = cases.iter().map(|(expression, _)| expression.clone()).collect();
         let Some(results) = go::run(&schema(), &value(), &expressions) else { return };
-        assert_eq!(results.len(), cases.len(), "one answer per question");
+        assert_eq!(results.len(), cases.len(), "one result per expression");
         for ((expression, recorded), result) in cases.iter().zip(&results) {
             assert_eq!(result, recorded, "{name}: {expression}");
         }
     }
 }
 
-fn result(text: &str) -> Json {
+fn evaluate(text: &str) -> Json {
     let (shape, value) = (shape(), value());
     let kind = shape.type_of().expect("an object has a type");
     let environment = Environment::new()
@@ -181,11 +181,11 @@ fn format_double(number: f64) -> String {
 
 /// Formats as HTML-safe JSON.
 fn format_text(text: &str) -> String {
-    let mut shown = json!(text).to_string();
+    let mut quoted = json!(text).to_string();
     for (plain, escaped) in [("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u{2028}", "\\u2028")] {
-        shown = shown.replace(plain, escaped);
+        quoted = quoted.replace(plain, escaped);
     }
-    shown
+    quoted
 }
 
 /// Checks expressions of admission policies, which are not evaluated.

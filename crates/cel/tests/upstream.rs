@@ -80,7 +80,7 @@ fn format(value: &Value<'_>) -> String {
 }
 
 /// Evaluates an expression and returns the result in the form of upstream's output.
-fn actual(shape: &Arc<Shape>, value: &Json, text: &str) -> Json {
+fn evaluate(shape: &Arc<Shape>, value: &Json, text: &str) -> Json {
     let old = Type::optional(shape.type_of().expect("it is visible"));
     let environment =
         Environment::new().with_shape("self", shape).with("any", Type::Dyn).with("oldSelf", old);
@@ -115,19 +115,19 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, same: bool, text: &str, theirs: &Json, actual: &Json) {
+    fn add(&mut self, same: bool, text: &str, expected: &Json, actual: &Json) {
         self.total += 1;
         self.same += usize::from(same);
         // Within a factor of two.
         let number = |json: &Json| json.as_u64().or_else(|| json.get(1)?.as_u64());
-        self.close += usize::from(match (number(theirs), number(actual)) {
+        self.close += usize::from(match (number(expected), number(actual)) {
             (Some(one), Some(two)) => {
                 one.max(1) <= two.max(1).saturating_mul(2) && two.max(1) <= one.max(1).saturating_mul(2)
             }
             _ => same,
         });
         if !same {
-            self.wrong.push(format!("{text}\n    go   {theirs}\n    ours {actual}"));
+            self.wrong.push(format!("{text}\n    go    {expected}\n    atoll {actual}"));
         }
     }
 
@@ -144,20 +144,20 @@ impl Tally {
 fn compare(expressions: &[String], floors: [f64; 5]) {
     let (schema, value) = (schema(), value());
     let Some(results) = go::run(&schema, &value, expressions) else { return };
-    assert_eq!(results.len(), expressions.len(), "one answer per question");
+    assert_eq!(results.len(), expressions.len(), "one result per expression");
     let (shape, _) = shapes::shape(&schema, "selfType");
-    let [mut verdict, mut words, mut result, mut statically, mut actual] = <[Tally; 5]>::default();
-    for (text, theirs) in expressions.iter().zip(&results) {
-        let actual = actual(&shape, &value, text);
+    let [mut outcomes, mut messages, mut values, mut estimates, mut costs] = <[Tally; 5]>::default();
+    for (text, expected) in expressions.iter().zip(&results) {
+        let actual = evaluate(&shape, &value, text);
         let kind = |result: &Json| {
             (!result["issues"].is_null(), !result["program"].is_null(), !result["error"].is_null())
         };
-        verdict.add(kind(theirs) == kind(&actual), text, theirs, &actual);
-        if kind(theirs) != kind(&actual) {
+        outcomes.add(kind(expected) == kind(&actual), text, expected, &actual);
+        if kind(expected) != kind(&actual) {
             continue;
         }
-        if kind(theirs) == (false, false, false) {
-            result.add(theirs["result"] == actual["result"], text, &theirs["result"], &actual["result"]);
+        if kind(expected) == (false, false, false) {
+            values.add(expected["result"] == actual["result"], text, &expected["result"], &actual["result"]);
         } else {
             let message = |result: &Json| {
                 [&result["issues"], &result["program"], &result["error"]]
@@ -165,26 +165,31 @@ fn compare(expressions: &[String], floors: [f64; 5]) {
                     .find(|it| !it.is_null())
                     .cloned()
             };
-            words.add(
-                message(theirs) == message(&actual),
+            messages.add(
+                message(expected) == message(&actual),
                 text,
-                &message(theirs).into(),
+                &message(expected).into(),
                 &message(&actual).into(),
             );
         }
-        if !theirs["static"].is_null() {
-            statically.add(theirs["static"] == actual["static"], text, &theirs["static"], &actual["static"]);
+        if !expected["static"].is_null() {
+            estimates.add(
+                expected["static"] == actual["static"],
+                text,
+                &expected["static"],
+                &actual["static"],
+            );
         }
-        if theirs["program"].is_null() && theirs["issues"].is_null() {
-            actual.add(theirs["cost"] == actual["cost"], text, &theirs["cost"], &actual["cost"]);
+        if expected["program"].is_null() && expected["issues"].is_null() {
+            costs.add(expected["cost"] == actual["cost"], text, &expected["cost"], &actual["cost"]);
         }
     }
     let reports = [
-        ("verdicts", &verdict),
-        ("messages", &words),
-        ("results", &result),
-        ("estimates", &statically),
-        ("costs", &actual),
+        ("outcomes", &outcomes),
+        ("messages", &messages),
+        ("results", &values),
+        ("estimates", &estimates),
+        ("costs", &costs),
     ];
     let fine: Vec<bool> =
         reports.iter().zip(floors).map(|((name, tally), floor)| tally.report(name, floor)).collect();

@@ -81,9 +81,9 @@ fn random_objects_get_the_same_defaults_as_in_go() {
     println!("{compared} objects compared, {emptied} of them without what is empty, {refused} refused by Go");
     assert!(compared > 10 * refused, "too few objects were accepted");
     let wrong: usize = differences.values().map(|(count, _)| count).sum();
-    let shown: Vec<String> =
+    let differences: Vec<String> =
         differences.iter().map(|(kind, (count, text))| format!("{kind} ({count} times){text}")).collect();
-    assert!(wrong == 0, "{wrong} of {compared} differ:\n{}", shown.join("\n"));
+    assert!(wrong == 0, "{wrong} of {compared} differ:\n{}", differences.join("\n"));
 }
 
 /// Whether objects of this kind are stored. Lists, options and reviews are not defaulted.

@@ -285,8 +285,8 @@ impl Kind {
             .map_err(|_| plain("failed to decode managed fields".to_owned()))?;
         if entries.is_empty() {
             let before = self.updated(&self.empty, live, entries, author, BEFORE_FIRST_APPLY);
-            let before = before.map_err(|NoKey(words)| {
-                plain(format!("failed to create manager for existing fields: {words}"))
+            let before = before.map_err(|NoKey(message)| {
+                plain(format!("failed to create manager for existing fields: {message}"))
             })?;
             entries = before.unwrap_or_default();
         }
@@ -303,7 +303,7 @@ impl Kind {
                 validate::join(&errors)
             )));
         }
-        let failed = |NoKey(words): NoKey| plain(format!("failed to merge config: {words}"));
+        let failed = |NoKey(message): NoKey| plain(format!("failed to merge config: {message}"));
         entries.retain(|entry| {
             let is_version = |version: &String| entry.api_version == version.as_str();
             is_version(&self.api_version) || self.siblings.iter().any(is_version)

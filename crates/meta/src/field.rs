@@ -136,7 +136,7 @@ impl FieldErrorKind {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             FieldErrorKind::NotFound => "Not found",
             FieldErrorKind::Required => "Required value",
@@ -352,12 +352,12 @@ impl FieldError {
             BadValue::Value(value @ (Value::Array(_) | Value::Object(_))) => json::to_string(value).len(),
             BadValue::Value(_) => 8,
         };
-        self.field.len() + self.detail.len() + value + self.kind.words().len()
+        self.field.len() + self.detail.len() + value + self.kind.description().len()
     }
 
     /// Returns the message without the path.
     pub fn body(&self) -> String {
-        let mut body = self.kind.words().to_owned();
+        let mut body = self.kind.description().to_owned();
         if self.kind.shows_value() && self.bad_value != BadValue::Omitted {
             body.push_str(": ");
             body.push_str(&self.bad_value.to_string());

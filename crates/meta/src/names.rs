@@ -41,12 +41,12 @@ fn between(low: i64, high: i64) -> String {
 }
 
 /// Returns the explanation of a pattern, with examples.
-pub fn pattern_error(words: &str, pattern: &str, examples: &[&str]) -> String {
+pub fn pattern_error(explanation: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
-        return format!("{words} (regex used for validation is '{pattern}')");
+        return format!("{explanation} (regex used for validation is '{pattern}')");
     }
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{words} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
+    format!("{explanation} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
 fn subdomain_error() -> String {

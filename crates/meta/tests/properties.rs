@@ -105,8 +105,8 @@ proptest! {
         if std::str::from_utf8(&bytes).is_err() || other.as_ref().is_err_and(is_repaired) {
             return Ok(());
         }
-        let ours = json::parse(&bytes);
-        prop_assert_eq!(ours.is_ok(), other.is_ok(), "{:?} {:?}", ours, other);
+        let parsed = json::parse(&bytes);
+        prop_assert_eq!(parsed.is_ok(), other.is_ok(), "{:?} {:?}", parsed, other);
     }
 
     #[test]

@@ -75,18 +75,18 @@ impl<'a> Definitions<'a> {
     pub fn closure<E>(
         &self,
         is_v2: bool,
-        mut wanted: BTreeSet<String>,
+        mut pending: BTreeSet<String>,
         served: &[(&str, &str)],
         descriptions: &Descriptions,
         mut with: impl FnMut(&str, Value) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut found = HashSet::new();
-        while let Some(name) = wanted.pop_first() {
+        while let Some(name) = pending.pop_first() {
             let Some(source) = self.sources.get(&name) else { continue };
             let schema = self.schema(is_v2, &name, source, served, descriptions);
             referred(&schema, &mut |other| {
                 if !found.contains(other) && other != name {
-                    wanted.insert(other.to_owned());
+                    pending.insert(other.to_owned());
                 }
             });
             with(&name, schema)?;
@@ -111,15 +111,16 @@ impl<'a> Definitions<'a> {
                 if owner.key.starts_with("meta/v1.") {
                     kinds.truncate(1);
                 }
-                let mut shown: Vec<Value> = kinds.iter().map(|kind| group_version_kind(*kind)).collect();
+                let mut kind_values: Vec<Value> =
+                    kinds.iter().map(|kind| group_version_kind(*kind)).collect();
                 if EVERYWHERE.contains(&owner.key) {
                     let others = served.iter().filter(|pair| **pair != ("", "v1"));
-                    shown.extend(
+                    kind_values.extend(
                         others.map(|(group, version)| group_version_kind((group, version, owner.name))),
                     );
                 }
-                if !shown.is_empty() {
-                    schema.insert("x-kubernetes-group-version-kind".into(), shown.into());
+                if !kind_values.is_empty() {
+                    schema.insert("x-kubernetes-group-version-kind".into(), kind_values.into());
                 }
                 schema.into()
             }

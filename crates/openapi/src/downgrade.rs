@@ -13,36 +13,36 @@ pub const DEFINITIONS: &str = "#/definitions/";
 /// Converts a schema to v2: references have siblings, there are no unions and no defaults.
 pub fn schema(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
-    let mut shown = Map::new();
+    let mut rendered = Map::new();
     for (name, value) in fields {
         match name.as_str() {
             "default" => {}
             "oneOf" => {
-                shown.insert("type".into(), "string".into());
+                rendered.insert("type".into(), "string".into());
             }
             "$ref" => {
-                shown.insert(name, refer(&value));
+                rendered.insert(name, refer(&value));
             }
             "allOf" => {
                 if let Some(reference) = value.get(0).and_then(|part| part.get("$ref")) {
-                    shown.insert("$ref".into(), refer(reference));
+                    rendered.insert("$ref".into(), refer(reference));
                 }
             }
             "items" | "additionalProperties" => {
-                shown.insert(name, schema(value));
+                rendered.insert(name, schema(value));
             }
             "properties" => {
                 let Value::Object(properties) = value else { continue };
                 let properties: Map<_, _> =
                     properties.into_iter().map(|(name, property)| (name, schema(property))).collect();
-                shown.insert(name, properties.into());
+                rendered.insert(name, properties.into());
             }
             _ => {
-                shown.insert(name, value);
+                rendered.insert(name, value);
             }
         }
     }
-    shown.into()
+    rendered.into()
 }
 
 fn refer(reference: &Value) -> Value {

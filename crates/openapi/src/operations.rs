@@ -28,7 +28,7 @@ pub struct Operation {
     pub consumes: &'static [&'static str],
     pub produces: &'static [&'static str],
     pub status_codes: Vec<u16>,
-    pub shown: ResponseContent,
+    pub content: ResponseContent,
 }
 
 #[derive(Debug)]
@@ -82,7 +82,7 @@ pub fn document(path: String, id: String, tag: String, description: &str, key: &
         consumes: BUILT_IN.whole,
         produces: BUILT_IN.whole,
         status_codes: vec![200],
-        shown: ResponseContent::Definition(definition(key)),
+        content: ResponseContent::Definition(definition(key)),
     }
 }
 
@@ -97,7 +97,7 @@ pub fn text(
     Operation {
         consumes: &[],
         produces,
-        shown: ResponseContent::Text,
+        content: ResponseContent::Text,
         ..document(path, id, tag, description, "")
     }
 }
@@ -116,7 +116,7 @@ struct OperationSpec<'a> {
     method: &'static str,
     action: &'static str,
     /// Parts of the operation's name before and after the group version.
-    words: (&'a str, String),
+    name_parts: (&'a str, String),
     description: String,
     kind: (&'a str, &'a str, &'a str),
     parameters: Vec<Parameter>,
@@ -186,20 +186,20 @@ impl Writer<'_> {
             path,
             method: "get",
             action,
-            words: (verb, name),
+            name_parts: (verb, name),
             description,
             kind,
             parameters,
             status_codes: &[200],
         };
-        let shown = match action {
+        let content = match action {
             "list" => match self.api.kind(kind.0, kind.1, kind.2) {
                 Some(own) => custom_definition(kind.0, kind.1, &own.list_kind),
                 None => self.definition(kind.0, kind.1, &format!("{}List", kind.2)),
             },
             _ => definition("meta/v1.WatchEvent"),
         };
-        let mut operation = self.operation(spec, ResponseContent::Definition(shown));
+        let mut operation = self.operation(spec, ResponseContent::Definition(content));
         operation.produces = self.media(kind).streamed;
         self.operations.push(operation);
     }
@@ -209,7 +209,7 @@ impl Writer<'_> {
             path,
             method: "post",
             action: "post",
-            words: ("create", name),
+            name_parts: ("create", name),
             description: format!("create {}", kind.2),
             kind,
             parameters: parameter::CREATE.parameters(self.types),
@@ -229,7 +229,7 @@ impl Writer<'_> {
             path,
             method: "delete",
             action: "deletecollection",
-            words: ("delete", name),
+            name_parts: ("delete", name),
             description: format!("delete a collection of {}", resource.resource),
             kind: (&resource.group, &resource.version, &resource.kind),
             parameters,
@@ -262,15 +262,15 @@ impl Writer<'_> {
                 path: path.clone(),
                 method,
                 action: method,
-                words: (word, name.clone()),
+                name_parts: (word, name.clone()),
                 description: format!("{word} {what}"),
                 kind,
                 parameters,
                 status_codes,
             };
             let deleted = verb == "delete" && !self.resource.returns_deleted;
-            let shown = if deleted { definition("meta/v1.Status") } else { whole.clone() };
-            let mut operation = self.operation(spec, ResponseContent::Definition(shown));
+            let content = if deleted { definition("meta/v1.Status") } else { whole.clone() };
+            let mut operation = self.operation(spec, ResponseContent::Definition(content));
             operation.body = match verb {
                 "update" => Some(Body { definition: whole.clone(), required: true }),
                 "patch" => Some(Body { definition: definition("meta/v1.Patch"), required: true }),
@@ -309,7 +309,7 @@ impl Writer<'_> {
                 operation.parameters.extend(OptionsType("core/v1.PodLogOptions", &[]).parameters(self.types));
                 operation.parameters.sort_by_key(|parameter| (parameter.name, parameter.location));
                 operation.produces = TEXT;
-                operation.shown = ResponseContent::Text;
+                operation.content = ResponseContent::Text;
             }
         }
     }
@@ -321,13 +321,13 @@ impl Writer<'_> {
             .filter(|(verb, _)| subresource.verbs.iter().any(|own| own == verb))
             .map(|(_, method)| *method)
             .collect();
-        let mut places = vec![(path.clone(), name.clone())];
+        let mut paths = vec![(path.clone(), name.clone())];
         if proxied {
             methods.extend(["head", "options"]);
-            places.push((format!("{path}/{{path}}"), format!("{name}WithPath")));
+            paths.push((format!("{path}/{{path}}"), format!("{name}WithPath")));
         }
         let options = format!("core/v1.{}", kind.2);
-        for (path, name) in places {
+        for (path, name) in paths {
             for &method in &methods {
                 let mut parameters = OptionsType(&options, &[]).parameters(self.types);
                 if path.ends_with("{path}") {
@@ -337,7 +337,7 @@ impl Writer<'_> {
                     path: path.clone(),
                     method,
                     action: "connect",
-                    words: ("connect", capitalised(method) + &name),
+                    name_parts: ("connect", capitalised(method) + &name),
                     description: format!("connect to {} of one {}", subresource.name, self.resource.kind),
                     kind,
                     parameters,
@@ -351,9 +351,9 @@ impl Writer<'_> {
         }
     }
 
-    fn operation(&self, spec: OperationSpec<'_>, shown: ResponseContent) -> Operation {
+    fn operation(&self, spec: OperationSpec<'_>, content: ResponseContent) -> Operation {
         let resource = self.resource;
-        let (verb, name) = spec.words;
+        let (verb, name) = spec.name_parts;
         let version = capitalised(&resource.version);
         let mut parameters = spec.parameters;
         parameters.push(parameter::query("pretty", "string"));
@@ -379,7 +379,7 @@ impl Writer<'_> {
             consumes: ANYTHING,
             produces: self.media(spec.kind).whole,
             status_codes: spec.status_codes.to_vec(),
-            shown,
+            content,
         }
     }
 

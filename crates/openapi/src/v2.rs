@@ -108,7 +108,7 @@ impl Shared {
     /// Returns a parameter or a reference to it. `dryRun` and `fieldValidation` are inlined because older
     /// clients do not follow references, `name` because its description depends on the kind.
     fn of_parameter(&mut self, parameter: &Parameter) -> Value {
-        let mut shown = json!({
+        let mut rendered = json!({
             "name": parameter.name,
             "in": parameter.location,
             "description": parameter.description,
@@ -116,11 +116,11 @@ impl Shared {
             "uniqueItems": true,
         });
         if parameter.location == "path" {
-            shown["required"] = true.into();
+            rendered["required"] = true.into();
         }
         match parameter.name {
-            "dryRun" | "fieldValidation" | "name" => shown,
-            name => self.refer(name, shown),
+            "dryRun" | "fieldValidation" | "name" => rendered,
+            name => self.refer(name, rendered),
         }
     }
 }
@@ -139,15 +139,15 @@ fn path_item(operations: &[Operation], shared: &mut Shared) -> Value {
 }
 
 fn of_operation(operation: &Operation, common: &[Parameter], shared: &mut Shared) -> Value {
-    let mut shown = Object::new();
-    shown.insert("description".into(), operation.description.as_str().into());
+    let mut rendered = Object::new();
+    rendered.insert("description".into(), operation.description.as_str().into());
     if !operation.consumes.is_empty() {
-        shown.insert("consumes".into(), json!(operation.consumes));
+        rendered.insert("consumes".into(), json!(operation.consumes));
     }
-    shown.insert("produces".into(), json!(operation.produces));
-    shown.insert("schemes".into(), json!(["https"]));
-    shown.insert("tags".into(), json!([operation.tag]));
-    shown.insert("operationId".into(), operation.id.as_str().into());
+    rendered.insert("produces".into(), json!(operation.produces));
+    rendered.insert("schemes".into(), json!(["https"]));
+    rendered.insert("tags".into(), json!([operation.tag]));
+    rendered.insert("operationId".into(), operation.id.as_str().into());
     let mut parameters = Vec::new();
     if let Some(body) = &operation.body {
         let mut parameter = json!({ "name": "body", "in": "body", "schema": refer(&body.definition) });
@@ -160,20 +160,20 @@ fn of_operation(operation: &Operation, common: &[Parameter], shared: &mut Shared
     let own = operation.parameters.iter().filter(|parameter| !common.contains(parameter));
     parameters.extend(own.map(|parameter| shared.of_parameter(parameter)));
     if !parameters.is_empty() {
-        shown.insert("parameters".into(), parameters.into());
+        rendered.insert("parameters".into(), parameters.into());
     }
-    let schema = match &operation.shown {
+    let schema = match &operation.content {
         ResponseContent::Definition(name) => refer(name),
-        ResponseContent::JsonWriter => json!({ "type": "string" }),
+        ResponseContent::Text => json!({ "type": "string" }),
     };
     let mut status_codes = Object::new();
     for &code in &operation.status_codes {
         status_codes.insert(code.to_string(), json!({ "description": status_text(code), "schema": schema }));
     }
     status_codes.insert("401".into(), json!({ "description": status_text(401) }));
-    shown.insert("responses".into(), status_codes.into());
-    v3::extensions(operation, &mut shown);
-    shown.into()
+    rendered.insert("responses".into(), status_codes.into());
+    v3::extensions(operation, &mut rendered);
+    rendered.into()
 }
 
 fn refer(name: &str) -> Value {

@@ -51,7 +51,7 @@ pub fn mentioned(paths: &Paths) -> BTreeSet<String> {
         if let Some(body) = &operation.body {
             names.insert(body.definition.clone());
         }
-        if let ResponseContent::Definition(name) = &operation.shown {
+        if let ResponseContent::Definition(name) = &operation.content {
             names.insert(name.clone());
         }
     }
@@ -115,10 +115,10 @@ fn path_item(operations: &[Operation]) -> Value {
 }
 
 fn of_operation(operation: &Operation, common: &[Parameter]) -> Value {
-    let mut shown = Object::new();
-    shown.insert("tags".into(), json!([operation.tag]));
-    shown.insert("description".into(), operation.description.as_str().into());
-    shown.insert("operationId".into(), operation.id.as_str().into());
+    let mut rendered = Object::new();
+    rendered.insert("tags".into(), json!([operation.tag]));
+    rendered.insert("description".into(), operation.description.as_str().into());
+    rendered.insert("operationId".into(), operation.id.as_str().into());
     let own: Vec<Value> = operation
         .parameters
         .iter()
@@ -126,7 +126,7 @@ fn of_operation(operation: &Operation, common: &[Parameter]) -> Value {
         .map(of_parameter)
         .collect();
     if !own.is_empty() {
-        shown.insert("parameters".into(), own.into());
+        rendered.insert("parameters".into(), own.into());
     }
     if let Some(body) = &operation.body {
         let content = content(operation.consumes, &reference(&body.definition));
@@ -134,11 +134,11 @@ fn of_operation(operation: &Operation, common: &[Parameter]) -> Value {
         if body.required {
             request["required"] = true.into();
         }
-        shown.insert("requestBody".into(), request);
+        rendered.insert("requestBody".into(), request);
     }
-    let schema = match &operation.shown {
+    let schema = match &operation.content {
         ResponseContent::Definition(name) => reference(name),
-        ResponseContent::JsonWriter => json!({ "type": "string" }),
+        ResponseContent::Text => json!({ "type": "string" }),
     };
     let mut status_codes = Object::new();
     for &code in &operation.status_codes {
@@ -147,19 +147,19 @@ fn of_operation(operation: &Operation, common: &[Parameter]) -> Value {
         status_codes.insert(code.to_string(), answer);
     }
     status_codes.insert("401".into(), json!({ "description": status_text(401) }));
-    shown.insert("responses".into(), status_codes.into());
-    extensions(operation, &mut shown);
-    shown.into()
+    rendered.insert("responses".into(), status_codes.into());
+    extensions(operation, &mut rendered);
+    rendered.into()
 }
 
 /// Adds Kubernetes' extensions to an operation, for both versions.
-pub fn extensions(operation: &Operation, shown: &mut Object) {
+pub fn extensions(operation: &Operation, rendered: &mut Object) {
     if let Some(action) = operation.action {
-        shown.insert("x-kubernetes-action".into(), action.into());
+        rendered.insert("x-kubernetes-action".into(), action.into());
     }
     if let Some((group, version, kind)) = &operation.kind {
         let kind = json!({ "group": group, "version": version, "kind": kind });
-        shown.insert("x-kubernetes-group-version-kind".into(), kind);
+        rendered.insert("x-kubernetes-group-version-kind".into(), kind);
     }
 }
 
@@ -168,16 +168,16 @@ fn content(media: &[&str], schema: &Value) -> Object {
 }
 
 fn of_parameter(parameter: &Parameter) -> Value {
-    let mut shown = json!({
+    let mut rendered = json!({
         "name": parameter.name,
         "in": parameter.location,
         "description": parameter.description,
         "schema": { "type": parameter.kind, "uniqueItems": true },
     });
     if parameter.location == "path" {
-        shown["required"] = true.into();
+        rendered["required"] = true.into();
     }
-    shown
+    rendered
 }
 
 /// Returns the paths of all documents.

@@ -128,8 +128,8 @@ pub(crate) fn encode_base64(bytes: &[u8]) -> String {
             (group[1] & 15) << 2 | group[2] >> 6,
             group[2] & 63,
         ];
-        for (place, sixtet) in sixtets.into_iter().enumerate() {
-            let padding = place > chunk.len();
+        for (index, sixtet) in sixtets.into_iter().enumerate() {
+            let padding = index > chunk.len();
             text.push(if padding { '=' } else { char::from(ALPHABET[usize::from(sixtet)]) });
         }
     }

@@ -65,19 +65,19 @@ impl<'t> Normaliser<'t> {
         match kind {
             TypeRef::String | TypeRef::Named(_) => {
                 if !value.is_string() {
-                    self.wrong(kind, value);
+                    self.type_mismatch(kind, value);
                 }
             }
             TypeRef::Bool => {
                 if !value.is_boolean() {
-                    self.wrong(kind, value);
+                    self.type_mismatch(kind, value);
                 }
             }
             TypeRef::Int32 => self.integer(kind, value, i64::from(i32::MIN)..=i64::from(i32::MAX)),
             TypeRef::Int64 => self.integer(kind, value, i64::MIN..=i64::MAX),
             TypeRef::Float64 => match value.as_f64() {
                 Some(number) if value.is_number() => *value = float(number),
-                _ => self.wrong(kind, value),
+                _ => self.type_mismatch(kind, value),
             },
             TypeRef::Struct(id) => self.structure(id, value),
             TypeRef::List(list) => self.list(kind, list, value),
@@ -100,11 +100,11 @@ impl<'t> Normaliser<'t> {
     }
 
     fn structure(&mut self, id: TypeId, value: &mut Value) {
-        let Value::Object(object) = value else { return self.wrong(TypeRef::Struct(id), value) };
+        let Value::Object(object) = value else { return self.type_mismatch(TypeRef::Struct(id), value) };
         let owner = &self.types[id];
         let mut seen = 0u64;
         object.retain(|name, value| {
-            let Some((place, slot)) = owner.slot(name) else {
+            let Some((index, slot)) = owner.slot(name) else {
                 self.record(Problem::unknown(name));
                 return false;
             };
@@ -120,7 +120,7 @@ impl<'t> Normaliser<'t> {
             if slot.omits(value, self.types) {
                 return false;
             }
-            seen |= 1 << place;
+            seen |= 1 << index;
             true
         });
         if owner.lacks(seen) {
@@ -129,7 +129,7 @@ impl<'t> Normaliser<'t> {
     }
 
     fn list(&mut self, kind: TypeRef, list: &List, value: &mut Value) {
-        let Value::Array(elements) = value else { return self.wrong(kind, value) };
+        let Value::Array(elements) = value else { return self.type_mismatch(kind, value) };
         for (index, element) in elements.iter_mut().enumerate() {
             let before = self.problems.len();
             self.element(list.element, element);
@@ -142,7 +142,7 @@ impl<'t> Normaliser<'t> {
     }
 
     fn map(&mut self, kind: TypeRef, map: &Map, value: &mut Value) {
-        let Value::Object(object) = value else { return self.wrong(kind, value) };
+        let Value::Object(object) = value else { return self.type_mismatch(kind, value) };
         for (key, element) in object.iter_mut() {
             let before = self.problems.len();
             self.element(map.value, element);
@@ -169,7 +169,7 @@ impl<'t> Normaliser<'t> {
     }
 
     fn integer(&mut self, kind: TypeRef, value: &mut Value, range: std::ops::RangeInclusive<i64>) {
-        let Value::Number(number) = value else { return self.wrong(kind, value) };
+        let Value::Number(number) = value else { return self.type_mismatch(kind, value) };
         match number.as_i64() {
             Some(number) if range.contains(&number) => {}
             // serde_json parses "-0" as a float.
@@ -199,7 +199,7 @@ impl<'t> Normaliser<'t> {
     }
 
     #[cold]
-    fn wrong(&mut self, kind: TypeRef, value: &Value) {
+    fn type_mismatch(&mut self, kind: TypeRef, value: &Value) {
         self.mismatch(Problem::kind(name_of(value).to_owned(), kind.go_name(self.types)));
     }
 
@@ -253,13 +253,13 @@ impl<'t> Normaliser<'t> {
                 }
                 *value = Value::String(encode_base64(&bytes));
             }
-            _ => self.wrong(TypeRef::Bytes, value),
+            _ => self.type_mismatch(TypeRef::Bytes, value),
         }
     }
 
     fn time(&mut self, value: &mut Value, canonical: fn(&str) -> Result<CanonicalTime, String>) {
         let Value::String(text) = value else {
-            return self.custom_unmarshal(|walk| walk.wrong(TypeRef::String, value));
+            return self.custom_unmarshal(|walk| walk.type_mismatch(TypeRef::String, value));
         };
         match canonical(text) {
             Ok(CanonicalTime::Same) => {}

@@ -22,7 +22,7 @@ fn structure(types: &Types, id: TypeId, value: &mut Value, outermost: bool) {
     let owner = &types[id];
     let mut seen = 0u64;
     object.retain(|name, value| {
-        let Some((place, slot)) = owner.slot(name) else { return false };
+        let Some((index, slot)) = owner.slot(name) else { return false };
         // The outermost kind is stored beside the message.
         let kept = slot.in_protobuf || (outermost && matches!(slot.name, "kind" | "apiVersion"));
         if !kept {
@@ -33,7 +33,7 @@ fn structure(types: &Types, id: TypeId, value: &mut Value, outermost: bool) {
             (TypeRef::Map(_), Value::Object(members)) if members.is_empty() => return false,
             _ => part(types, slot.kind, value),
         }
-        seen |= 1 << place;
+        seen |= 1 << index;
         true
     });
     if owner.lacks(seen) {

@@ -215,7 +215,7 @@ struct Amount {
 impl Amount {
     /// Limits binary quantities to the largest int64.
     fn cap(&mut self) {
-        if self.whole().is_none_or(|whole| {
+        if self.integral_part().is_none_or(|whole| {
             whole > i64::MAX as u128 || (whole == i64::MAX as u128 && self.has_fraction())
         }) {
             self.digits = i64::MAX.to_string().bytes().map(|byte| byte - b'0').collect();
@@ -224,7 +224,7 @@ impl Amount {
     }
 
     /// Returns the integral part, unless it is too large.
-    fn whole(&self) -> Option<u128> {
+    fn integral_part(&self) -> Option<u128> {
         let dropped = usize::try_from(-self.exponent).unwrap_or(0);
         let kept = self.digits.len().saturating_sub(dropped);
         let whole = self.digits[..kept]
@@ -246,7 +246,7 @@ impl Amount {
         let sign = if self.negative { "-" } else { "" };
         if self.form == Form::Binary {
             // Small amounts and fractions would be rounded in binary form.
-            match self.whole() {
+            match self.integral_part() {
                 Some(whole) if whole >= 1024 && !self.has_fraction() => {
                     let (mut whole, mut power) = (whole, 0);
                     while whole >= 1024 && whole.is_multiple_of(1024) {

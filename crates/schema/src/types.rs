@@ -199,7 +199,7 @@ impl Types {
         TYPES.get_or_init(|| match parse::parse(include_str!("../data/types.txt")) {
             Ok(types) => types,
             // The data is compiled in and tested.
-            Err(error) => panic!("the type data is damaged: {error}"),
+            Err(error) => panic!("cannot parse data/types.txt: {error}"),
         })
     }
 

@@ -101,8 +101,8 @@ fn values_are_normalised_as_in_go() {
             json!({"metadata": {}, "data": null, "revision": 0}),
         ),
     ];
-    for (name, kind, given, expected) in cases {
-        let (value, unknown) = run(*kind, given.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    for (name, kind, input, expected) in cases {
+        let (value, unknown) = run(*kind, input.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(value, *expected, "{name}");
         assert_eq!(unknown, [""; 0], "{name}");
     }
@@ -111,11 +111,11 @@ fn values_are_normalised_as_in_go() {
 #[test]
 fn crd_schemas_have_custom_unmarshalers() {
     let schema = |schema: Value| json!({"spec": {"group": "", "names": {"plural": "", "kind": ""}, "scope": "", "versions": [{"name": "v1", "served": false, "storage": false, "schema": {"openAPIV3Schema": schema}}]}});
-    let given = schema(json!({
+    let input = schema(json!({
         "items": {"type": "string", "unknown": 1}, "additionalProperties": true, "default": {"a": null}, "maximum": 1.0,
         "properties": {"a": {"x": 1, "additionalProperties": {"maxLength": 1}}}
     }));
-    let (value, unknown) = run(CRD, given).unwrap();
+    let (value, unknown) = run(CRD, input).unwrap();
     assert_eq!(
         value["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
         json!({"items": {"type": "string"}, "additionalProperties": true, "default": {"a": null}, "maximum": 1,
@@ -136,11 +136,11 @@ fn crd_schemas_have_custom_unmarshalers() {
 
 #[test]
 fn unknown_fields_are_removed_and_reported() {
-    let given = json!({
+    let input = json!({
         "metadata": {"name": "z", "foo": 1}, "bar": null,
         "spec": {"containers": [{"name": "a", "resources": {}, "foo": {}}], "nodeSelector": {"a": "b"}, "Volumes": []}
     });
-    let (value, mut unknown) = run(POD, given).unwrap();
+    let (value, mut unknown) = run(POD, input).unwrap();
     let spec = json!({"containers": [{"name": "a", "resources": {}}], "nodeSelector": {"a": "b"}});
     assert_eq!(value, json!({"metadata": {"name": "z"}, "spec": spec, "status": {}}));
     unknown.sort();
@@ -227,7 +227,7 @@ fn mismatches_have_go_messages() {
             "json: cannot unmarshal bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
         ),
     ];
-    for (kind, given, expected) in cases {
-        assert_eq!(run(kind, given).unwrap_err(), expected);
+    for (kind, input, expected) in cases {
+        assert_eq!(run(kind, input).unwrap_err(), expected);
     }
 }

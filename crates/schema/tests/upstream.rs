@@ -97,14 +97,14 @@ fn cases(seed: u64) -> Vec<Case> {
 
 fn compare(cases: &[Case]) {
     let Some(results) = round_trip(cases) else { return };
-    assert_eq!(results.len(), cases.len(), "one answer per question");
+    assert_eq!(results.len(), cases.len(), "one result per case");
     let types = Types::get();
     let mut differences = Vec::new();
     let (mut valid, mut strict) = (0, 0);
     for (case, mut result) in cases.iter().zip(results) {
         // Other tests compare the protobuf message.
         result.as_object_mut().map(|fields| fields.remove("message"));
-        let id = types.by_kind(case.group, case.version, case.kind).expect("a kind of ours");
+        let id = types.by_kind(case.group, case.version, case.kind).expect("kind exists");
         let actual = match decode(types, id, case.text.as_bytes()) {
             Ok(mut decoded) => {
                 if case.protobuf {
@@ -124,11 +124,11 @@ fn compare(cases: &[Case]) {
         valid += usize::from(result.get("error").is_none());
         strict += usize::from(result.get("strict").is_some());
         if actual != result {
-            differences.push(format!("{} {}\n  go   {result}\n  ours {actual}", case.kind, case.text));
+            differences.push(format!("{} {}\n  go    {result}\n  atoll {actual}", case.kind, case.text));
         }
     }
-    println!("{} objects, {valid} read by Go, {strict} of them with remarks", cases.len());
-    assert!(valid > cases.len() / 5, "too few objects were read to tell anything");
+    println!("{} objects, {valid} decoded by Go, {strict} of them with strict errors", cases.len());
+    assert!(valid > cases.len() / 5, "too few objects were decoded");
     assert!(
         differences.is_empty(),
         "{} of {} differ:\n{}",

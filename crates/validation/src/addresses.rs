@@ -65,23 +65,23 @@ pub(crate) fn is_v6(text: &str) -> bool {
 }
 
 /// Checks an address in a field that accepts legacy forms. Values of the old object always pass.
-pub(crate) fn legacy(errors: &mut Errors, at: &FieldValue<'_>, old: &[&str]) {
-    if !old.contains(&at.text()) {
-        strict(errors, at);
+pub(crate) fn legacy(errors: &mut Errors, field: &FieldValue<'_>, old: &[&str]) {
+    if !old.contains(&field.text()) {
+        strict(errors, field);
     }
 }
 
-fn strict(errors: &mut Errors, at: &FieldValue<'_>) -> Option<IpAddr> {
-    let text = at.text();
+fn strict(errors: &mut Errors, field: &FieldValue<'_>) -> Option<IpAddr> {
+    let text = field.text();
     let Some(address) = parse(text) else {
         let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        errors.push(at.invalid_as(text, detail));
+        errors.push(field.invalid_as(text, detail));
         return None;
     };
     match text.parse::<IpAddr>() {
-        Err(_) => errors.push(at.invalid_as(text, "must not have leading 0s")),
+        Err(_) => errors.push(field.invalid_as(text, "must not have leading 0s")),
         Ok(IpAddr::V6(six)) if six.to_ipv4_mapped().is_some() => {
-            errors.push(at.invalid_as(text, "must not be an IPv4-mapped IPv6 address"));
+            errors.push(field.invalid_as(text, "must not be an IPv4-mapped IPv6 address"));
         }
         Ok(_) => return Some(address),
     }
@@ -89,9 +89,9 @@ fn strict(errors: &mut Errors, at: &FieldValue<'_>) -> Option<IpAddr> {
 }
 
 /// Checks that an address is valid and in canonical form.
-pub(crate) fn address(errors: &mut Errors, at: &FieldValue<'_>) {
-    if let Some(address) = strict(errors, at) {
-        not_canonical(errors, at, &canonical(address));
+pub(crate) fn address(errors: &mut Errors, field: &FieldValue<'_>) {
+    if let Some(address) = strict(errors, field) {
+        not_canonical(errors, field, &canonical(address));
     }
 }
 
@@ -103,10 +103,10 @@ pub fn address_name(name: &str, _: bool) -> Vec<String> {
     errors.iter().map(|error| error.detail().to_owned()).collect()
 }
 
-fn not_canonical(errors: &mut Errors, at: &FieldValue<'_>, canonical: &str) {
-    if at.text() != canonical {
+fn not_canonical(errors: &mut Errors, field: &FieldValue<'_>, canonical: &str) {
+    if field.text() != canonical {
         let detail = format!("must be in canonical form ({})", quote(canonical));
-        errors.push(at.invalid_as(at.text(), detail));
+        errors.push(field.invalid_as(field.text(), detail));
     }
 }
 
@@ -151,16 +151,16 @@ pub(crate) fn parse_range(text: &str) -> Option<Range> {
 }
 
 /// Checks a range in a field that accepts legacy forms. Values of the old object always pass.
-pub(crate) fn legacy_range(errors: &mut Errors, at: &FieldValue<'_>, text: &str, old: &[&str]) {
+pub(crate) fn legacy_range(errors: &mut Errors, field: &FieldValue<'_>, text: &str, old: &[&str]) {
     if !old.contains(&text) {
-        strict_range(errors, at, text);
+        strict_range(errors, field, text);
     }
 }
 
-fn strict_range(errors: &mut Errors, at: &FieldValue<'_>, text: &str) -> Option<Range> {
+fn strict_range(errors: &mut Errors, field: &FieldValue<'_>, text: &str) -> Option<Range> {
     let Some(range) = parse_range(text) else {
         let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-        errors.push(at.invalid_as(text, detail));
+        errors.push(field.invalid_as(text, detail));
         return None;
     };
     let (address, bits) = text.split_once('/').unwrap_or_default();
@@ -171,36 +171,36 @@ fn strict_range(errors: &mut Errors, at: &FieldValue<'_>, text: &str) -> Option<
         Ok(address) if address != range.network => "must not have bits set beyond the prefix length",
         Ok(_) => return Some(range),
     };
-    errors.push(at.invalid_as(text, detail));
+    errors.push(field.invalid_as(text, detail));
     None
 }
 
 /// Checks that a range is valid and in canonical form.
-pub(crate) fn range(errors: &mut Errors, at: &FieldValue<'_>) {
-    if let Some(range) = strict_range(errors, at, at.text()) {
-        not_canonical(errors, at, &range.text());
+pub(crate) fn range(errors: &mut Errors, field: &FieldValue<'_>) {
+    if let Some(range) = strict_range(errors, field, field.text()) {
+        not_canonical(errors, field, &range.text());
     }
 }
 
 /// Checks the address of an interface with its prefix length, in canonical form.
-pub(crate) fn interface(errors: &mut Errors, at: &FieldValue<'_>) {
-    let text = at.text();
+pub(crate) fn interface(errors: &mut Errors, field: &FieldValue<'_>) {
+    let text = field.text();
     let parts = parse_range(text).zip(text.split_once('/').and_then(|(address, _)| parse(address)));
     let Some((range, address)) = parts else {
         let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
-        errors.push(at.invalid_as(text, detail));
+        errors.push(field.invalid_as(text, detail));
         return;
     };
     let is_within_v6 = address.to_canonical().is_ipv4() && range.bits > 32;
     let bits = if is_within_v6 { range.bits - 96 } else { range.bits };
-    not_canonical(errors, at, &format!("{}/{bits}", canonical(address)));
+    not_canonical(errors, field, &format!("{}/{bits}", canonical(address)));
 }
 
 /// Checks that an address can be an endpoint: not unspecified, loopback, link-local or link-local multicast.
-pub(crate) fn endpoint(errors: &mut Errors, at: &FieldValue<'_>) {
-    let text = at.text();
+pub(crate) fn endpoint(errors: &mut Errors, field: &FieldValue<'_>) {
+    let text = field.text();
     let Some(address) = parse(text) else {
-        errors.push(at.invalid_as(text, "must be a valid IP address"));
+        errors.push(field.invalid_as(text, "must be a valid IP address"));
         return;
     };
     let address = address.to_canonical();
@@ -214,5 +214,5 @@ pub(crate) fn endpoint(errors: &mut Errors, at: &FieldValue<'_>) {
         (link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
         (multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()),
     ];
-    errors.extend(found.into_iter().filter(|(is, _)| *is).map(|(_, detail)| at.invalid_as(text, detail)));
+    errors.extend(found.into_iter().filter(|(is, _)| *is).map(|(_, detail)| field.invalid_as(text, detail)));
 }

@@ -157,13 +157,13 @@ fn validating(policy: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-fn validation(errors: &mut Errors, at: &FieldValue<'_>) {
-    let (expression, message) = (at.get("expression"), at.get("message"));
+fn validation(errors: &mut Errors, field: &FieldValue<'_>) {
+    let (expression, message) = (field.get("expression"), field.get("message"));
     if expression.text().trim().is_empty() {
         errors.push(expression.required("expression is not specified"));
     }
     let empty = "must be non-empty if specified";
-    let computed = at.get("messageExpression");
+    let computed = field.get("messageExpression");
     if !computed.is_empty() && computed.text().trim().is_empty() {
         errors.push(computed.invalid(empty));
     }
@@ -173,7 +173,7 @@ fn validation(errors: &mut Errors, at: &FieldValue<'_>) {
     } else if trimmed.contains(['\n', '\r']) {
         errors.push(message.invalid("must not contain line breaks"));
     }
-    optional(errors, &at.get("reason"), REASONS);
+    optional(errors, &field.get("reason"), REASONS);
 }
 
 fn mutating(policy: &Value, old: Option<&Value>) -> Errors {
@@ -191,27 +191,27 @@ fn mutating(policy: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-fn mutation(errors: &mut Errors, at: &FieldValue<'_>) {
-    let kind = at.get("patchType");
+fn mutation(errors: &mut Errors, field: &FieldValue<'_>) {
+    let kind = field.get("patchType");
     let (expected, other) = match kind.text() {
         "JSONPatch" => ("jsonPatch", "applyConfiguration"),
         "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
         _ => return kind.one_of(errors, &["ApplyConfiguration", "JSONPatch"]),
     };
-    let patch = at.get(expected);
+    let patch = field.get(expected);
     if !patch.is_set() {
         errors.push(patch.required(format!("must be specified when patchType is {}", kind.text())));
     } else if patch.text_of("expression").trim().is_empty() {
         errors.push(patch.get("expression").required(""));
     }
-    if at.has(other) {
+    if field.has(other) {
         let detail = format!("must not be specified when patchType is {}", kind.text());
-        errors.push(at.get(other).invalid_as(format!("{{{other}}}"), detail));
+        errors.push(field.get(other).invalid_as(format!("{{{other}}}"), detail));
     }
 }
 
-fn param_kind(errors: &mut Errors, at: &FieldValue<'_>) {
-    let (version, kind) = (at.get("apiVersion"), at.get("kind"));
+fn param_kind(errors: &mut Errors, field: &FieldValue<'_>) {
+    let (version, kind) = (field.get("apiVersion"), field.get("kind"));
     if version.is_empty() {
         errors.push(version.required(""));
     } else {
@@ -228,40 +228,40 @@ fn param_kind(errors: &mut Errors, at: &FieldValue<'_>) {
     }
 }
 
-fn api_version(errors: &mut Errors, at: &FieldValue<'_>) {
-    let (group, version) = match at.text() {
+fn api_version(errors: &mut Errors, field: &FieldValue<'_>) {
+    let (group, version) = match field.text() {
         "/" => ("", ""),
         text => match text.matches('/').count() {
             0 => ("", text),
             1 => text.split_once('/').unwrap_or_default(),
             _ => {
-                errors.push(at.invalid(format!("unexpected GroupVersion string: {text}")));
+                errors.push(field.invalid(format!("unexpected GroupVersion string: {text}")));
                 return;
             }
         },
     };
     let mut part = |value: &str, broken: Vec<String>| {
         if !broken.is_empty() {
-            errors.push(at.invalid_as(value, broken.join(",")));
+            errors.push(field.invalid_as(value, broken.join(",")));
         }
     };
     if !group.is_empty() {
         part(group, names::dns1123_subdomain(group));
     }
     if version.is_empty() {
-        part(at.text(), vec!["version must be specified".to_owned()]);
+        part(field.text(), vec!["version must be specified".to_owned()]);
     } else {
         part(version, names::dns1035_label(version));
     }
 }
 
-fn match_resources(errors: &mut Errors, at: &FieldValue<'_>) {
-    let policy = at.get("matchPolicy");
+fn match_resources(errors: &mut Errors, field: &FieldValue<'_>) {
+    let policy = field.get("matchPolicy");
     if !policy.is_set() {
         errors.push(policy.required(""));
     }
     optional(errors, &policy, rules::MATCH_POLICIES);
-    for selector in [at.get("namespaceSelector"), at.get("objectSelector")] {
+    for selector in [field.get("namespaceSelector"), field.get("objectSelector")] {
         if selector.is_set() {
             errors.extend(object::validate_label_selector(selector.value, &selector.path));
         } else {
@@ -269,7 +269,7 @@ fn match_resources(errors: &mut Errors, at: &FieldValue<'_>) {
         }
     }
     for list in ["resourceRules", "excludeResourceRules"] {
-        for rule in at.get(list).items() {
+        for rule in field.get(list).items() {
             let mut seen = HashSet::new();
             for name in rule.get("resourceNames").items() {
                 name.rules(errors, names::path_segment_name(name.text()));
@@ -284,12 +284,12 @@ fn match_resources(errors: &mut Errors, at: &FieldValue<'_>) {
 
 /// Checks operations of a mutating policy: DELETE is not among them, because a deleted object cannot be
 /// mutated.
-fn mutating_operations(errors: &mut Errors, at: &FieldValue<'_>) {
-    let rules = at.get("resourceRules");
+fn mutating_operations(errors: &mut Errors, field: &FieldValue<'_>) {
+    let rules = field.get("resourceRules");
     for operation in rules.items().flat_map(|rule| rule.get("operations").items().collect::<Vec<_>>()) {
         if !MUTATING_OPERATIONS.contains(&operation.text()) {
-            let at = FieldValue { value: operation.value, path: rules.path.child("operations") };
-            errors.push(at.unsupported(MUTATING_OPERATIONS));
+            let field = FieldValue { value: operation.value, path: rules.path.child("operations") };
+            errors.push(field.unsupported(MUTATING_OPERATIONS));
         }
     }
 }
@@ -310,8 +310,9 @@ fn binding(errors: &mut Errors, spec: &FieldValue<'_>) {
     }
 }
 
-fn param_ref(errors: &mut Errors, at: &FieldValue<'_>) {
-    let (name, selector, action) = (at.get("name"), at.get("selector"), at.get("parameterNotFoundAction"));
+fn param_ref(errors: &mut Errors, field: &FieldValue<'_>) {
+    let (name, selector, action) =
+        (field.get("name"), field.get("selector"), field.get("parameterNotFoundAction"));
     let exclusive = "name and selector are mutually exclusive";
     if !name.is_empty() {
         name.rules(errors, names::path_segment_name(name.text()));
@@ -326,7 +327,7 @@ fn param_ref(errors: &mut Errors, at: &FieldValue<'_>) {
         }
     }
     if name.is_empty() && !selector.is_set() {
-        errors.push(at.required("one of name or selector must be specified"));
+        errors.push(field.required("one of name or selector must be specified"));
     }
     action.one_of(errors, &["Deny", "Allow"]);
 }

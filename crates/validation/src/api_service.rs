@@ -28,11 +28,11 @@ pub(crate) static API_SERVICES: Checks = Checks {
 
 /// Checks that the name consists of the version and the group.
 fn check_name(errors: &mut Errors, service: &Value, version: &str, group: &str) {
-    let (name, wanted) = (object::name(service), format!("{version}.{group}"));
+    let (name, expected) = (object::name(service), format!("{version}.{group}"));
     let is_segment = names::path_segment_name(name).is_empty();
-    if !name.is_empty() && is_segment && name != wanted {
+    if !name.is_empty() && is_segment && name != expected {
         let path = FieldPath::new("metadata").child("name");
-        let detail = format!("must be `spec.version+\".\"+spec.group`: {}", quote(&wanted));
+        let detail = format!("must be `spec.version+\".\"+spec.group`: {}", quote(&expected));
         errors.push(FieldError::invalid(&path, name, detail));
     }
 }

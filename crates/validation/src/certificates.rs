@@ -160,36 +160,38 @@ fn is_pem(encoded: &str, kind: &str) -> bool {
     })
 }
 
-fn signer_name(errors: &mut Errors, at: &FieldValue<'_>) {
-    let name = at.text();
+fn signer_name(errors: &mut Errors, field: &FieldValue<'_>) {
+    let name = field.text();
     if name.is_empty() {
-        errors.push(at.required(""));
+        errors.push(field.required(""));
         return;
     }
     let (Some((domain, path)), 1) = (name.split_once('/'), name.matches('/').count()) else {
         let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        errors.push(at.invalid(detail));
+        errors.push(field.invalid(detail));
         return;
     };
     if domain.len() > MAX_DOMAIN_LENGTH {
-        errors.push(FieldError::too_long(&at.path, MAX_DOMAIN_LENGTH));
+        errors.push(FieldError::too_long(&field.path, MAX_DOMAIN_LENGTH));
     }
-    labels(errors, at, domain, names::dns1123_label);
+    labels(errors, field, domain, names::dns1123_label);
     if !domain.contains('.') {
-        errors.push(at.invalid_as(domain, "should be a domain with at least two segments separated by dots"));
+        errors.push(
+            field.invalid_as(domain, "should be a domain with at least two segments separated by dots"),
+        );
     }
-    labels(errors, at, path, names::dns1123_subdomain);
+    labels(errors, field, path, names::dns1123_subdomain);
     if name.len() > MAX_SIGNER_LENGTH {
-        errors.push(FieldError::too_long(&at.path, MAX_SIGNER_LENGTH));
+        errors.push(FieldError::too_long(&field.path, MAX_SIGNER_LENGTH));
     }
 }
 
 /// Reports the first label that breaks the rule.
-fn labels(errors: &mut Errors, at: &FieldValue<'_>, part: &str, rule: fn(&str) -> Vec<String>) {
+fn labels(errors: &mut Errors, field: &FieldValue<'_>, part: &str, rule: fn(&str) -> Vec<String>) {
     let mut labels = part.split('.').map(|label| (label, rule(label)));
     if let Some((label, broken)) = labels.find(|(_, broken)| !broken.is_empty()) {
         let details = broken.into_iter().map(|rule| format!("validating label {}: {rule}", quote(label)));
-        errors.extend(details.map(|detail| at.invalid_as(part, detail)));
+        errors.extend(details.map(|detail| field.invalid_as(part, detail)));
     }
 }
 

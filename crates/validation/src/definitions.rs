@@ -43,14 +43,16 @@ const MAX_WARNING_LENGTH: usize = 256;
 
 fn create(definition: &Value) -> Errors {
     let mut errors = Errors::new();
-    let at = FieldValue::field(definition, "spec");
-    let (name, expected) =
-        (object::name(definition), format!("{}.{}", at.get("names").text_of("plural"), at.text_of("group")));
+    let field = FieldValue::field(definition, "spec");
+    let (name, expected) = (
+        object::name(definition),
+        format!("{}.{}", field.get("names").text_of("plural"), field.text_of("group")),
+    );
     if !name.is_empty() && name != expected {
         let path = FieldPath::new("metadata").child("name");
         errors.push(FieldError::invalid(&path, name, "must be spec.names.plural+\".\"+spec.group"));
     }
-    spec(&mut errors, &at, &ValidationOptions::all(), true);
+    spec(&mut errors, &field, &ValidationOptions::all(), true);
     status_and_approval(&mut errors, definition, None);
     errors
 }
@@ -190,7 +192,7 @@ fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions,
     } else if !group.text().contains('.') {
         errors.push(group.invalid("should be a domain with at least one dot"));
     }
-    plain_one_of(errors, &spec.get("scope"), &["Cluster", "Namespaced"]);
+    one_of_strings(errors, &spec.get("scope"), &["Cluster", "Namespaced"]);
     let top_level = TopLevelFields::of(spec);
     let preserves = spec.get("preserveUnknownFields").flag();
     let versions = spec.get("versions");
@@ -237,10 +239,10 @@ fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions,
             errors.push(FieldError::invalid(&spec.path.child("version"), first, broken.join(",")));
         }
     }
-    let given = spec.get("names");
-    let missing = ["plural", "singular", "kind", "listKind"].into_iter().map(|field| given.get(field));
+    let names = spec.get("names");
+    let missing = ["plural", "singular", "kind", "listKind"].into_iter().map(|field| names.get(field));
     errors.extend(missing.filter(FieldValue::is_empty).map(|field| field.required("")));
-    resource_names(errors, &given);
+    resource_names(errors, &names);
     let status = versions.items().any(|version| version.get("subresources").has("status"));
     let shared = FieldValue::under(top_level.schema, spec.path.child("validation"));
     let first = versions.list().first().map_or("", |version| schema::text(version, "name"));
@@ -284,11 +286,11 @@ pub fn too_large(definition: &Value) -> Option<FieldError> {
 }
 
 /// Checks that a string of no named type is set to one of these values.
-fn plain_one_of(errors: &mut Errors, at: &FieldValue<'_>, known: &[&str]) {
-    if at.is_empty() {
-        errors.push(at.required(""));
-    } else if !known.contains(&at.text()) {
-        errors.push(at.unsupported_text(known));
+fn one_of_strings(errors: &mut Errors, field: &FieldValue<'_>, known: &[&str]) {
+    if field.is_empty() {
+        errors.push(field.required(""));
+    } else if !known.contains(&field.text()) {
+        errors.push(field.unsupported_text(known));
     }
 }
 
@@ -355,7 +357,7 @@ fn conversion(errors: &mut Errors, at: &FieldValue<'_>, known_reviews: bool, pre
         let detail = "must be None if spec.preserveUnknownFields is true";
         errors.push(strategy.invalid_as(strategy.named(), detail));
     }
-    plain_one_of(errors, &strategy, &["None", "Webhook"]);
+    one_of_strings(errors, &strategy, &["None", "Webhook"]);
     let webhook = at.value.get("webhook");
     let part = |field: &str, rendered: &'static str| {
         FieldValue::under(webhook.and_then(|webhook| webhook.get(field)), at.path.child(rendered))

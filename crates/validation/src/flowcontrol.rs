@@ -85,18 +85,18 @@ fn schema(object: &Value) -> Errors {
     errors
 }
 
-fn rules_with_subjects(errors: &mut Errors, at: &FieldValue<'_>) {
-    let subjects = at.get("subjects");
+fn rules_with_subjects(errors: &mut Errors, field: &FieldValue<'_>) {
+    let subjects = field.get("subjects");
     if subjects.is_empty() {
         errors.push(subjects.required("subjects must contain at least one value"));
     }
     for subject in subjects.items() {
         self::subject(errors, &subject);
     }
-    let (resources, others) = (at.get("resourceRules"), at.get("nonResourceRules"));
+    let (resources, others) = (field.get("resourceRules"), field.get("nonResourceRules"));
     if resources.is_empty() && others.is_empty() {
         let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
-        errors.push(at.required(detail));
+        errors.push(field.required(detail));
     }
     for rule in resources.items() {
         resource_rule(errors, &rule);
@@ -106,7 +106,7 @@ fn rules_with_subjects(errors: &mut Errors, at: &FieldValue<'_>) {
         let urls = rule.get("nonResourceURLs");
         if urls.is_empty() {
             errors.push(urls.required("nonResourceURLs must contain at least one value"));
-        } else if !alone(errors, &urls, "non-resource URLs") {
+        } else if !wildcard_only(errors, &urls, "non-resource URLs") {
             for url in urls.items() {
                 errors.extend(url_error(url.text()).map(|detail| url.invalid_as(url.text(), detail)));
             }
@@ -155,7 +155,7 @@ fn subject(errors: &mut Errors, at: &FieldValue<'_>) {
 }
 
 /// Whether a list contains the wildcard, which must then be the only element.
-fn alone(errors: &mut Errors, list: &FieldValue<'_>, what: &str) -> bool {
+fn wildcard_only(errors: &mut Errors, list: &FieldValue<'_>, what: &str) -> bool {
     let found = list.texts().any(|text| text == "*");
     if found && list.len() > 1 {
         errors.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
@@ -166,7 +166,7 @@ fn alone(errors: &mut Errors, list: &FieldValue<'_>, what: &str) -> bool {
 fn verbs(errors: &mut Errors, verbs: &FieldValue<'_>) {
     if verbs.is_empty() {
         errors.push(verbs.required("verbs must contain at least one value"));
-    } else if !alone(errors, verbs, "verbs") && verbs.texts().any(|verb| !VERBS.contains(&verb)) {
+    } else if !wildcard_only(errors, verbs, "verbs") && verbs.texts().any(|verb| !VERBS.contains(&verb)) {
         errors.push(FieldError::not_supported(&verbs.path, verbs.value.clone(), VERBS));
     }
 }
@@ -180,14 +180,14 @@ fn resource_rule(errors: &mut Errors, rule: &FieldValue<'_>) {
         if list.is_empty() {
             errors.push(list.required(format!("resource rules must supply at least one {what}")));
         } else {
-            alone(errors, &list, many);
+            wildcard_only(errors, &list, many);
         }
     }
     let namespaces = rule.get("namespaces");
     if namespaces.is_empty() && !rule.get("clusterScope").flag() {
         let detail = "resource rules that are not cluster scoped must supply at least one namespace";
         errors.push(namespaces.required(detail));
-    } else if !alone(errors, &namespaces, "namespaces") {
+    } else if !wildcard_only(errors, &namespaces, "namespaces") {
         for namespace in namespaces.items() {
             let broken = names::dns1123_label(namespace.text()).into_iter();
             let intro = "each member of this list must be '*' or a DNS-1123 label; ";
@@ -247,11 +247,11 @@ fn level(object: &Value) -> Errors {
         _ => kind.one_of(&mut errors, &["Exempt", "Limited"]),
     }
     if let Some((fixed, detail)) = mandatory::level(name) {
-        let mut given = spec.value.clone();
+        let mut actual = spec.value.clone();
         if name == "exempt" {
-            given["exempt"] = fixed["exempt"].clone();
+            actual["exempt"] = fixed["exempt"].clone();
         }
-        if given != *fixed {
+        if actual != *fixed {
             let rendered = go_json::value("flowcontrol/v1.PriorityLevelConfigurationSpec", spec.value);
             errors.push(spec.invalid_as(rendered, detail));
         }
@@ -260,23 +260,23 @@ fn level(object: &Value) -> Errors {
     errors
 }
 
-fn shares(errors: &mut Errors, at: &FieldValue<'_>) {
-    let shares = at.get("nominalConcurrencyShares");
+fn shares(errors: &mut Errors, field: &FieldValue<'_>) {
+    let shares = field.get("nominalConcurrencyShares");
     if shares.number().is_some_and(|number| number < 0) {
         errors.push(shares.invalid("must be a non-negative integer"));
     }
 }
 
-fn lendable(errors: &mut Errors, at: &FieldValue<'_>) {
-    let percent = at.get("lendablePercent");
+fn lendable(errors: &mut Errors, field: &FieldValue<'_>) {
+    let percent = field.get("lendablePercent");
     if percent.number().is_some_and(|number| !(0..=100).contains(&number)) {
         errors.push(percent.invalid("must be between 0 and 100, inclusive"));
     }
 }
 
-fn limited(errors: &mut Errors, at: &FieldValue<'_>) {
-    shares(errors, at);
-    let response = at.get("limitResponse");
+fn limited(errors: &mut Errors, field: &FieldValue<'_>) {
+    shares(errors, field);
+    let response = field.get("limitResponse");
     let (kind, queuing) = (response.get("type"), response.get("queuing"));
     match kind.text() {
         "Reject" if queuing.is_set() => {
@@ -288,8 +288,8 @@ fn limited(errors: &mut Errors, at: &FieldValue<'_>) {
         "Queue" => self::queuing(errors, &queuing),
         _ => kind.one_of(errors, &["Queue", "Reject"]),
     }
-    lendable(errors, at);
-    let borrowing = at.get("borrowingLimitPercent");
+    lendable(errors, field);
+    let borrowing = field.get("borrowingLimitPercent");
     if borrowing.number().is_some_and(|percent| percent < 0) {
         errors.push(borrowing.invalid("if specified, must be a non-negative integer"));
     }

@@ -117,8 +117,8 @@ fn rule_value(errors: &mut Errors, rule: &FieldValue<'_>) {
     }
 }
 
-fn http_path(errors: &mut Errors, at: &FieldValue<'_>) {
-    let (path, kind) = (at.get("path"), at.get("pathType"));
+fn http_path(errors: &mut Errors, field: &FieldValue<'_>) {
+    let (path, kind) = (field.get("path"), field.get("pathType"));
     if !kind.is_set() {
         errors.push(kind.required("pathType must be specified"));
         return;
@@ -143,13 +143,13 @@ fn http_path(errors: &mut Errors, at: &FieldValue<'_>) {
         }
         _ => errors.push(kind.unsupported(&["Exact", "ImplementationSpecific", "Prefix"])),
     }
-    backend(errors, &at.get("backend"));
+    backend(errors, &field.get("backend"));
 }
 
-fn backend(errors: &mut Errors, at: &FieldValue<'_>) {
-    let (resource, service) = (at.get("resource"), at.get("service"));
+fn backend(errors: &mut Errors, field: &FieldValue<'_>) {
+    let (resource, service) = (field.get("resource"), field.get("service"));
     match (resource.is_set(), service.is_set()) {
-        (true, true) => errors.push(at.invalid_as("", "cannot set both resource and service backends")),
+        (true, true) => errors.push(field.invalid_as("", "cannot set both resource and service backends")),
         (true, false) => reference(errors, &resource),
         (false, true) => {
             let (name, port) = (service.get("name"), service.get("port"));
@@ -160,23 +160,23 @@ fn backend(errors: &mut Errors, at: &FieldValue<'_>) {
             }
             let (named, number) = (port.get("name"), port.get("number"));
             match (named.is_empty(), number.number().unwrap_or_default()) {
-                (true, 0) => errors.push(at.required("port name or number is required")),
+                (true, 0) => errors.push(field.required("port name or number is required")),
                 (true, value) => number.number_rules(errors, names::port_number(value)),
                 (false, 0) => named.rules(errors, names::port_name(named.text())),
-                (false, _) => errors.push(at.invalid_as("", "cannot set both port name & port number")),
+                (false, _) => errors.push(field.invalid_as("", "cannot set both port name & port number")),
             }
         }
-        (false, false) => errors.push(at.invalid_as("", "resource or service backend is required")),
+        (false, false) => errors.push(field.invalid_as("", "resource or service backend is required")),
     }
 }
 
 /// Checks a reference to an object of any kind, namespaced or cluster-scoped.
-fn reference(errors: &mut Errors, at: &FieldValue<'_>) {
-    let group = at.get("apiGroup");
+fn reference(errors: &mut Errors, field: &FieldValue<'_>) {
+    let group = field.get("apiGroup");
     if group.is_set() {
         group.rules(errors, names::dns1123_subdomain(group.text()));
     }
-    for part in [at.get("kind"), at.get("name")] {
+    for part in [field.get("kind"), field.get("name")] {
         if part.is_empty() {
             errors.push(part.required(""));
         } else {

@@ -23,7 +23,7 @@ const TABLE: &str = include_str!("../data/internal.txt");
 
 struct Field {
     name: &'static str,
-    place: &'static str,
+    path: &'static str,
     kind: &'static str,
 }
 
@@ -38,8 +38,8 @@ fn structures() -> &'static Structures {
             let mut words = line.trim_start().split(' ');
             let name = words.next().unwrap_or_default();
             match (words.next(), words.next()) {
-                (Some(place), Some(kind)) => {
-                    structures.entry(current).or_default().push(Field { name, place, kind });
+                (Some(path), Some(kind)) => {
+                    structures.entry(current).or_default().push(Field { name, path, kind });
                 }
                 _ => current = name,
             }
@@ -82,12 +82,12 @@ impl Writer {
         String::from_utf8(writer.out).unwrap_or_default()
     }
 
-    fn value(&mut self, kind: &str, value: &Value, beside: &Value) {
+    fn value(&mut self, kind: &str, value: &Value, parent: &Value) {
         if let Some(kind) = kind.strip_prefix('*') {
             if value.is_null() {
                 self.out.extend_from_slice(b"null");
             } else {
-                self.value(kind, value, beside);
+                self.value(kind, value, parent);
             }
         } else if let Some(kind) = kind.strip_prefix("[]") {
             match value {
@@ -99,7 +99,7 @@ impl Writer {
         } else if let Some(fields) = structures().get(kind) {
             let present: Vec<(&Field, &Value)> = fields
                 .iter()
-                .map(|field| (field, find(field.place, value, beside)))
+                .map(|field| (field, find(field.path, value, parent)))
                 .filter(|(field, value)| !field.kind.ends_with('?') || !is_empty(value))
                 .collect();
             self.block(b'{', b'}', &present, |writer, (field, field_value)| {
@@ -107,11 +107,11 @@ impl Writer {
                 writer.value(field.kind.trim_end_matches('?'), field_value, value);
             });
         } else {
-            self.plain(kind, value);
+            self.scalar(kind, value);
         }
     }
 
-    fn plain(&mut self, kind: &str, value: &Value) {
+    fn scalar(&mut self, kind: &str, value: &Value) {
         match (kind, value) {
             ("map", Value::Object(map)) => {
                 let entries: Vec<(&String, &Value)> = map.iter().collect();
@@ -161,12 +161,12 @@ impl Writer {
     }
 }
 
-fn find<'a>(place: &str, value: &'a Value, beside: &'a Value) -> &'a Value {
-    let (start, place) = match place.strip_prefix('^') {
-        Some(place) => (beside, place),
-        None => (value, place),
+fn find<'a>(path: &str, value: &'a Value, parent: &'a Value) -> &'a Value {
+    let (start, path) = match path.strip_prefix('^') {
+        Some(path) => (parent, path),
+        None => (value, path),
     };
-    place.split('/').fold(start, |value, field| value.part(field))
+    path.split('/').fold(start, |value, field| value.part(field))
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -1,10 +1,10 @@
 //! Validation of the built-in kinds, beyond the validation of metadata that all kinds share.
 //!
 //! ```text
-//! of(group, resource) ─ Checks ─┬ create          a new object
-//!                               ├ update          an updated object, with the old one
-//!                               └ subresource     an update through a subresource
-//! warnings::of(group, resource)   warnings about accepted objects
+//! checks_for(group, resource) ─ Checks ─┬ create          a new object
+//!                                       ├ update          an updated object, with the old one
+//!                                       └ subresource     an update through a subresource
+//! warnings::warnings_for(group, resource)   warnings about accepted objects
 //! ```
 //!
 //! Objects have been decoded and defaulted, so their fields have the right types. All errors of an object are

@@ -68,8 +68,8 @@ fn policy(policy: &Value, options: &ValidationOptions<'_>) -> Errors {
     errors
 }
 
-fn policy_port(errors: &mut Errors, at: &FieldValue<'_>) {
-    let (protocol, port, end) = (at.get("protocol"), at.get("port"), at.get("endPort"));
+fn policy_port(errors: &mut Errors, field: &FieldValue<'_>) {
+    let (protocol, port, end) = (field.get("protocol"), field.get("port"), field.get("endPort"));
     if protocol.is_set() && !ports::PROTOCOLS.contains(&protocol.text()) {
         errors.push(protocol.unsupported(&["TCP", "UDP", "SCTP"]));
     }
@@ -97,21 +97,23 @@ fn policy_port(errors: &mut Errors, at: &FieldValue<'_>) {
     }
 }
 
-fn peer(errors: &mut Errors, at: &FieldValue<'_>, options: &ValidationOptions<'_>) {
+fn peer(errors: &mut Errors, field: &FieldValue<'_>, options: &ValidationOptions<'_>) {
     let mut found = 0;
-    for selector in [at.get("podSelector"), at.get("namespaceSelector")].iter().filter(|part| part.is_set()) {
+    for selector in
+        [field.get("podSelector"), field.get("namespaceSelector")].iter().filter(|part| part.is_set())
+    {
         found += 1;
         selectors::check(errors, selector, options.selectors);
     }
-    let block = at.get("ipBlock");
+    let block = field.get("ipBlock");
     if block.is_set() {
         found += 1;
         ip_block(errors, &block, options);
     }
     if found == 0 {
-        errors.push(at.required("must specify a peer"));
+        errors.push(field.required("must specify a peer"));
     } else if found > 1 && block.is_set() {
-        errors.push(at.forbidden("may not specify both ipBlock and another peer"));
+        errors.push(field.forbidden("may not specify both ipBlock and another peer"));
     }
 }
 
@@ -212,8 +214,8 @@ fn service_ranges(errors: &mut Errors, ranges: &FieldValue<'_>) {
         errors.push(FieldError::invalid(&ranges.path, rendered, "may only hold up to 2 values"));
         return;
     }
-    for at in ranges.items() {
-        range(errors, &at);
+    for field in ranges.items() {
+        range(errors, &field);
     }
     let families: Vec<bool> =
         ranges.texts().filter_map(parse_range).map(|range| range.network.is_ipv4()).collect();

@@ -50,17 +50,17 @@ fn budget(budget: &Value, lenient: bool) -> Errors {
     errors
 }
 
-fn number_or_percent(errors: &mut Errors, at: &FieldValue<'_>) {
-    let Value::String(text) = at.value else {
-        quantities::not_negative_number(errors, at);
+fn number_or_percent(errors: &mut Errors, field: &FieldValue<'_>) {
+    let Value::String(text) = field.value else {
+        quantities::not_negative_number(errors, field);
         return;
     };
     let broken = names::percent(text);
     let percent = text.trim_end_matches('%').parse::<u64>();
     if broken.is_empty() && percent.map_or(true, |percent| percent > 100) {
-        errors.push(at.invalid_as(at.named(), "must not be greater than 100%"));
+        errors.push(field.invalid_as(field.named(), "must not be greater than 100%"));
     }
-    errors.extend(broken.into_iter().map(|rule| at.invalid_as(at.named(), rule)));
+    errors.extend(broken.into_iter().map(|rule| field.invalid_as(field.named(), rule)));
 }
 
 fn status(budget: &Value) -> Errors {

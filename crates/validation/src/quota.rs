@@ -40,8 +40,8 @@ pub(crate) static QUOTAS: Checks = Checks {
     },
 };
 
-fn amounts(errors: &mut Errors, at: &FieldValue<'_>) {
-    for list in [at.get("hard"), at.get("used")] {
+fn amounts(errors: &mut Errors, field: &FieldValue<'_>) {
+    for list in [field.get("hard"), field.get("used")] {
         for (name, amount) in list.entries() {
             resources::check_name(errors, name, &amount.path);
             if !name.contains('/') && !resources::is_standard_quota_resource(name) {
@@ -144,10 +144,15 @@ fn requirement(
     }
 }
 
-fn conflicts(errors: &mut Errors, at: &FieldValue<'_>, rendered: &FieldValue<'_>, scopes: &BTreeSet<&str>) {
+fn conflicts(
+    errors: &mut Errors,
+    field: &FieldValue<'_>,
+    rendered: &FieldValue<'_>,
+    scopes: &BTreeSet<&str>,
+) {
     for pair in [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]] {
         if pair.iter().all(|scope| scopes.contains(scope)) {
-            errors.push(at.invalid_as(rendered.value.clone(), "conflicting scopes"));
+            errors.push(field.invalid_as(rendered.value.clone(), "conflicting scopes"));
         }
     }
 }

@@ -178,8 +178,8 @@ pub(crate) fn check_requirements(
             check_huge_pages(errors, name, &amount, &amount_path);
         }
     }
-    let asks_for = |wanted: fn(&str) -> bool| {
-        requirements.entries("limits").chain(requirements.entries("requests")).any(|(name, _)| wanted(name))
+    let asks_for = |matches: fn(&str) -> bool| {
+        requirements.entries("limits").chain(requirements.entries("requests")).any(|(name, _)| matches(name))
     };
     if asks_for(is_huge_page) && !asks_for(|name| matches!(name, "cpu" | "memory")) {
         errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
@@ -204,7 +204,7 @@ fn check_limits(errors: &mut Vec<FieldError>, limits: &Value, name_rule: Resourc
 pub(crate) fn check_overhead(errors: &mut Vec<FieldError>, overhead: &Value, path: &FieldPath) {
     check_limits(errors, overhead, check_container_name, &path.child("limits"));
     let has =
-        |wanted: fn(&str) -> bool| overhead.as_object().into_iter().flatten().any(|(name, _)| wanted(name));
+        |matches: fn(&str) -> bool| overhead.as_object().into_iter().flatten().any(|(name, _)| matches(name));
     if has(is_huge_page) && !has(|name| matches!(name, "cpu" | "memory")) {
         errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
     }

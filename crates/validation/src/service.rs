@@ -24,7 +24,7 @@ const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 
 fn create(service: &Value) -> Errors {
-    let mut errors = addresses::refused(service, None);
+    let mut errors = addresses::allocation_errors(service, None);
     if errors.is_empty() {
         validate(&mut errors, service, None);
     }
@@ -32,7 +32,7 @@ fn create(service: &Value) -> Errors {
 }
 
 fn update(new: &Value, old: &Value) -> Errors {
-    let mut errors = addresses::refused(new, Some(old));
+    let mut errors = addresses::allocation_errors(new, Some(old));
     if !errors.is_empty() {
         return errors;
     }
@@ -262,14 +262,14 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
         }
     } else if let Some(annotation) = object::annotation(service, SOURCE_RANGES) {
         let path = FieldPath::new("metadata").child("annotations").key(SOURCE_RANGES);
-        let at = FieldValue::under(None, path);
+        let field = FieldValue::under(None, path);
         if !is_load_balancer(&spec) {
-            errors.push(at.forbidden(ONLY_LOAD_BALANCER));
+            errors.push(field.forbidden(ONLY_LOAD_BALANCER));
         }
         let before = old.map(|old| object::annotation(old, SOURCE_RANGES).unwrap_or_default());
         let annotation = if before == Some(annotation) { "" } else { annotation.trim() };
         for range in annotation.split(',').filter(|_| !annotation.is_empty()) {
-            legacy_range(errors, &at, range.trim(), &[]);
+            legacy_range(errors, &field, range.trim(), &[]);
         }
     }
 }
@@ -293,8 +293,8 @@ fn load_balancer_class(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&
 }
 
 /// Renders a pointer to a string, which upstream shows as JSON.
-fn render_pointer(at: &FieldValue<'_>) -> BadValue {
-    if at.is_set() { at.named() } else { BadValue::Value(Value::Null) }
+fn render_pointer(field: &FieldValue<'_>) -> BadValue {
+    if field.is_set() { field.named() } else { BadValue::Value(Value::Null) }
 }
 
 fn traffic(errors: &mut Errors, spec: &FieldValue<'_>) {

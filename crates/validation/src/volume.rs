@@ -232,8 +232,8 @@ fn node_affinity_kept(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldVal
     rename_labels(&mut renamed, affinity.value);
     if renamed != *affinity.value {
         let detail = "field is immutable, except for updating from beta label to GA";
-        let at = FieldValue::under(Some(affinity.value), FieldPath::new("nodeAffinity"));
-        errors.push(at.invalid_as(go_json::value("core/v1.VolumeNodeAffinity", affinity.value), detail));
+        let field = FieldValue::under(Some(affinity.value), FieldPath::new("nodeAffinity"));
+        errors.push(field.invalid_as(go_json::value("core/v1.VolumeNodeAffinity", affinity.value), detail));
     }
 }
 
@@ -250,13 +250,13 @@ fn rename_labels(old: &mut Value, new: &Value) {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
             for (key, value) in old {
-                let Some(wanted) = new.get(key) else { continue };
+                let Some(new_value) = new.get(key) else { continue };
                 // Upstream finds an empty name for a label without a new name.
                 let renamed = RENAMED.iter().find(|(from, _)| value == from).map_or("", |(_, to)| *to);
-                if key == "key" && wanted == renamed {
-                    *value = wanted.clone();
+                if key == "key" && new_value == renamed {
+                    *value = new_value.clone();
                 } else {
-                    rename_labels(value, wanted);
+                    rename_labels(value, new_value);
                 }
             }
         }

@@ -167,7 +167,8 @@ fn update(new: &Value, old: &Value) -> Errors {
 }
 
 fn fields<'a>(spec: &FieldValue<'a>, old: &FieldValue<'a>) -> Vec<&'a str> {
-    let keys = |at: &FieldValue<'a>| at.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    let keys =
+        |field: &FieldValue<'a>| field.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     let mut fields: Vec<&str> = keys(spec).chain(keys(old)).collect();
     fields.sort_unstable();
     fields.dedup();
@@ -280,13 +281,13 @@ fn status(claim: &Value) -> Errors {
 }
 
 /// Checks the key of a resource status. Returns whether it is valid.
-fn resource_key(errors: &mut Errors, at: &FieldValue<'_>, key: &str) -> bool {
+fn resource_key(errors: &mut Errors, field: &FieldValue<'_>, key: &str) -> bool {
     let broken = names::qualified_name(key);
     let native = !key.contains('/') || key.contains("kubernetes.io/");
     let good = broken.is_empty() && (!native || key == "storage");
     if broken.is_empty() && !good {
-        errors.push(FieldError::not_supported(&at.path, key, &["storage"]));
+        errors.push(FieldError::not_supported(&field.path, key, &["storage"]));
     }
-    errors.extend(broken.into_iter().map(|rule| at.invalid_as(key, rule)));
+    errors.extend(broken.into_iter().map(|rule| field.invalid_as(key, rule)));
     good
 }

@@ -1,9 +1,9 @@
 //! Warnings about accepted objects: deprecated fields and values with surprising effects.
 //!
 //! ```text
-//! of(group, resource) ─ Warnings ─┬ input     the object of a create request, before defaulting
-//!                                 ├ object    the object to be stored, with the old object on update
-//!                                 └ status    the same for the status
+//! warnings_for(group, resource) ─ Warnings ─┬ input     the object of a create request, before defaulting
+//!                                           ├ object    the object to be stored, with the old object on update
+//!                                           └ status    the same for the status
 //! ```
 
 // upstream: pkg/api/node/util.go
@@ -233,7 +233,7 @@ fn quota(new: &Value, old: Option<&Value>) -> Vec<String> {
         return Vec::new();
     }
     let hard = FieldValue::field(new, "spec").get("hard");
-    let hard = |name: &str| hard.entries().find(|(key, _)| *key == name).map(|(_, at)| at);
+    let hard = |name: &str| hard.entries().find(|(key, _)| *key == name).map(|(_, field)| field);
     let mut warnings = Vec::new();
     for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {
         let name = format!("requests.{resource}");

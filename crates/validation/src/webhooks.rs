@@ -133,9 +133,9 @@ fn hook(errors: &mut Errors, hook: &FieldValue<'_>, options: &ValidationOptions,
 }
 
 /// Checks that a string of a named type is absent or one of these values.
-pub(crate) fn optional(errors: &mut Errors, at: &FieldValue<'_>, known: &[&str]) {
-    if at.is_set() && !known.contains(&at.text()) {
-        errors.push(at.unsupported(known));
+pub(crate) fn optional(errors: &mut Errors, field: &FieldValue<'_>, known: &[&str]) {
+    if field.is_set() && !known.contains(&field.text()) {
+        errors.push(field.unsupported(known));
     }
 }
 

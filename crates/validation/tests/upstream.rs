@@ -78,12 +78,12 @@ fn random_definitions_are_validated_as_upstream() {
             Some(before) => json!({"definition": definition, "before": before}),
         })
         .collect();
-    let Some(answers) = ask(&questions) else { return };
-    assert_eq!(answers.len(), questions.len(), "one answer per question");
+    let Some(results) = ask(&questions) else { return };
+    assert_eq!(results.len(), questions.len(), "one result per definition");
     let mut differences: BTreeMap<String, (usize, String)> = BTreeMap::new();
     let (mut compared, mut refused, mut wrong, mut verdicts) = (0, 0, 0, 0);
-    for ((definition, before), answer) in cases.iter().zip(&answers) {
-        if answer.get("error").is_some() {
+    for ((definition, before), result) in cases.iter().zip(&results) {
+        if result.get("error").is_some() {
             continue;
         }
         let Some(mut definition) = read(definition) else { continue };
@@ -98,22 +98,24 @@ fn random_definitions_are_validated_as_upstream() {
             definition["status"] = before["status"].clone();
         }
         compared += 1;
-        let mut theirs: Vec<String> = answer["definition"]
+        let mut expected: Vec<String> = result["definition"]
             .as_array()
             .into_iter()
             .flatten()
             .map(|text| plain(text.as_str().unwrap_or_default()))
             .collect();
-        theirs.sort();
+        expected.sort();
         let validation_errors = validation_errors(&definition, before.as_ref());
-        refused += usize::from(!theirs.is_empty());
-        verdicts += usize::from(validation_errors.is_empty() != theirs.is_empty());
-        if validation_errors == theirs {
+        refused += usize::from(!expected.is_empty());
+        verdicts += usize::from(validation_errors.is_empty() != expected.is_empty());
+        if validation_errors == expected {
             continue;
         }
         wrong += 1;
-        let missing: Vec<&String> = theirs.iter().filter(|text| !validation_errors.contains(text)).collect();
-        let surplus: Vec<&String> = validation_errors.iter().filter(|text| !theirs.contains(text)).collect();
+        let missing: Vec<&String> =
+            expected.iter().filter(|text| !validation_errors.contains(text)).collect();
+        let surplus: Vec<&String> =
+            validation_errors.iter().filter(|text| !expected.contains(text)).collect();
         let key = missing.first().or(surplus.first()).map_or("order", |text| text.as_str());
         let key: String = key.rsplit(": ").next().unwrap_or(key).chars().take(60).collect();
         let (count, _) = differences.entry(key).or_insert_with(|| {
@@ -127,6 +129,6 @@ fn random_definitions_are_validated_as_upstream() {
     for (key, (count, text)) in &differences {
         println!("{count} times {key}{text}");
     }
-    assert!(compared * 10 > DEFINITIONS * 9, "too few definitions were compared to tell anything");
+    assert!(compared * 10 > DEFINITIONS * 9, "too few definitions were compared");
     assert!((compared - wrong) * 1000 >= compared * FLOOR, "{wrong} of {compared} definitions differ");
 }

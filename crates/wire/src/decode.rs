@@ -49,7 +49,9 @@ impl Decoder<'_> {
             let field = &owner.fields[found];
             if field.inline {
                 let TypeRef::Struct(embedded) = field.kind else { continue };
-                let Payload::Bytes(bytes) = payload else { return Err(wrong(owner.name, field, payload)) };
+                let Payload::Bytes(bytes) = payload else {
+                    return Err(wrong_wire_type(owner.name, field, payload));
+                };
                 self.message(embedded, bytes, object, depth + 1)?;
                 continue;
             }
@@ -75,7 +77,9 @@ impl Decoder<'_> {
             TypeRef::Map(map) => {
                 let entry = object.entry(field.name).or_insert_with(|| Value::Object(Object::new()));
                 let Value::Object(entries) = entry else { return Ok(()) };
-                let Payload::Bytes(bytes) = payload else { return Err(wrong(owner, field, payload)) };
+                let Payload::Bytes(bytes) = payload else {
+                    return Err(wrong_wire_type(owner, field, payload));
+                };
                 let (key, value) = self.entry(owner, field, map, bytes, depth)?;
                 entries.insert(key, value);
                 Ok(())
@@ -190,7 +194,7 @@ impl Decoder<'_> {
                 }
                 Value::Array(elements)
             }
-            _ => return Err(wrong(owner, field, payload)),
+            _ => return Err(wrong_wire_type(owner, field, payload)),
         };
         Ok(value)
     }
@@ -257,7 +261,7 @@ fn find(fields: &[Field], number: u64, from: usize) -> Option<usize> {
     ahead.or_else(|| fields.iter().position(is_it))
 }
 
-fn wrong(owner: &'static str, field: &Field, payload: Payload<'_>) -> WireError {
+fn wrong_wire_type(owner: &'static str, field: &Field, payload: Payload<'_>) -> WireError {
     WireError::WrongWireType { owner, field: field.go_name, wire: payload.wire() }
 }
 

@@ -230,9 +230,9 @@ impl<'t> TapeValue<'t> {
         let end = if any { self.node().next } else { 0 };
         let mut index = self.index + 1;
         std::iter::from_fn(move || {
-            let place = (index < end).then_some(TapeValue { index, ..self })?;
-            index = place.node().next;
-            Some(place)
+            let value = (index < end).then_some(TapeValue { index, ..self })?;
+            index = value.node().next;
+            Some(value)
         })
     }
 }
@@ -306,17 +306,17 @@ mod tests {
 
     use super::*;
 
-    fn value(place: TapeValue<'_>) -> Value {
-        let text = |place: TapeValue<'_>| String::from_utf8(place.text().into_owned()).unwrap();
-        match place.kind() {
+    fn value(value: TapeValue<'_>) -> Value {
+        let text = |value: TapeValue<'_>| String::from_utf8(value.text().into_owned()).unwrap();
+        match value.kind() {
             Kind::Null => Value::Null,
-            Kind::Bool => place.is_true().into(),
-            Kind::Number if place.raw().contains(&b'.') => place.float().into(),
-            Kind::Number => place.integer().into(),
-            Kind::Text => text(place).into(),
-            Kind::Array => place.elements().map(value).collect(),
+            Kind::Bool => value.is_true().into(),
+            Kind::Number if value.raw().contains(&b'.') => value.float().into(),
+            Kind::Number => value.integer().into(),
+            Kind::Text => text(value).into(),
+            Kind::Array => value.elements().map(value).collect(),
             Kind::Object => {
-                let members = place.members().map(|(key, inner)| (text(key), value(inner)));
+                let members = value.members().map(|(key, inner)| (text(key), value(inner)));
                 Value::Object(members.collect::<Map<_, _>>())
             }
         }

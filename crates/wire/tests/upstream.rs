@@ -41,35 +41,35 @@ fn messages_match_go() {
     let mut differences = Vec::new();
     let mut compared = 0;
     for (case, result) in cases.iter().zip(&results) {
-        let Some(theirs) = result["message"].as_str().and_then(|text| STANDARD.decode(text).ok()) else {
+        let Some(expected) = result["message"].as_str().and_then(|text| STANDARD.decode(text).ok()) else {
             continue;
         };
         compared += 1;
         let id = types.by_kind(case.group, case.version, case.kind).unwrap();
         let object = atoll_schema::decode(types, id, case.text.as_bytes()).unwrap().value;
         let actual = encode(types, id, &object);
-        if actual != theirs {
-            let at = actual.iter().zip(&theirs).position(|(own, other)| own != other);
+        if actual != expected {
+            let at = actual.iter().zip(&expected).position(|(own, other)| own != other);
             differences.push(format!(
-                "{} {}\n  written differently at {at:?}\n  go   {theirs:?}\n  ours {actual:?}",
+                "{} {}\n  written differently at {at:?}\n  go   {expected:?}\n  atoll {actual:?}",
                 case.kind, case.text
             ));
             continue;
         }
-        let mut read = decode(types, id, &theirs).unwrap();
+        let mut read = decode(types, id, &expected).unwrap();
         // The kind is beside the message.
         read["kind"] = object["kind"].clone();
         read["apiVersion"] = object["apiVersion"].clone();
         normalise(types, id, &mut read).unwrap();
         if read != result["value"] {
             differences.push(format!(
-                "{} {}\n  read differently\n  go   {}\n  ours {read}",
+                "{} {}\n  read differently\n  go   {}\n  atoll {read}",
                 case.kind, case.text, result["value"]
             ));
         }
     }
     println!("{compared} messages compared");
-    assert!(compared > cases.len() / 2, "too few messages to tell anything: {compared} of {}", cases.len());
+    assert!(compared > cases.len() / 2, "too few messages: {compared} of {}", cases.len());
     assert!(
         differences.is_empty(),
         "{} of {compared} differ:\n{}",

@@ -54,14 +54,14 @@ impl Substitutions {
 
     fn fits(&mut self, one: &Type, two: &Type) -> bool {
         if let Type::Parameter(name) = two {
-            match self.stands_for(one, name, two) {
+            match self.can_bind(one, name, two) {
                 (true, _) => return true,
                 (false, true) => return false,
                 (false, false) => {}
             }
         }
         if let Type::Parameter(name) = one {
-            return self.stands_for(two, name, one).0;
+            return self.can_bind(two, name, one).0;
         }
         match (one, two) {
             (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
@@ -80,7 +80,7 @@ impl Substitutions {
     }
 
     /// Whether a type parameter can be bound to this type, and whether it was bound before.
-    fn stands_for(&mut self, kind: &Type, name: &Arc<str>, parameter: &Type) -> (bool, bool) {
+    fn can_bind(&mut self, kind: &Type, name: &Arc<str>, parameter: &Type) -> (bool, bool) {
         if kind == parameter {
             return (true, true);
         }
@@ -92,12 +92,12 @@ impl Substitutions {
                 return (false, true);
             }
             let general = most_general(kind, &known).clone();
-            if self.absent_in(name, &general) {
+            if self.does_not_occur_in(name, &general) {
                 self.bind(name, general);
             }
             return (true, true);
         }
-        if self.absent_in(name, kind) {
+        if self.does_not_occur_in(name, kind) {
             self.bind(name, kind.clone());
             return (true, false);
         }
@@ -105,11 +105,13 @@ impl Substitutions {
     }
 
     /// Whether a type parameter does not occur in a type.
-    fn absent_in(&self, name: &Arc<str>, within: &Type) -> bool {
+    fn does_not_occur_in(&self, name: &Arc<str>, within: &Type) -> bool {
         match within {
             Type::Parameter(other) if other == name => false,
-            Type::Parameter(other) => self.found.get(other).is_none_or(|known| self.absent_in(name, known)),
-            other => other.parameters().iter().all(|parameter| self.absent_in(name, parameter)),
+            Type::Parameter(other) => {
+                self.found.get(other).is_none_or(|known| self.does_not_occur_in(name, known))
+            }
+            other => other.parameters().iter().all(|parameter| self.does_not_occur_in(name, parameter)),
         }
     }
 

@@ -67,12 +67,12 @@ impl Checker<'_> {
             self.references[id] = Reference::Function(declaration, declaration.overloads.iter().collect());
             return;
         }
-        let given: Vec<Type> =
+        let argument_types: Vec<Type> =
             target.iter().chain(arguments).map(|argument| self.types[*argument].clone()).collect();
         let (mut result, mut fitting) = (None, Vec::new());
         for declared in &declaration.overloads {
             if declared.signature.receiver != target.is_some()
-                || declared.signature.arguments.len() != given.len()
+                || declared.signature.arguments.len() != argument_types.len()
             {
                 continue;
             }
@@ -81,9 +81,9 @@ impl Checker<'_> {
                 let unknown = self.unknown();
                 fresh.assignable(&unknown, &Type::Parameter(name.clone()));
             }
-            let wanted: Vec<Type> =
+            let expected: Vec<Type> =
                 declared.signature.arguments.iter().map(|kind| fresh.applied(kind, false)).collect();
-            if !self.substitutions.all_assignable(&given, &wanted) {
+            if !self.substitutions.all_assignable(&argument_types, &expected) {
                 continue;
             }
             fitting.push(declared);
@@ -101,11 +101,13 @@ impl Checker<'_> {
                 self.references[id] = Reference::Function(declaration, fitting);
             }
             None => {
-                let given: Vec<String> =
-                    given.iter().map(|kind| self.substitutions.applied(kind, true).to_string()).collect();
+                let argument_types: Vec<String> = argument_types
+                    .iter()
+                    .map(|kind| self.substitutions.applied(kind, true).to_string())
+                    .collect();
                 let signature = match target {
-                    Some(_) => format!("{}.({})", given[0], given[1..].join(", ")),
-                    None => format!("({})", given.join(", ")),
+                    Some(_) => format!("{}.({})", argument_types[0], argument_types[1..].join(", ")),
+                    None => format!("({})", argument_types.join(", ")),
                 };
                 let name = declaration.name;
                 self.report_error(

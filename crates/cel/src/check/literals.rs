@@ -40,7 +40,7 @@ impl Walker<'_> {
             Node::List { items } => items.iter().map(|(item, _)| *item).collect(),
             Node::Map { entries } => entries.iter().flat_map(|(key, value, _)| [*key, *value]).collect(),
             Node::Message { fields, .. } => fields.iter().map(|(_, value, ..)| *value).collect(),
-            Node::Loop(it) => vec![it.range, it.start, it.condition, it.step, it.result],
+            Node::Comprehension(it) => vec![it.range, it.start, it.condition, it.step, it.result],
         }
     }
 
@@ -58,8 +58,8 @@ impl Walker<'_> {
                 _ => false,
             };
             if wrong {
-                let place = Location::at(self.text, self.checked.tree.offsets[*argument]);
-                self.issues.add(place, format!("invalid {function} argument"));
+                let location = Location::at(self.text, self.checked.tree.offsets[*argument]);
+                self.issues.add(location, format!("invalid {function} argument"));
             }
         }
         for child in self.children(id) {
@@ -105,8 +105,8 @@ impl Walker<'_> {
         for item in &items[1..] {
             let found = kind(*item);
             if !equivalent(expected, found) {
-                let place = Location::at(self.text, self.checked.tree.offsets[item.0]);
-                self.issues.add(place, format!("expected type '{expected}' but found '{found}'"));
+                let location = Location::at(self.text, self.checked.tree.offsets[item.0]);
+                self.issues.add(location, format!("expected type '{expected}' but found '{found}'"));
                 if only_first {
                     break;
                 }

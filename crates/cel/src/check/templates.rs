@@ -29,7 +29,7 @@ pub fn check(checked: &Checked, id: Id) -> Option<(Id, String)> {
     if &**function != "format" {
         return None;
     }
-    let taken = template::check(text, items.len(), |node, clause| {
+    let used = template::check(text, items.len(), |node, clause| {
         match unsupported_argument(checked, clause, items[node].0) {
             Some(unsupported_argument) => {
                 let reason = clause.error_for(checked.types[unsupported_argument].name());
@@ -41,13 +41,13 @@ pub fn check(checked: &Checked, id: Id) -> Option<(Id, String)> {
             None => Ok(()),
         }
     });
-    match taken {
+    match used {
         Err(fault) => Some((fault.node.unwrap_or(id), fault.message)),
-        Ok(taken) if taken < items.len() => {
-            let given = items.len();
+        Ok(used) if used < items.len() => {
+            let supplied = items.len();
             Some((
                 id,
-                format!("too many arguments supplied to string.format (expected {taken}, got {given})"),
+                format!("too many arguments supplied to string.format (expected {used}, got {supplied})"),
             ))
         }
         Ok(_) => None,

@@ -12,7 +12,7 @@ use super::path::Path;
 use super::{CallEstimate, CostEstimate, Node as Part, SizeEstimate, Sizes};
 use crate::check::{Checked, Reference};
 use crate::functions::OverloadDecl;
-use crate::syntax::tree::{ACCUMULATOR, Id, Loop, Node};
+use crate::syntax::tree::{ACCUMULATOR, Comprehension, Id, Node};
 use crate::types::Type;
 use crate::value::Value;
 
@@ -193,7 +193,7 @@ impl<'a> Estimator<'a> {
                 let costs = fields.iter().map(|(_, value, ..)| self.cost(*value));
                 costs.fold(CostEstimate::fixed(40), CostEstimate::plus)
             }
-            Node::Loop(it) if self.is_binding(it) => {
+            Node::Comprehension(it) if self.is_binding(it) => {
                 let mut cost = self.cost(it.range).plus(self.cost(it.start));
                 self.push_accumulator(it);
                 cost = cost.plus(self.cost(it.result));
@@ -204,18 +204,18 @@ impl<'a> Estimator<'a> {
                 self.set_entries(id, entries);
                 cost
             }
-            Node::Loop(it) => self.repeat(id, it),
+            Node::Comprehension(it) => self.comprehension(id, it),
         }
     }
 
     /// Whether a comprehension is a `cel.bind`.
-    fn is_binding(&self, it: &Loop) -> bool {
+    fn is_binding(&self, it: &Comprehension) -> bool {
         matches!(self.node(it.range), Node::List { items } if items.is_empty())
             && matches!(self.node(it.condition), Node::Literal(Value::Bool(false)))
             && &*it.accumulator != "__result__"
     }
 
-    fn push_accumulator(&mut self, it: &'a Loop) {
+    fn push_accumulator(&mut self, it: &'a Comprehension) {
         let (path, size, entries) = (self.path(it.start), self.size(it.start), self.entry_sizes(it.start));
         self.locals.push(Local { name: &it.accumulator, path, size, entries });
     }
@@ -237,7 +237,7 @@ impl<'a> Estimator<'a> {
         self.locals.push(Local { name, path, size, entries: None });
     }
 
-    fn repeat(&mut self, id: Id, it: &'a Loop) -> CostEstimate {
+    fn comprehension(&mut self, id: Id, it: &'a Comprehension) -> CostEstimate {
         let mut cost = self.cost(it.range).plus(self.cost(it.start));
         self.push_accumulator(it);
         let variables = match &it.second {

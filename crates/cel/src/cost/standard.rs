@@ -28,8 +28,8 @@ pub fn runtime(overload: &str) -> Option<RuntimeCost> {
     })
 }
 
-fn size(arguments: &[Value<'_>], place: usize) -> u64 {
-    arguments.get(place).map_or(1, actual_size)
+fn size(arguments: &[Value<'_>], index: usize) -> u64 {
+    arguments.get(index).map_or(1, actual_size)
 }
 
 fn first(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {

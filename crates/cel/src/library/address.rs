@@ -25,8 +25,8 @@ struct ParseError<'a> {
 
 impl ParseError<'_> {
     fn describe(&self, text: &str) -> String {
-        let place = if self.at.is_empty() { String::new() } else { format!(" (at {})", quote(self.at)) };
-        format!("ParseAddr({}): {}{place}", quote(text), self.reason)
+        let position = if self.at.is_empty() { String::new() } else { format!(" (at {})", quote(self.at)) };
+        format!("ParseAddr({}): {}{position}", quote(text), self.reason)
     }
 }
 

@@ -46,7 +46,7 @@ impl Amount {
     }
 
     /// Creates an integer.
-    pub fn whole(value: i64) -> Amount {
+    pub fn from_integer(value: i64) -> Amount {
         Amount::Small { value, power: 0 }
     }
 
@@ -164,11 +164,11 @@ impl Decimal {
 
     fn compare_size(&self, other: &Decimal) -> Ordering {
         // Position of the first digit relative to the decimal point; zero has none.
-        let place = |decimal: &Decimal| match decimal.digits.len() {
+        let magnitude = |decimal: &Decimal| match decimal.digits.len() {
             0 => i64::MIN,
             length => length as i64 - decimal.scale,
         };
-        place(self).cmp(&place(other)).then_with(|| {
+        magnitude(self).cmp(&magnitude(other)).then_with(|| {
             let length = self.digits.len().max(other.digits.len());
             let digit = |decimal: &Decimal, index: usize| decimal.digits.get(index).copied().unwrap_or(0);
             (0..length)

@@ -147,7 +147,7 @@ fn add<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 }
 
 fn add_int<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(Value::opaque(opaque::<Amount>(arguments, 0)?.plus(&Amount::whole(int(arguments, 1)?))))
+    Ok(Value::opaque(opaque::<Amount>(arguments, 0)?.plus(&Amount::from_integer(int(arguments, 1)?))))
 }
 
 fn sub<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -155,5 +155,5 @@ fn sub<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 }
 
 fn sub_int<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(Value::opaque(opaque::<Amount>(arguments, 0)?.minus(&Amount::whole(int(arguments, 1)?))))
+    Ok(Value::opaque(opaque::<Amount>(arguments, 0)?.minus(&Amount::from_integer(int(arguments, 1)?))))
 }

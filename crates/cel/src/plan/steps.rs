@@ -33,7 +33,7 @@ pub enum Step {
     Call(Box<Call>),
     List(Box<[(Step, bool)]>),
     Map(Box<[(Step, Step, bool)]>),
-    Loop(Box<LoopStep>),
+    Comprehension(Box<ComprehensionStep>),
     /// `a.or(b)`.
     OptionalOr(Box<[Step; 2]>),
     /// `a.orValue(b)`.
@@ -141,7 +141,7 @@ pub struct FindCall {
 
 /// A comprehension. Its variables have slots of their own.
 #[derive(Clone, Debug)]
-pub struct LoopStep {
+pub struct ComprehensionStep {
     pub range: Step,
     /// Slot of the accumulator. The slots of the variables follow.
     pub slot: usize,
@@ -157,7 +157,7 @@ pub struct LoopStep {
 pub struct Plan {
     pub root: Step,
     pub variables: Vec<Arc<str>>,
-    pub places: usize,
+    pub slots: usize,
     /// Memory of the compiled constant patterns.
     pub patterns: u64,
 }

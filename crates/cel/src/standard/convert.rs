@@ -62,7 +62,7 @@ pub static UINT: &[Overload] = &[
     Overload::new("string_to_uint64", "(string) -> uint", to_uint),
 ];
 
-fn wrong(value: &Value<'_>, to: &str) -> Error {
+fn conversion_error(value: &Value<'_>, to: &str) -> Error {
     Error::new(format!("type conversion error from '{}' to '{to}'", value.type_name()))
 }
 
@@ -83,14 +83,14 @@ fn to_bool<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     match value.as_str() {
         Some("1" | "t" | "T" | "TRUE" | "true" | "True") => Ok(Value::Bool(true)),
         Some("0" | "f" | "F" | "FALSE" | "false" | "False") => Ok(Value::Bool(false)),
-        _ => Err(wrong(value, "bool")),
+        _ => Err(conversion_error(value, "bool")),
     }
 }
 
 fn to_bytes<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     match first(arguments)? {
         Value::String(text) => Ok(Value::Bytes(text.as_bytes().into())),
-        other => Err(wrong(other, "bytes")),
+        other => Err(conversion_error(other, "bytes")),
     }
 }
 
@@ -113,8 +113,8 @@ fn to_double<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     Ok(Value::Double(match first(arguments)? {
         Value::Int(it) => *it as f64,
         Value::Uint(it) => *it as f64,
-        Value::String(text) => read_double(text).ok_or_else(|| wrong(&arguments[0], "double"))?,
-        other => return Err(wrong(other, "double")),
+        Value::String(text) => read_double(text).ok_or_else(|| conversion_error(&arguments[0], "double"))?,
+        other => return Err(conversion_error(other, "double")),
     }))
 }
 
@@ -123,8 +123,8 @@ pub fn to_duration<'a>(value: &Value<'_>) -> Result<Value<'a>, Error> {
     match value {
         Value::String(text) => time::parse_duration(text)
             .map(Value::Duration)
-            .ok_or_else(|| wrong(value, "google.protobuf.Duration")),
-        other => Err(wrong(other, "google.protobuf.Duration")),
+            .ok_or_else(|| conversion_error(value, "google.protobuf.Duration")),
+        other => Err(conversion_error(other, "google.protobuf.Duration")),
     }
 }
 
@@ -136,10 +136,10 @@ fn duration<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 pub fn to_timestamp<'a>(value: &Value<'_>) -> Result<Value<'a>, Error> {
     let at = match value {
         Value::String(text) => {
-            atoll_meta::time::parse(text).map_err(|_| wrong(value, "google.protobuf.Timestamp"))?
+            atoll_meta::time::parse(text).map_err(|_| conversion_error(value, "google.protobuf.Timestamp"))?
         }
         Value::Int(seconds) => Timestamp::new(*seconds, 0),
-        other => return Err(wrong(other, "google.protobuf.Timestamp")),
+        other => return Err(conversion_error(other, "google.protobuf.Timestamp")),
     };
     match SECONDS.contains(&at.seconds) {
         true => Ok(Value::Timestamp(at)),
@@ -161,9 +161,9 @@ fn to_int<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         Value::Duration(nanos) => *nanos,
         Value::Timestamp(at) => at.seconds,
         Value::Uint(it) => i64::try_from(*it).map_err(|_| overflow())?,
-        Value::String(text) if text.starts_with("+-") => return Err(wrong(value, "int")),
-        Value::String(text) => text.parse().map_err(|_| wrong(value, "int"))?,
-        other => return Err(wrong(other, "int")),
+        Value::String(text) if text.starts_with("+-") => return Err(conversion_error(value, "int")),
+        Value::String(text) => text.parse().map_err(|_| conversion_error(value, "int"))?,
+        other => return Err(conversion_error(other, "int")),
     }))
 }
 
@@ -174,9 +174,9 @@ fn to_uint<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         Value::Double(it) if *it >= 0.0 && *it < u64::MAX as f64 => *it as u64,
         Value::Double(_) => return Err(overflow()),
         Value::Int(it) => u64::try_from(*it).map_err(|_| overflow())?,
-        Value::String(text) if text.starts_with('+') => return Err(wrong(value, "uint")),
-        Value::String(text) => text.parse().map_err(|_| wrong(value, "uint"))?,
-        other => return Err(wrong(other, "uint")),
+        Value::String(text) if text.starts_with('+') => return Err(conversion_error(value, "uint")),
+        Value::String(text) => text.parse().map_err(|_| conversion_error(value, "uint"))?,
+        other => return Err(conversion_error(other, "uint")),
     }))
 }
 
@@ -203,6 +203,6 @@ fn to_string<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
             Ok(text) => text.to_owned(),
             Err(_) => return Err(Error::new("invalid UTF-8 in bytes, cannot convert to string")),
         },
-        other => return Err(wrong(other, "string")),
+        other => return Err(conversion_error(other, "string")),
     }))
 }

@@ -81,11 +81,11 @@ fn unwrap<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     Ok(Value::from(values))
 }
 
-fn end<'a>(arguments: &[Value<'a>], place: fn(usize) -> usize) -> Result<Value<'a>, Error> {
+fn end<'a>(arguments: &[Value<'a>], index: fn(usize) -> usize) -> Result<Value<'a>, Error> {
     let [Value::List(list)] = arguments else { return Err(Error::NoSuchOverload) };
     match list.len() {
         0 => Ok(Value::optional(None)),
-        length => Ok(Value::optional(list.get(place(length)).transpose()?)),
+        length => Ok(Value::optional(list.get(index(length)).transpose()?)),
     }
 }
 

@@ -198,7 +198,7 @@ impl RecoveringParser<'_, '_> {
                 if let Err(failure) = self.sync(false) {
                     return Ok(Err(failure));
                 }
-                while self.goes_on(inside, rule, precedence) {
+                while self.continues(inside, rule, precedence) {
                     if let Err(failure) = self.sequence(inside, rule, precedence)? {
                         return Ok(Err(failure));
                     }
@@ -377,8 +377,8 @@ impl RecoveringParser<'_, '_> {
     fn recover(&mut self) -> Result<(), TooManyErrors> {
         self.attempt()?;
         let mut skipped = 0;
-        if let Some((place, states)) = &self.last_error
-            && *place == self.at
+        if let Some((position, states)) = &self.last_error
+            && *position == self.at
             && states.contains(&self.state)
         {
             self.consume();

@@ -88,10 +88,10 @@ pub static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| {
     for start in 0..RULES {
         grammar.starts[start] = grammar.state();
     }
-    for (place, plans) in plans().into_iter().enumerate() {
+    for (index, plans) in plans().into_iter().enumerate() {
         let end = grammar.state();
         grammar.edges[end].push(Edge::End);
-        let start = grammar.starts[place];
+        let start = grammar.starts[index];
         let rule = grammar.sequence(plans, start, end);
         grammar.rules.push(rule);
     }

@@ -303,10 +303,10 @@ impl Lexer<'_> {
     /// Returns the end of an escape sequence, or of an invalid one.
     fn escape(&self, at: usize) -> Result<usize, usize> {
         let hexadecimal = |digits: usize| {
-            for place in at + 2..at + 2 + digits {
-                match self.bytes.get(place) {
+            for index in at + 2..at + 2 + digits {
+                match self.bytes.get(index) {
                     Some(byte) if byte.is_ascii_hexdigit() => {}
-                    Some(_) => return Err(self.past(place)),
+                    Some(_) => return Err(self.past(index)),
                     None => return Err(self.text.len()),
                 }
             }
@@ -320,10 +320,10 @@ impl Lexer<'_> {
             Some(b'u') => hexadecimal(4),
             Some(b'U') => hexadecimal(8),
             Some(b'0'..=b'3') => {
-                for place in at + 2..at + 4 {
-                    match self.bytes.get(place) {
+                for index in at + 2..at + 4 {
+                    match self.bytes.get(index) {
                         Some(b'0'..=b'7') => {}
-                        Some(_) => return Err(self.past(place)),
+                        Some(_) => return Err(self.past(index)),
                         None => return Err(self.text.len()),
                     }
                 }

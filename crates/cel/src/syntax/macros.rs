@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::parser::Parser;
-use super::tree::{ACCUMULATOR, Id, Loop, Node};
+use super::tree::{ACCUMULATOR, Comprehension, Id, Node};
 use crate::value::Value;
 
 /// Maximum number of nodes with which `optMap` still duplicates its target, because chains of it grow
@@ -28,13 +28,13 @@ pub(super) fn expand(
         (Some(range), "all" | "exists" | "exists_one" | "existsOne", [variable, predicate]) => {
             expander.variable(*variable, "argument must be a simple name").map(|variable| {
                 let it = expander.quantifier(function, *predicate);
-                expander.repeat(range, (variable, None), it)
+                expander.comprehension(range, (variable, None), it)
             })
         }
         (Some(range), "all" | "exists" | "exists_one" | "existsOne", [first, second, predicate]) => {
             expander.variables(*first, *second).map(|variables| {
                 let it = expander.quantifier(function, *predicate);
-                expander.repeat(range, variables, it)
+                expander.comprehension(range, variables, it)
             })
         }
         (Some(range), "map", [variable, rest @ ..]) if (1..=2).contains(&rest.len()) => {
@@ -43,14 +43,14 @@ pub(super) fn expand(
         (Some(range), "filter", [variable, predicate]) => {
             expander.variable(*variable, "argument is not an identifier").map(|name| {
                 let it = expander.collect(Some(*predicate), *variable);
-                expander.repeat(range, (name, None), it)
+                expander.comprehension(range, (name, None), it)
             })
         }
         (Some(range), "transformList", [first, second, rest @ ..]) if (1..=2).contains(&rest.len()) => {
             expander.variables(*first, *second).map(|variables| {
                 let (filter, transform) = split(rest);
                 let it = expander.collect(filter, transform);
-                expander.repeat(range, variables, it)
+                expander.comprehension(range, variables, it)
             })
         }
         (Some(range), "transformMap" | "transformMapEntry", [first, second, rest @ ..])
@@ -60,7 +60,7 @@ pub(super) fn expand(
                 let (filter, transform) = split(rest);
                 let key = (&**function == "transformMap").then(|| variables.0.clone());
                 let it = expander.insert(filter, key, transform);
-                expander.repeat(range, variables, it)
+                expander.comprehension(range, variables, it)
             })
         }
         (Some(target), "optMap" | "optFlatMap", [variable, transform]) => {
@@ -135,7 +135,7 @@ impl Expander<'_, '_> {
         }
     }
 
-    fn plain(&self, argument: Id, message: &str) -> ExpandResult<Arc<str>> {
+    fn simple_name(&self, argument: Id, message: &str) -> ExpandResult<Arc<str>> {
         match &self.parser.tree.nodes[argument] {
             Node::Name(name) => Ok(name.clone()),
             _ => Err((argument, message.to_owned())),
@@ -143,7 +143,7 @@ impl Expander<'_, '_> {
     }
 
     fn variable(&self, argument: Id, message: &str) -> ExpandResult<Arc<str>> {
-        let name = self.plain(argument, message)?;
+        let name = self.simple_name(argument, message)?;
         match &*name {
             "__result__" => Err((argument, "iteration variable overwrites accumulator variable".to_owned())),
             _ => Ok(name),
@@ -152,7 +152,7 @@ impl Expander<'_, '_> {
 
     fn variables(&self, first: Id, second: Id) -> ExpandResult<(Arc<str>, Option<Arc<str>>)> {
         let message = "argument must be a simple name";
-        let (one, two) = (self.plain(first, message)?, self.plain(second, message)?);
+        let (one, two) = (self.simple_name(first, message)?, self.simple_name(second, message)?);
         if one == two {
             return Err((second, format!("duplicate variable name: {one}")));
         }
@@ -161,10 +161,15 @@ impl Expander<'_, '_> {
         Ok((one, Some(two)))
     }
 
-    fn repeat(&mut self, range: Id, (variable, second): (Arc<str>, Option<Arc<str>>), body: Body) -> Id {
+    fn comprehension(
+        &mut self,
+        range: Id,
+        (variable, second): (Arc<str>, Option<Arc<str>>),
+        body: Body,
+    ) -> Id {
         let Body { start, condition, step, result } = body;
         let accumulator = ACCUMULATOR.into();
-        self.node(Node::Loop(Box::new(Loop {
+        self.node(Node::Comprehension(Box::new(Comprehension {
             range,
             variable,
             second,
@@ -248,7 +253,7 @@ impl Expander<'_, '_> {
         let name = self.variable(variable, "argument is not an identifier")?;
         let (filter, transform) = split(rest);
         let body = self.collect(filter, transform);
-        Ok(self.repeat(range, (name, None), body))
+        Ok(self.comprehension(range, (name, None), body))
     }
 
     /// Binds a name to a value within an expression, as a comprehension over an empty list.
@@ -256,7 +261,7 @@ impl Expander<'_, '_> {
         let range = self.node(Node::List { items: Vec::new() });
         let condition = self.literal(Value::Bool(false));
         let step = self.name(&name);
-        let it = Loop {
+        let it = Comprehension {
             range,
             variable: "#unused".into(),
             second: None,
@@ -266,12 +271,12 @@ impl Expander<'_, '_> {
             step,
             result: inside,
         };
-        self.node(Node::Loop(Box::new(it)))
+        self.node(Node::Comprehension(Box::new(it)))
     }
 
     fn optional_map(&mut self, target: Id, function: &str, variable: Id, transform: Id) -> ExpandResult<Id> {
         let name =
-            self.plain(variable, &format!("{function}() variable name must be a simple identifier"))?;
+            self.simple_name(variable, &format!("{function}() variable name must be a simple identifier"))?;
         let has = self.method(target, "hasValue", Vec::new());
         if self.parser.tree.nodes.len() > MAX_COPIED_NODES {
             return Err((target, "expression is too large".to_owned()));
@@ -320,7 +325,7 @@ impl Expander<'_, '_> {
             Node::Message { fields, .. } => {
                 fields.iter_mut().for_each(|(_, value, ..)| *value = self.copy(*value))
             }
-            Node::Loop(it) => {
+            Node::Comprehension(it) => {
                 for part in [&mut it.range, &mut it.start, &mut it.condition, &mut it.step, &mut it.result] {
                     *part = self.copy(*part);
                 }

@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
             Node::Message { fields, .. } => {
                 fields.iter().map(|(_, value, ..)| self.visited[*value]).max().unwrap_or(0)
             }
-            Node::Loop(it) => [it.range, it.step, it.result, it.start]
+            Node::Comprehension(it) => [it.range, it.step, it.result, it.start]
                 .iter()
                 .map(|part| self.visited[*part])
                 .max()
@@ -179,7 +179,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Counts a node that upstream's visitor counts.
-    fn deeper(&mut self, id: Id) -> Id {
+    fn count_depth(&mut self, id: Id) -> Id {
         self.visited[id] += 1;
         id
     }
@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
                 self.expect(Kind::Colon)?;
                 let no = self.expression()?;
                 let id = self.operator(token, "_?_:_", vec![condition, yes, no]);
-                self.deeper(id)
+                self.count_depth(id)
             }
         };
         self.leave(Rule::Expression, 1);
@@ -259,7 +259,7 @@ impl<'a> Parser<'a> {
             let right = self.sum(0)?;
             self.leave(Rule::Relation, 1);
             left = self.operator(token, function, vec![left, right]);
-            self.deeper(left);
+            self.count_depth(left);
         }
         self.leave(Rule::Relation, times);
         Ok(left)
@@ -287,7 +287,7 @@ impl<'a> Parser<'a> {
             let token = self.next();
             let right = self.sum(own + 1)?;
             left = self.operator(token, function, vec![left, right]);
-            self.deeper(left);
+            self.count_depth(left);
         }
         self.leave(Rule::Sum, times);
         Ok(left)
@@ -331,7 +331,7 @@ impl<'a> Parser<'a> {
                     let index = self.expression()?;
                     self.expect(Kind::RightBracket)?;
                     operand = self.operator(token, function, vec![operand, index]);
-                    self.deeper(operand);
+                    self.count_depth(operand);
                 }
                 _ => break,
             }
@@ -351,17 +351,17 @@ impl<'a> Parser<'a> {
             let open = self.next();
             let arguments = self.arguments()?;
             let call = macros::expand(self, open.start, Some(operand), &name, arguments);
-            return Ok(self.deeper(call));
+            return Ok(self.count_depth(call));
         }
         let select = match optional {
             false => self.node(dot.start, Node::Select { operand, field: name, test: false }),
             true => {
-                let place = self.tokens[self.at - 1].start;
-                let field = self.node(place, Node::Literal(Value::String(Text::Shared(name))));
+                let offset = self.tokens[self.at - 1].start;
+                let field = self.node(offset, Node::Literal(Value::String(Text::Shared(name))));
                 self.operator(dot, "_?._", vec![operand, field])
             }
         };
-        Ok(self.deeper(select))
+        Ok(self.count_depth(select))
     }
 
     /// Parses the name of a field.

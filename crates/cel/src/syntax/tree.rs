@@ -41,14 +41,14 @@ pub enum Node {
     /// A message: the name of its type, then field, value, whether it is optional, and its offset.
     Message { name: Arc<str>, fields: Vec<(Arc<str>, Id, bool, usize)> },
     /// A comprehension.
-    Loop(Box<Loop>),
+    Comprehension(Box<Comprehension>),
     /// A placeholder for an expression with an error.
     Invalid,
 }
 
 /// A comprehension, the expansion of macros.
 #[derive(Debug, Clone)]
-pub struct Loop {
+pub struct Comprehension {
     pub range: Id,
     pub variable: Arc<str>,
     /// Second variable: if present, the first is the index or key and this is the value.

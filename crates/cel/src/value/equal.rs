@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
 
     /// Compares two numbers of any type. `None` if one is not a number.
     pub(crate) fn compare_numbers(&self, other: &Value<'_>) -> Option<Ordering> {
-        fn whole(number: i128, double: f64) -> Option<Ordering> {
+        fn compare_integer(number: i128, double: f64) -> Option<Ordering> {
             if double.is_nan() {
                 return None;
             }
@@ -71,10 +71,14 @@ impl<'a> Value<'a> {
             (Value::Double(one), Value::Double(two)) => one.partial_cmp(two),
             (Value::Int(one), Value::Uint(two)) => Some(i128::from(*one).cmp(&i128::from(*two))),
             (Value::Uint(one), Value::Int(two)) => Some(i128::from(*one).cmp(&i128::from(*two))),
-            (Value::Int(one), Value::Double(two)) => whole(i128::from(*one), *two),
-            (Value::Uint(one), Value::Double(two)) => whole(i128::from(*one), *two),
-            (Value::Double(one), Value::Int(two)) => whole(i128::from(*two), *one).map(Ordering::reverse),
-            (Value::Double(one), Value::Uint(two)) => whole(i128::from(*two), *one).map(Ordering::reverse),
+            (Value::Int(one), Value::Double(two)) => compare_integer(i128::from(*one), *two),
+            (Value::Uint(one), Value::Double(two)) => compare_integer(i128::from(*one), *two),
+            (Value::Double(one), Value::Int(two)) => {
+                compare_integer(i128::from(*two), *one).map(Ordering::reverse)
+            }
+            (Value::Double(one), Value::Uint(two)) => {
+                compare_integer(i128::from(*two), *one).map(Ordering::reverse)
+            }
             _ => None,
         }
     }

@@ -55,13 +55,13 @@ impl Generator {
         let text = self.expression();
         let mut characters: Vec<String> = text.chars().map(String::from).collect();
         for _ in 0..=self.below(2) {
-            let place = self.below(characters.len().max(1));
+            let index = self.below(characters.len().max(1));
             match self.below(4) {
                 0 if characters.len() > 1 => {
-                    characters.remove(place);
+                    characters.remove(index);
                 }
-                1 | 2 => characters.insert(place, self.pick(&ADDED).to_owned()),
-                _ => characters.truncate(place.max(1)),
+                1 | 2 => characters.insert(index, self.pick(&ADDED).to_owned()),
+                _ => characters.truncate(index.max(1)),
             }
         }
         characters.concat()
@@ -87,8 +87,8 @@ impl Generator {
         let known: Vec<String> =
             scope.iter().filter(|(_, own)| *own == kind).map(|(name, _)| name.clone()).collect();
         if !known.is_empty() && self.below(3) == 0 {
-            let place = self.below(known.len());
-            return known[place].clone();
+            let index = self.below(known.len());
+            return known[index].clone();
         }
         if depth == 0 {
             return self.leaf(kind);
@@ -272,9 +272,9 @@ impl Generator {
         };
         let template = self.pick(templates);
         let mut text = String::new();
-        for (place, character) in template.char_indices() {
-            let alone = !template[place + 1..].starts_with(|next: char| next.is_ascii_alphabetic())
-                && !template[..place].ends_with(|before: char| before.is_ascii_alphabetic());
+        for (index, character) in template.char_indices() {
+            let alone = !template[index + 1..].starts_with(|next: char| next.is_ascii_alphabetic())
+                && !template[..index].ends_with(|before: char| before.is_ascii_alphabetic());
             match character {
                 'T' if alone => text.push_str(&self.of(Kind::Text, depth, scope)),
                 'N' if alone => text.push_str(&self.of(Kind::Int, depth, scope)),

@@ -18,18 +18,15 @@ pub fn run(schema: &Value, value: &Value, expressions: &[String]) -> Option<Vec<
         input.push_str(&json!({"schema": schema, "value": value, "expression": expression}).to_string());
         input.push('\n');
     }
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the built program runs");
-    let mut stdin = child.stdin.take().expect("its input is piped");
+    let mut child =
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("program starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let output = child.wait_with_output().expect("the program ends");
-    writer.join().expect("the writer ends").expect("the program reads its input");
+    let output = child.wait_with_output().expect("program terminates");
+    writer.join().expect("writer thread does not panic").expect("program reads its input");
     assert!(output.status.success(), "the program failed");
-    let text = String::from_utf8(output.stdout).expect("answers are text");
-    Some(text.lines().map(|line| serde_json::from_str(line).expect("an answer is JSON")).collect())
+    let text = String::from_utf8(output.stdout).expect("output is UTF-8");
+    Some(text.lines().map(|line| serde_json::from_str(line).expect("output lines are JSON")).collect())
 }
 
 fn program() -> Option<PathBuf> {
@@ -42,6 +39,6 @@ fn program() -> Option<PathBuf> {
         return None;
     }
     assert!(output.status.success(), "upstream/build failed: {complaint}");
-    let directory = String::from_utf8(output.stdout).expect("a directory's name is text");
+    let directory = String::from_utf8(output.stdout).expect("directory name is UTF-8");
     Some(Path::new(directory.trim()).join("expressions"))
 }

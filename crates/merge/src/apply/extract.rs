@@ -79,11 +79,11 @@ impl Set<'_> {
         let node = self.nodes.iter().find(|node| match &node.element {
             Element::Field(_) => false,
             Element::Value(value) => is_same(value, item),
-            Element::Index(wanted) => usize::try_from(*wanted).is_ok_and(|wanted| wanted == index),
+            Element::Index(position) => usize::try_from(*position).is_ok_and(|position| position == index),
             // Missing key fields of an item have their default values.
             Element::Key(key) => {
-                let mut given = key.iter().filter_map(|(name, value)| Some((value, item.get(&**name)?)));
-                given.clone().next().is_some() && given.all(|(value, actual)| is_same(value, actual))
+                let mut keys = key.iter().filter_map(|(name, value)| Some((value, item.get(&**name)?)));
+                keys.clone().next().is_some() && keys.all(|(value, actual)| is_same(value, actual))
             }
         })?;
         let mut part = node.below.part_of(item);

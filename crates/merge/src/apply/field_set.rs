@@ -64,8 +64,9 @@ pub(super) fn grouped<'a>(
 ) -> Result<Vec<(Element<'a>, Vec<&'a Value>)>, NoKey> {
     let mut groups: Vec<(Element<'a>, Vec<&'a Value>)> = Vec::with_capacity(list.len());
     for (index, item) in list.iter().enumerate() {
-        let step =
-            items.step(element, item).map_err(|NoKey(words)| NoKey(format!("element {index}: {words}")))?;
+        let step = items
+            .step(element, item)
+            .map_err(|NoKey(message)| NoKey(format!("element {index}: {message}")))?;
         groups.push((step, vec![item]));
     }
     groups.sort_by(|left, right| left.0.cmp(&right.0));

@@ -139,7 +139,7 @@ fn steps<'a>(
     list: &'a [Value],
 ) -> Result<Vec<Element<'a>>, NoKey> {
     let step = |(index, item)| {
-        items.step(element, item).map_err(|NoKey(words)| NoKey(format!("element {index}: {words}")))
+        items.step(element, item).map_err(|NoKey(message)| NoKey(format!("element {index}: {message}")))
     };
     list.iter().enumerate().map(step).collect()
 }

@@ -19,12 +19,12 @@ pub const REPLICAS: &[&str] = &["spec", "replicas"];
 pub fn scale_fields(parent: Option<&Value>, api_version: &str, path: &[&str]) -> Option<Value> {
     let entries = managed::decode(parent).unwrap_or_default().into_iter();
     let of_replicas = entries.filter(|entry| entry.api_version == api_version && entry.set.has(path));
-    let shown = of_replicas.map(|entry| Entry {
+    let entries = of_replicas.map(|entry| Entry {
         api_version: SCALE_VERSION.into(),
         set: Set::of_path(REPLICAS),
         ..entry
     });
-    managed::encode(shown.collect())
+    managed::encode(entries.collect())
 }
 
 /// Returns the `managedFields` of an object of `api_version` with the managers `parent`, after its Scale was

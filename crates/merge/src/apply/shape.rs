@@ -119,8 +119,8 @@ impl<'s> Shape<'s> {
             }
             TypeRef::Struct(id) => {
                 // Markers of a field override those of its type.
-                let said = field.and_then(|field| field.struct_type.or(field.map_type));
-                let atomic = said.map_or(Types::get()[id].atomic, |said| said == Granularity::Atomic);
+                let marker = field.and_then(|field| field.struct_type.or(field.map_type));
+                let atomic = marker.map_or(Types::get()[id].atomic, |marker| marker == Granularity::Atomic);
                 Shape::Struct { id, atomic }
             }
         }
@@ -178,13 +178,13 @@ impl<'s> ItemType<'s> {
 impl ListIdentity<'_> {
     /// Returns the path element of an item.
     pub fn step<'a>(self, element: ItemType<'_>, item: &'a Value) -> Result<Element<'a>, NoKey> {
-        let refuse = |words: &str| Err(NoKey(words.to_owned()));
+        let no_key = |message: &str| Err(NoKey(message.to_owned()));
         match self {
-            ListIdentity::Atomic => refuse("invalid indexing of non-associative list"),
+            ListIdentity::Atomic => no_key("invalid indexing of non-associative list"),
             ListIdentity::Set => match item {
-                Value::Object(_) => refuse("associative list without keys has an element that's a map type"),
-                Value::Array(_) => refuse("not supported: associative list with lists as elements"),
-                Value::Null => refuse("associative list without keys has an element that's an explicit null"),
+                Value::Object(_) => no_key("associative list without keys has an element that's a map type"),
+                Value::Array(_) => no_key("not supported: associative list with lists as elements"),
+                Value::Null => no_key("associative list without keys has an element that's an explicit null"),
                 scalar => Ok(Element::Value(Cow::Borrowed(scalar))),
             },
             ListIdentity::Keyed(keys) => keyed(keys.iter().map(|key| Cow::Borrowed(*key)), element, item),
@@ -202,11 +202,11 @@ fn keyed<'a>(
     element: ItemType<'_>,
     item: &'a Value,
 ) -> Result<Element<'a>, NoKey> {
-    let refuse = |words: &str| Err(NoKey(words.to_owned()));
+    let no_key = |message: &str| Err(NoKey(message.to_owned()));
     let fields = match item {
         Value::Object(fields) => fields,
-        Value::Null => return refuse("associative list with keys may not have a null element"),
-        _ => return refuse("associative list with keys may not have non-map elements"),
+        Value::Null => return no_key("associative list with keys may not have a null element"),
+        _ => return no_key("associative list with keys may not have non-map elements"),
     };
     let named = keys.clone().filter_map(|key| {
         let value = fields.get(&*key).map(Cow::Borrowed);

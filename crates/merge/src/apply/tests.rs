@@ -34,10 +34,10 @@ pub fn created(kind: &Kind, mut object: Value, manager: &str) -> Value {
 /// Returns the managers without the fields that all entries share.
 pub fn managers(object: &Value) -> Value {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-    let shown = entries.iter().map(|entry| {
+    let rendered = entries.iter().map(|entry| {
         let operation = entry["operation"].as_str().unwrap_or_default();
         let name = format!("{} {operation}", entry["manager"].as_str().unwrap_or_default());
         (name, entry["fieldsV1"].clone())
     });
-    Value::Object(shown.collect())
+    Value::Object(rendered.collect())
 }

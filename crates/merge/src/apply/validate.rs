@@ -32,10 +32,10 @@ struct Validator {
 }
 
 impl Validator {
-    fn add(&mut self, words: &str) {
+    fn add(&mut self, message: &str) {
         self.texts.push(match self.path.as_str() {
-            "" => words.to_owned(),
-            path => format!("{path}: {words}"),
+            "" => message.to_owned(),
+            path => format!("{path}: {message}"),
         });
     }
 
@@ -73,7 +73,7 @@ impl Validator {
         if fits {
             return;
         }
-        let words = match scalar {
+        let message = match scalar {
             Scalar::Number => format!("expected numeric (int or float), got {}", go_type(value)),
             Scalar::Text => {
                 format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))
@@ -81,7 +81,7 @@ impl Validator {
             Scalar::Boolean => format!("expected boolean, got &{{{}}}", go_value(value)),
             Scalar::Untyped => format!("expected any scalar, got &{{{}}}", go_value(value)),
         };
-        self.add(&words);
+        self.add(&message);
     }
 
     fn items(&mut self, element: ItemType<'_>, items: ListIdentity<'_>, list: &[Value]) {
@@ -97,8 +97,8 @@ impl Validator {
                         }
                         step
                     }
-                    Err(NoKey(words)) => {
-                        self.add(&format!("element {index}: {words}"));
+                    Err(NoKey(message)) => {
+                        self.add(&format!("element {index}: {message}"));
                         return;
                     }
                 },

@@ -44,19 +44,19 @@ fn decoded(step: &str) -> Cow<'_, str> {
 /// Returns the parent of the last path element. `None` if there is no such parent, or if the path is empty.
 pub(super) fn find<'a, 'p>(root: &'a mut Value, path: &'p str) -> Option<(Container<'a>, Cow<'p, str>)> {
     let (parents, last) = path.rsplit_once('/')?;
-    let mut place = Container::of(root)?;
+    let mut container = Container::of(root)?;
     // Everything before the first slash is ignored.
     for step in parents.split('/').skip(1) {
-        let next = match place {
+        let next = match container {
             Container::Object(fields) => fields.get_mut(decoded(step).as_ref())?,
             Container::Array(elements) => {
                 let index = position(&decoded(step), elements.len(), "").ok()?;
                 elements.get_mut(index)?
             }
         };
-        place = Container::of(next)?;
+        container = Container::of(next)?;
     }
-    Some((place, decoded(last)))
+    Some((container, decoded(last)))
 }
 
 impl<'a> Container<'a> {

@@ -95,14 +95,14 @@ pub(super) fn positions(list: &[ElementIdentity], count: usize) -> Vec<Option<us
 /// Arranges elements by the order of both lists.
 pub(super) fn arrange(
     merged: Vec<(usize, Value)>,
-    wanted: &[ElementIdentity],
+    patch_order: &[ElementIdentity],
     server: &[ElementIdentity],
     count: usize,
 ) -> Vec<Value> {
-    let (wanted, server) = (positions(wanted, count), positions(server, count));
+    let (patch_order, server) = (positions(patch_order, count), positions(server, count));
     let (mut named, others): (Vec<_>, Vec<_>) =
-        merged.into_iter().partition(|(number, _)| wanted[*number].is_some());
-    named.sort_by_key(|(number, _)| wanted[*number]);
+        merged.into_iter().partition(|(number, _)| patch_order[*number].is_some());
+    named.sort_by_key(|(number, _)| patch_order[*number]);
     let others = in_order(others, &server);
     let mut arranged = Vec::with_capacity(named.len() + others.len());
     let mut named = named.into_iter().peekable();
@@ -213,7 +213,7 @@ fn ordered(
     let Value::Array(merged) = merged else { return Ok(None) };
 
     let mut identities = Identities::default();
-    let wanted: Vec<ElementIdentity> = match key {
+    let patch_order: Vec<ElementIdentity> = match key {
         "" => order.iter().map(|element| identities.of(element)).collect(),
         key => order.iter().map(|element| identities.of_key(element, key)).collect(),
     };
@@ -222,7 +222,7 @@ fn ordered(
         Source::Patch(index) => identities.of_key(&elements(&patch)[index], key),
     });
     let server: Vec<ElementIdentity> = server.collect();
-    let known = number(&mut identities, &merged, order, &wanted, key)?;
+    let known = number(&mut identities, &merged, order, &patch_order, key)?;
     if kind? == Kind::Map {
         order.iter().try_for_each(|element| key_of(element, key).map(drop))?;
         if let Some(error) = keyless {
@@ -232,7 +232,7 @@ fn ordered(
     let count = identities.count();
     drop(identities);
     let merged = known.into_iter().zip(merged).collect();
-    Ok(Some(arrange(merged, &wanted, &server, count)))
+    Ok(Some(arrange(merged, &patch_order, &server, count)))
 }
 
 fn elements<'v>(side: &'v Option<&mut Value>) -> &'v [Value] {
@@ -244,11 +244,11 @@ fn number<'v>(
     identities: &mut Identities<'v>,
     merged: &'v [Value],
     order: &[Value],
-    wanted: &[ElementIdentity],
+    patch_order: &[ElementIdentity],
     key: &str,
 ) -> Result<Vec<usize>, PatchError> {
     if key.is_empty() {
-        if wanted.contains(&ElementIdentity::Incomparable) {
+        if patch_order.contains(&ElementIdentity::Incomparable) {
             return Err(PatchError::Incomparable);
         }
         let numbers = merged.iter().map(|element| match identities.of(element) {
@@ -257,7 +257,7 @@ fn number<'v>(
         });
         return numbers.collect();
     }
-    let positions = positions(wanted, identities.count());
+    let positions = positions(patch_order, identities.count());
     // The lookup ends at the first match.
     let unlike = order.iter().position(|element| !element.is_object()).unwrap_or(order.len());
     let numbers = merged.iter().map(|element| {

@@ -42,7 +42,7 @@ impl Patches<'_> {
     fn field(&mut self, field: &Field, existing: &Value, depth: usize, patch: &mut Map<String, Value>) {
         let value = match field.kind {
             _ if self.generator.one_in(14) => Value::Null,
-            _ if self.generator.one_in(60) => self.odd(),
+            _ if self.generator.one_in(60) => self.invalid_value(),
             TypeRef::Struct(id) if depth < 9 => Value::Object(self.structure(id, existing, depth + 1)),
             TypeRef::Map(map) => {
                 let mut members = Map::new();
@@ -80,7 +80,7 @@ impl Patches<'_> {
         for _ in 0..self.generator.below(5) {
             let chosen = (!old.is_empty()).then(|| &old[self.generator.below(old.len())]);
             elements.push(match (element, key) {
-                _ if self.generator.one_in(80) => self.odd(),
+                _ if self.generator.one_in(80) => self.invalid_value(),
                 (TypeRef::Struct(id), _) if depth < 9 => {
                     let chosen = chosen.filter(|_| !self.generator.one_in(3)).unwrap_or(&Value::Null);
                     let mut change = self.structure(id, chosen, depth + 2);
@@ -139,8 +139,8 @@ impl Patches<'_> {
             }
         }
         if self.generator.one_in(12) {
-            let odd = self.odd();
-            order.insert(self.generator.below(order.len() + 1), odd);
+            let invalid_value = self.invalid_value();
+            order.insert(self.generator.below(order.len() + 1), invalid_value);
         }
         if self.generator.one_in(12) {
             order.reverse();
@@ -163,7 +163,7 @@ impl Patches<'_> {
             if self.generator.one_in(10) {
                 keys.pop();
             }
-            let keys = if self.generator.one_in(15) { self.odd() } else { Value::Array(keys) };
+            let keys = if self.generator.one_in(15) { self.invalid_value() } else { Value::Array(keys) };
             patch.insert("$retainKeys".to_owned(), keys);
         }
         if self.generator.one_in(40) {
@@ -171,8 +171,8 @@ impl Patches<'_> {
             patch.insert("$patch".to_owned(), json!(directive));
         }
         if self.generator.one_in(60) {
-            let (odd, key) = (
-                self.odd(),
+            let (invalid_value, key) = (
+                self.invalid_value(),
                 [
                     "$patch",
                     "$setElementOrder",
@@ -183,7 +183,7 @@ impl Patches<'_> {
                     "odd",
                 ],
             );
-            patch.insert(key[self.generator.below(key.len())].to_owned(), odd);
+            patch.insert(key[self.generator.below(key.len())].to_owned(), invalid_value);
         }
     }
 
@@ -192,8 +192,8 @@ impl Patches<'_> {
         json::parse(text.as_bytes()).map_or(Value::Null, |parsed| parsed.value)
     }
 
-    fn odd(&mut self) -> Value {
-        let odd = [
+    fn invalid_value(&mut self) -> Value {
+        let invalid_value = [
             json!(null),
             json!(1),
             json!(1.5),
@@ -210,6 +210,6 @@ impl Patches<'_> {
             json!(99_999_999_999_i64),
             json!({"$patch": "delete"}),
         ];
-        odd[self.generator.below(odd.len())].clone()
+        invalid_value[self.generator.below(invalid_value.len())].clone()
     }
 }

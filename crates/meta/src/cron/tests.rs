@@ -64,7 +64,7 @@ fn names_and_words_stand_for_numbers() {
 }
 
 #[test]
-fn spans_are_whole_seconds() {
+fn intervals_are_whole_seconds() {
     for (text, seconds) in [
         ("@every 1h30m", 5400),
         ("@every 1.9s", 1),
@@ -91,7 +91,7 @@ fn zones_come_first() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_schedules_are_rejected() {
     for (schedule, expected) in [
         ("", "empty spec string"),
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),

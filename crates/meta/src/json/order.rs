@@ -53,19 +53,19 @@ pub(super) fn field_order(fields: &Map<String, Value>) -> Option<Vec<(&String, &
     if fields.keys().filter(|name| is_item(name)).count() < 2 {
         return None;
     }
-    let mut members: Vec<_> = fields.iter().map(|(name, value)| (step(name), (name, value))).collect();
+    let mut members: Vec<_> = fields.iter().map(|(name, value)| (sort_key(name), (name, value))).collect();
     members.sort_by(|left, right| left.0.cmp(&right.0));
     Some(members.into_iter().map(|(_, member)| member).collect())
 }
 
 /// Sort key of a path element: its kind, then its value.
-struct Step<'a> {
+struct SortKey<'a> {
     kind: u8,
     value: Value,
     text: &'a str,
 }
 
-fn step(name: &str) -> Step<'_> {
+fn sort_key(name: &str) -> SortKey<'_> {
     let (kind, text) = name.split_at_checked(2).unwrap_or((name, ""));
     let kind = match kind {
         "f:" => 1,
@@ -75,10 +75,10 @@ fn step(name: &str) -> Step<'_> {
         _ => 0,
     };
     let value = if kind > 1 { super::parse(text.as_bytes()).ok() } else { None };
-    Step { kind, value: value.map_or(Value::Null, |parsed| parsed.value), text }
+    SortKey { kind, value: value.map_or(Value::Null, |parsed| parsed.value), text }
 }
 
-impl Step<'_> {
+impl SortKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let value = || compare(&self.value, &other.value);
         self.kind.cmp(&other.kind).then_with(value).then_with(|| self.text.cmp(other.text))

@@ -3,7 +3,7 @@
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
 
-use super::{dns1123_label, dns1123_subdomain, pattern_error, qualified_name, shape};
+use super::{dns1123_label, dns1123_subdomain, pattern, pattern_error, qualified_name};
 use crate::field::{FieldError, FieldPath};
 
 /// Checks a domain with at least three segments.

@@ -39,7 +39,7 @@ fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     }
     match value {
         Value::Object(map) => map,
-        _ => unreachable!("made an object just above"),
+        _ => unreachable!("replaced by an object above"),
     }
 }
 

@@ -89,7 +89,7 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -
     for field in ["creationTimestamp", "deletionTimestamp"] {
         let (new, old) = (instant(new, field), instant(old, field));
         if new != old {
-            errors.push(FieldError::invalid(&path.child(field), shown_as_json(&new), FIELD_IS_IMMUTABLE));
+            errors.push(FieldError::invalid(&path.child(field), as_json(&new), FIELD_IS_IMMUTABLE));
         }
     }
     let field = "deletionGracePeriodSeconds";
@@ -118,7 +118,7 @@ fn instant(object: &Value, field: &str) -> Value {
     }
 }
 
-fn shown_as_json(value: &Value) -> BadValue {
+fn as_json(value: &Value) -> BadValue {
     BadValue::Rendered(json::to_string(value))
 }
 
@@ -244,7 +244,7 @@ pub fn validate_finalizers(object: &Value, path: &FieldPath) -> Vec<FieldError> 
     for finalizer in finalizers(object) {
         invalid_each(&mut errors, path, finalizer, names::qualified_name(finalizer));
     }
-    let has = |wanted: &str| finalizers(object).any(|finalizer| finalizer == wanted);
+    let has = |name: &str| finalizers(object).any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
         let value: Vec<&str> = finalizers(object).collect();
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";

@@ -73,8 +73,8 @@ impl Requirement {
         let values_path = path.child("values");
         let mut wrong_count = |detail: &str| {
             // Upstream's empty lists are nil.
-            let shown = if values.is_empty() { Value::Null } else { Value::from(values.clone()) };
-            errors.push(FieldError::invalid(&values_path, shown, detail));
+            let rendered = if values.is_empty() { Value::Null } else { Value::from(values.clone()) };
+            errors.push(FieldError::invalid(&values_path, rendered, detail));
         };
         match operator {
             LabelOperator::In | LabelOperator::NotIn if values.is_empty() => {

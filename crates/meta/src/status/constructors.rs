@@ -92,14 +92,14 @@ impl Status {
     /// object may have as many as it has fields.
     pub fn invalid(group: &str, kind: &str, name: &str, mut errors: Vec<FieldError>) -> Status {
         let mut size = 0;
-        let shown = errors.iter().take_while(|error| {
+        let count = errors.iter().take_while(|error| {
             size += error.size();
             size <= MAX_ERROR_SIZE
         });
-        let shown = shown.count().max(1);
-        if shown < errors.len() {
-            let detail = format!("{} more errors are not shown", errors.len() - shown);
-            errors.truncate(shown);
+        let count = count.count().max(1);
+        if count < errors.len() {
+            let detail = format!("{} more errors are not shown", errors.len() - count);
+            errors.truncate(count);
             errors.push(FieldError::invalid(&FieldPath::nil(), BadValue::Omitted, detail));
         }
         let mut message = format!("{} {} is invalid", qualified(group, kind), quote(name));

@@ -110,18 +110,18 @@ pub fn volumes(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 pub fn non_root(pod: &Pod<'_>) -> Option<Violation> {
-    let said = |holder: &Value| holder["securityContext"]["runAsNonRoot"].as_bool();
-    let of_pod = said(pod.spec);
-    let explicit = pod.container_names(|container| said(container) == Some(false));
+    let run_as_non_root = |holder: &Value| holder["securityContext"]["runAsNonRoot"].as_bool();
+    let of_pod = run_as_non_root(pod.spec);
+    let explicit = pod.container_names(|container| run_as_non_root(container) == Some(false));
     if of_pod == Some(false) || !explicit.is_empty() {
         let who = format_setters(of_pod == Some(false), &explicit);
         let detail = format!("{who} must not set securityContext.runAsNonRoot=false");
         return violation("runAsNonRoot != true", detail);
     }
-    let silent = pod.container_names(|container| said(container).is_none() && of_pod != Some(true));
+    let unset = pod.container_names(|container| run_as_non_root(container).is_none() && of_pod != Some(true));
     let detail =
-        || format!("pod or {} must set securityContext.runAsNonRoot=true", format_containers(&silent));
-    if silent.is_empty() { None } else { violation("runAsNonRoot != true", detail()) }
+        || format!("pod or {} must set securityContext.runAsNonRoot=true", format_containers(&unset));
+    if unset.is_empty() { None } else { violation("runAsNonRoot != true", detail()) }
 }
 
 pub fn user(pod: &Pod<'_>) -> Option<Violation> {
@@ -141,12 +141,12 @@ pub fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
         return Some(forbidden);
     }
     let has = |holder: &Value| holder["securityContext"].get("seccompProfile").is_some();
-    let silent = pod.container_names(|container| !has(container) && !has(pod.spec));
+    let unset = pod.container_names(|container| !has(container) && !has(pod.spec));
     let detail = || {
         format!(
             "pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"",
-            format_containers(&silent)
+            format_containers(&unset)
         )
     };
-    if silent.is_empty() { None } else { violation("seccompProfile", detail()) }
+    if unset.is_empty() { None } else { violation("seccompProfile", detail()) }
 }

@@ -43,11 +43,11 @@ impl Problem {
 
 impl<'p, 'n> Search<'p, 'n> {
     /// Searches for some of the problems below a node at this depth.
-    fn node(&mut self, node: &'n Node, wanted: &[usize], depth: usize) {
+    fn node(&mut self, node: &'n Node, problem_indexes: &[usize], depth: usize) {
         let problems = self.problems;
         let mut members: HashMap<&'p str, Vec<usize>> = HashMap::new();
         let mut elements: HashMap<usize, Vec<usize>> = HashMap::new();
-        for &problem in wanted {
+        for &problem in problem_indexes {
             // Paths are innermost first.
             let path = &problems[problem].path;
             match path.len().checked_sub(depth + 1).map(|step| &path[step]) {
@@ -64,18 +64,19 @@ impl<'p, 'n> Search<'p, 'n> {
                         stands.entry(key).or_insert((index, index)).1 = index;
                     }
                 }
-                for (key, wanted) in members {
+                for (key, problem_indexes) in members {
                     let Some(&(first, last)) = stands.get(key) else { continue };
-                    let (unknown, other): (Vec<usize>, Vec<usize>) =
-                        wanted.into_iter().partition(|problem| problems[*problem].is_unknown_key(depth));
+                    let (unknown, other): (Vec<usize>, Vec<usize>) = problem_indexes
+                        .into_iter()
+                        .partition(|problem| problems[*problem].is_unknown_key(depth));
                     self.step(first, &pairs[first].1, &unknown, depth);
                     self.step(last, &pairs[last].1, &other, depth);
                 }
             }
             Node::Array(nodes) => {
-                for (index, wanted) in &elements {
+                for (index, problem_indexes) in &elements {
                     if let Some(element) = nodes.get(*index) {
-                        self.step(*index, element, wanted, depth);
+                        self.step(*index, element, problem_indexes, depth);
                     }
                 }
             }
@@ -83,12 +84,12 @@ impl<'p, 'n> Search<'p, 'n> {
         }
     }
 
-    fn step(&mut self, index: usize, node: &'n Node, wanted: &[usize], depth: usize) {
-        if wanted.is_empty() {
+    fn step(&mut self, index: usize, node: &'n Node, problem_indexes: &[usize], depth: usize) {
+        if problem_indexes.is_empty() {
             return;
         }
         self.position.push(index);
-        self.node(node, wanted, depth + 1);
+        self.node(node, problem_indexes, depth + 1);
         self.position.pop();
     }
 

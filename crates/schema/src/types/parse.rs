@@ -201,8 +201,8 @@ impl Reader {
                     });
                 }
                 "listMapKey" => field.map_keys = value.split(',').collect(),
-                "mapType" => field.map_type = Some(whole(value)?),
-                "structType" => field.struct_type = Some(whole(value)?),
+                "mapType" => field.map_type = Some(granularity(value)?),
+                "structType" => field.struct_type = Some(granularity(value)?),
                 "patchStrategy" => field.patch_strategy = Some(value),
                 "patchMergeKey" => field.patch_merge_key = Some(value),
                 _ => return Err(format!("unknown fact {fact}")),
@@ -218,7 +218,7 @@ fn leak<T>(part: T) -> &'static T {
     Box::leak(Box::new(part))
 }
 
-fn whole(text: &str) -> Result<Granularity, ParseError> {
+fn granularity(text: &str) -> Result<Granularity, ParseError> {
     match text {
         "atomic" => Ok(Granularity::Atomic),
         "granular" => Ok(Granularity::Granular),
@@ -256,7 +256,7 @@ fn flatten(all: &[Type], index: usize) -> Result<Vec<Slot>, ParseError> {
         let shallower = slots.len();
         let mut next = Vec::new();
         for embedded in level {
-            for (place, field) in all[embedded.owner].fields.iter().enumerate() {
+            for (index, field) in all[embedded.owner].fields.iter().enumerate() {
                 let in_protobuf = embedded.in_protobuf && field.proto.is_some();
                 if field.inline {
                     let TypeRef::Struct(id) = field.kind else {
@@ -285,7 +285,7 @@ fn flatten(all: &[Type], index: usize) -> Result<Vec<Slot>, ParseError> {
                     embedded: embedded.names.clone(),
                     in_protobuf,
                     declared_by: all[embedded.owner].id,
-                    index: u16::try_from(place).map_err(|_| "too many fields")?,
+                    index: u16::try_from(index).map_err(|_| "too many fields")?,
                 });
             }
         }
@@ -306,12 +306,12 @@ struct Embedded {
 /// Returns the protobuf fields in order.
 fn numbered(owner: &Type) -> Result<Vec<ProtoField>, ParseError> {
     let mut numbered = Vec::with_capacity(owner.fields.len());
-    for (place, field) in owner.fields.iter().enumerate() {
+    for (index, field) in owner.fields.iter().enumerate() {
         let Some(proto) = field.proto else { continue };
         let slot = owner.slot(field.name).map(|(slot, _)| u8::try_from(slot)).transpose();
         numbered.push(ProtoField {
             number: proto.number,
-            field: u16::try_from(place).map_err(|_| "too many fields")?,
+            field: u16::try_from(index).map_err(|_| "too many fields")?,
             slot: slot.map_err(|_| "too many slots")?,
         });
     }
@@ -325,7 +325,7 @@ fn always(slots: &[Slot]) -> Result<u64, ParseError> {
         return Err("a struct has more than 64 fields".to_owned());
     }
     let mut mask = 0;
-    for (place, slot) in slots.iter().enumerate() {
+    for (index, slot) in slots.iter().enumerate() {
         // Go never considers a struct empty, so omitempty has no effect on one.
         let never_empty = !slot.pointer
             && matches!(
@@ -343,7 +343,7 @@ fn always(slots: &[Slot]) -> Result<u64, ParseError> {
                     | TypeRef::JsonSchemaOrStringArray
             );
         if !slot.omit_zero && (!slot.omit_empty || never_empty) {
-            mask |= 1 << place;
+            mask |= 1 << index;
         }
     }
     Ok(mask)

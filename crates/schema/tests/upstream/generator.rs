@@ -182,8 +182,8 @@ impl Generator {
             slots.swap(last, self.below(last + 1));
         }
         // Deeply nested structs have only few fields, so that objects stay finite.
-        let wanted = if depth > 4 { 2 } else { 12 };
-        slots.truncate(wanted);
+        let max_fields = if depth > 4 { 2 } else { 12 };
+        slots.truncate(max_fields);
         out.push('{');
         let mut first = true;
         for slot in slots {

@@ -48,14 +48,14 @@ pub fn run_tool(mode: &str, cases: impl Iterator<Item = Value>) -> Option<Vec<Va
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("the built program runs");
-    let mut stdin = child.stdin.take().expect("its input is piped");
+        .expect("program starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let output = child.wait_with_output().expect("the program ends");
-    writer.join().expect("the writer ends").expect("the program reads its input");
+    let output = child.wait_with_output().expect("program terminates");
+    writer.join().expect("writer thread does not panic").expect("program reads its input");
     assert!(output.status.success(), "facts {mode} failed");
-    let text = String::from_utf8(output.stdout).expect("answers are text");
-    Some(text.lines().map(|line| serde_json::from_str(line).expect("an answer is JSON")).collect())
+    let text = String::from_utf8(output.stdout).expect("output is UTF-8");
+    Some(text.lines().map(|line| serde_json::from_str(line).expect("output lines are JSON")).collect())
 }
 
 /// Builds `upstream/facts`, unless the last build is newer than its sources.

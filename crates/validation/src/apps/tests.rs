@@ -172,7 +172,7 @@ fn creation() {
         ),
     ];
     for (resource, object, edits, expected) in cases {
-        let errors = (of("apps", resource).create)(&edited(&object, &edits));
+        let errors = (checks_for("apps", resource).create)(&edited(&object, &edits));
         assert_eq!(lines(&errors), expected, "{resource} {edits:?}");
     }
 }
@@ -215,7 +215,7 @@ fn updates() {
         ),
     ];
     for (resource, old, edits, expected) in cases {
-        let errors = (of("apps", resource).update)(&edited(&old, &edits), &old);
+        let errors = (checks_for("apps", resource).update)(&edited(&old, &edits), &old);
         assert_eq!(lines(&errors), expected, "{resource} {edits:?}");
     }
 }
@@ -252,7 +252,7 @@ fn statuses() {
     ];
     for (resource, status, old, expected) in cases {
         let (new, old) = (json!({ "status": status }), json!({ "status": old }));
-        let errors = (of("apps", resource).subresource)("status", &new, &old);
+        let errors = (checks_for("apps", resource).subresource)("status", &new, &old);
         assert_eq!(lines(&errors), expected, "{resource}");
     }
 }

@@ -162,7 +162,7 @@ fn creation() {
         ),
     ];
     for (resource, object, edits, expected) in cases {
-        let errors = (of("batch", resource).create)(&edited(&object, &edits));
+        let errors = (checks_for("batch", resource).create)(&edited(&object, &edits));
         assert_eq!(lines(&errors), expected, "{resource} {edits:?}");
     }
 }
@@ -199,11 +199,11 @@ fn updates() {
         ),
     ];
     for (old, edits, expected) in cases {
-        let errors = (of("batch", "jobs").update)(&edited(&old, &edits), &old);
+        let errors = (checks_for("batch", "jobs").update)(&edited(&old, &edits), &old);
         assert_eq!(lines(&errors), expected, "{edits:?}");
     }
     let changed = edited(&job(), &[("spec.template.spec.nodeSelector", json!({ "disk": "ssd" }))]);
-    let errors = lines(&(of("batch", "jobs").update)(&changed, &job()));
+    let errors = lines(&(checks_for("batch", "jobs").update)(&changed, &job()));
     assert_eq!(errors.len(), 1, "{errors:?}");
     // Metadata is rendered with the field names of the API, the rest with those of the internal Go types.
     let beginning =
@@ -251,7 +251,11 @@ fn statuses() {
     for (status, before, expected) in cases {
         let new = edited(&job(), &[("status", status.clone())]);
         let old = edited(&job(), &[("status", before)]);
-        assert_eq!(lines(&(of("batch", "jobs").subresource)("status", &new, &old)), expected, "{status}");
+        assert_eq!(
+            lines(&(checks_for("batch", "jobs").subresource)("status", &new, &old)),
+            expected,
+            "{status}"
+        );
     }
 }
 

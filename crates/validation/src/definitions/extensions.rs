@@ -17,15 +17,15 @@ const REASONS: &[&str] =
     &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// Checks that a schema has the type that an extension requires.
-fn needs_type(errors: &mut Errors, schema: &FieldValue<'_>, wanted: &str, extension: &str) -> bool {
+fn needs_type(errors: &mut Errors, schema: &FieldValue<'_>, expected: &str, extension: &str) -> bool {
     let kind = schema.get("type");
-    let detail = format!("must be {wanted} if {extension} is specified");
+    let detail = format!("must be {expected} if {extension} is specified");
     if kind.is_empty() {
         errors.push(kind.required(detail));
-    } else if kind.text() != wanted {
+    } else if kind.text() != expected {
         errors.push(kind.invalid(detail));
     }
-    kind.text() == wanted
+    kind.text() == expected
 }
 
 pub(super) fn set_error(schema: &Value) -> Option<&'static str> {

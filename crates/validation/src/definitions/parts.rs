@@ -10,7 +10,7 @@ const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"
 const COLUMN_FORMATS: &[&str] =
     &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-pub(super) fn resource_names(errors: &mut Errors, given: &FieldValue<'_>) {
+pub(super) fn resource_names(errors: &mut Errors, names: &FieldValue<'_>) {
     let mut label = |at: &FieldValue<'_>, text: &str, intro: &str| {
         let broken = names::dns1035_label(text);
         if !broken.is_empty() {
@@ -18,7 +18,7 @@ pub(super) fn resource_names(errors: &mut Errors, given: &FieldValue<'_>) {
         }
     };
     for field in ["plural", "singular", "kind", "listKind"] {
-        let name = given.get(field);
+        let name = names.get(field);
         if name.is_empty() {
             continue;
         }
@@ -30,12 +30,12 @@ pub(super) fn resource_names(errors: &mut Errors, given: &FieldValue<'_>) {
             }
         }
     }
-    given.get("shortNames").items().for_each(|name| label(&name, name.text(), ""));
-    let (kind, list) = (given.text_of("kind"), given.get("listKind"));
+    names.get("shortNames").items().for_each(|name| label(&name, name.text(), ""));
+    let (kind, list) = (names.text_of("kind"), names.get("listKind"));
     if !kind.is_empty() && kind == list.text() {
         errors.push(list.invalid("kind and listKind may not be the same"));
     }
-    for category in given.get("categories").items() {
+    for category in names.get("categories").items() {
         let broken = names::dns1035_label(category.text());
         if !broken.is_empty() {
             errors.push(category.invalid(broken.join(",")));
@@ -43,10 +43,10 @@ pub(super) fn resource_names(errors: &mut Errors, given: &FieldValue<'_>) {
     }
 }
 
-fn json_path(errors: &mut Errors, at: &FieldValue<'_>) -> bool {
-    let good = at.text().starts_with('.');
+fn json_path(errors: &mut Errors, field: &FieldValue<'_>) -> bool {
+    let good = field.text().starts_with('.');
     if !good {
-        errors.push(at.invalid("must be a simple json path starting with ."));
+        errors.push(field.invalid("must be a simple json path starting with ."));
     }
     good
 }

@@ -56,8 +56,8 @@ impl ValidationOptions {
     pub fn for_update(new: &FieldValue<'_>, old: &FieldValue<'_>) -> ValidationOptions {
         let is_whole = |schema: &Value| {
             let mut errors = Errors::new();
-            let at = FieldValue { value: schema, path: old.path.clone() };
-            structural::check(&mut errors, &at);
+            let field = FieldValue { value: schema, path: old.path.clone() };
+            structural::check(&mut errors, &field);
             errors.is_empty()
         };
         let roots: Vec<&Value> = roots(old).collect();
@@ -209,8 +209,8 @@ pub(super) fn check(
         at_root(errors, validation, &schema);
     }
     if schema.get("nullable").flag() {
-        let at = FieldValue::under(None, validation.path.child("openAPIV3Schema.nullable"));
-        errors.push(at.forbidden("nullable cannot be true at the root"));
+        let field = FieldValue::under(None, validation.path.child("openAPIV3Schema.nullable"));
+        errors.push(field.forbidden("nullable cannot be true at the root"));
     }
     let mut rules = None;
     if structural {

@@ -25,8 +25,8 @@ pub(super) fn check(errors: &mut Errors, capacity: &FieldValue<'_>, is_shared: b
     let Some(capacity) = quantities::of(&capacity.get("value")) else { return };
     let (values, range, default) =
         (policy.get("validValues"), policy.get("validRange"), policy.get("default"));
-    let given = quantities::of(&default);
-    match (!values.is_empty(), range.is_set(), given) {
+    let default_quantity = quantities::of(&default);
+    match (!values.is_empty(), range.is_set(), default_quantity) {
         (true, true, _) => errors.push(policy.forbidden(
             "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time",
         )),
@@ -72,9 +72,9 @@ fn check_range(errors: &mut Errors, range: &FieldValue<'_>, default: &Quantity, 
         errors.push(least.required("required when validRange is defined"));
         return;
     };
-    let mut fault = |is: bool, at: &FieldValue<'_>, value: &Quantity, words: &str, than: &Quantity| {
+    let mut fault = |is: bool, field: &FieldValue<'_>, value: &Quantity, message: &str, than: &Quantity| {
         if is {
-            errors.push(at.invalid_as(value.canonical(), format!("{words}: {}", than.canonical())));
+            errors.push(field.invalid_as(value.canonical(), format!("{message}: {}", than.canonical())));
         }
     };
     fault(minimum > *capacity, &least, &minimum, "min is larger than capacity value", capacity);
@@ -88,8 +88,8 @@ fn check_range(errors: &mut Errors, range: &FieldValue<'_>, default: &Quantity, 
     let Some(size) = quantities::of(&step) else { return };
     let mut next = minimum.clone();
     next.add(&size);
-    let words = format!("one step {} is larger than capacity value", next.canonical());
-    fault(next > *capacity, &step, &size, &words, capacity);
+    let message = format!("one step {} is larger than capacity value", next.canonical());
+    fault(next > *capacity, &step, &size, &message, capacity);
     for value in std::iter::once(default).chain(&maximum) {
         // Upstream panics on a step of zero. No value is a multiple of it.
         let beyond = value.units().wrapping_sub(minimum.units()).checked_rem(size.units());

@@ -16,29 +16,29 @@ pub(super) use crate::csi_names::driver;
 const MAX_POOL_LENGTH: usize = 253;
 const MAX_IDENTIFIER_LENGTH: usize = 32;
 
-pub(super) fn label(errors: &mut Errors, at: &FieldValue<'_>) {
-    at.rules(errors, names::dns1123_label(at.text()));
+pub(super) fn label(errors: &mut Errors, field: &FieldValue<'_>) {
+    field.rules(errors, names::dns1123_label(field.text()));
 }
 
-pub(super) fn node(errors: &mut Errors, at: &FieldValue<'_>) {
-    at.rules(errors, names::name_is_dns_subdomain(at.text(), false));
+pub(super) fn node(errors: &mut Errors, field: &FieldValue<'_>) {
+    field.rules(errors, names::name_is_dns_subdomain(field.text(), false));
 }
 
 /// Checks the key of a taint or the type of a condition.
-pub(super) fn qualified_label(errors: &mut Errors, at: &FieldValue<'_>) {
-    at.rules(errors, names::qualified_name(at.text()));
+pub(super) fn qualified_label(errors: &mut Errors, field: &FieldValue<'_>) {
+    field.rules(errors, names::qualified_name(field.text()));
 }
 
-pub(super) fn pool(errors: &mut Errors, at: &FieldValue<'_>) {
-    if at.is_empty() {
-        errors.push(at.required(""));
+pub(super) fn pool(errors: &mut Errors, field: &FieldValue<'_>) {
+    if field.is_empty() {
+        errors.push(field.required(""));
         return;
     }
-    if at.len() > MAX_POOL_LENGTH {
-        errors.push(FieldError::too_long(&at.path, MAX_POOL_LENGTH));
+    if field.len() > MAX_POOL_LENGTH {
+        errors.push(FieldError::too_long(&field.path, MAX_POOL_LENGTH));
     }
-    for part in at.text().split('/') {
-        broken_rules(errors, || at.path.clone(), part, names::dns1123_subdomain(part));
+    for part in field.text().split('/') {
+        broken_rules(errors, || field.path.clone(), part, names::dns1123_subdomain(part));
     }
 }
 
@@ -64,11 +64,11 @@ pub(super) fn qualified(errors: &mut Errors, name: &str, path: &FieldPath) {
     }
 }
 
-pub(super) fn fully_qualified(errors: &mut Errors, at: &FieldValue<'_>) {
-    qualified(errors, at.text(), &at.path);
-    if !at.text().contains('/') {
+pub(super) fn fully_qualified(errors: &mut Errors, field: &FieldValue<'_>) {
+    qualified(errors, field.text(), &field.path);
+    if !field.text().contains('/') {
         let detail = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.push(at.invalid_as(at.named(), detail));
+        errors.push(field.invalid_as(field.named(), detail));
     }
 }
 
@@ -80,13 +80,13 @@ fn identifier(errors: &mut Errors, name: &str, path: &FieldPath) {
 }
 
 /// Checks a share ID: a UUID in lower case with hyphens.
-pub(super) fn share(errors: &mut Errors, at: &FieldValue<'_>) {
+pub(super) fn share(errors: &mut Errors, field: &FieldValue<'_>) {
     const FORM: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
-    let text = at.text();
+    let text = field.text();
     if let Err(fault) = is_uuid(text) {
-        errors.push(at.invalid_as(text, format!("error validating uid: {fault}")));
+        errors.push(field.invalid_as(text, format!("error validating uid: {fault}")));
     } else if text.len() != 36 || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        errors.push(at.invalid_as(text, FORM));
+        errors.push(field.invalid_as(text, FORM));
     }
 }
 
@@ -105,7 +105,7 @@ fn is_uuid(text: &str) -> Result<(), String> {
         32 => return Err("invalid UUID format".to_owned()),
         length => return Err(format!("invalid UUID length: {length}")),
     };
-    let right = hyphened.iter().enumerate().all(|(at, byte)| match at {
+    let right = hyphened.iter().enumerate().all(|(field, byte)| match field {
         8 | 13 | 18 | 23 => *byte == b'-',
         _ => byte.is_ascii_hexdigit(),
     });

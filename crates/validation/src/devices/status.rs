@@ -28,7 +28,7 @@ pub(super) fn check(new: &Value, old: &Value) -> Errors {
     if listed(&mut errors, &consumers, MAX_CONSUMERS, consumer) {
         unique(&mut errors, &consumers, |one| one.text_of("uid"), BadValue::named_text);
     }
-    let (allocation, given) = (status.get("allocation"), before.get("allocation"));
+    let (allocation, old_allocation) = (status.get("allocation"), before.get("allocation"));
     let results = allocation.get("devices").get("results");
     let allocated: HashSet<DeviceIdentity<'_>> = results.items().map(|result| identity(&result)).collect();
     let devices = status.get("devices");
@@ -39,8 +39,8 @@ pub(super) fn check(new: &Value, old: &Value) -> Errors {
     if !consumers.is_empty() {
         reservation(&mut errors, &consumers, &allocation, new, &before.get("reservedFor"));
     }
-    if allocation.is_set() && given.is_set() {
-        if !equal(allocation.value, given.value) {
+    if allocation.is_set() && old_allocation.is_set() {
+        if !equal(allocation.value, old_allocation.value) {
             let rendered = go_json::value("resource/v1.AllocationResult", allocation.value);
             errors.push(allocation.invalid_as(rendered, IMMUTABLE));
         }

@@ -83,17 +83,17 @@ impl<'a> Matcher<'a> {
         let mut lengths: HashMap<usize, usize> = HashMap::new();
         for index in first.0..first.1 {
             let mut next = HashMap::new();
-            for &place in self.line_numbers.get(self.first[index]).into_iter().flatten() {
-                if place < second.0 {
+            for &line in self.line_numbers.get(self.first[index]).into_iter().flatten() {
+                if line < second.0 {
                     continue;
                 }
-                if place >= second.1 {
+                if line >= second.1 {
                     break;
                 }
-                let length = place.checked_sub(1).and_then(|before| lengths.get(&before)).unwrap_or(&0) + 1;
-                next.insert(place, length);
+                let length = line.checked_sub(1).and_then(|before| lengths.get(&before)).unwrap_or(&0) + 1;
+                next.insert(line, length);
                 if length > size {
-                    (at, other, size) = (index + 1 - length, place + 1 - length, length);
+                    (at, other, size) = (index + 1 - length, line + 1 - length, length);
                 }
             }
             lengths = next;

@@ -61,7 +61,7 @@ pub(crate) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &Fi
 
 /// Checks tolerations as JSON. The decoder matches field names case-insensitively, as Go's does.
 fn tolerations(errors: &mut Errors, text: &str, path: &FieldPath) {
-    let mismatch = |value: &Value, wanted: &str| {
+    let mismatch = |value: &Value, expected: &str| {
         let found = match value {
             Value::Bool(_) => "bool",
             Value::Number(_) => "number",
@@ -69,7 +69,7 @@ fn tolerations(errors: &mut Errors, text: &str, path: &FieldPath) {
             Value::Array(_) => "array",
             _ => "object",
         };
-        format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+        format!("json: cannot unmarshal {found} into Go value of type {expected}")
     };
     let found = match atoll_meta::json::parse(text.as_bytes()) {
         Err(error) => Err(error.standard_library_message()),

@@ -184,7 +184,7 @@ pub(super) fn resource_field(errors: &mut Errors, selector: &Value, in_volume: b
         errors.push(FieldError::not_supported(&path.child("resource"), resource, RESOURCES));
     }
     let Some(divisor) = selector.quantity("divisor").filter(|divisor| !divisor.is_zero()) else { return };
-    let (words, supported) = match resource {
+    let (description, supported) = match resource {
         "limits.cpu" | "requests.cpu" => ("1m and 1 are supported with the cpu", &["1m", "1"][..]),
         "limits.memory" | "requests.memory" => ("memory", BYTE_DIVISORS),
         "limits.ephemeral-storage" | "requests.ephemeral-storage" => {
@@ -194,10 +194,13 @@ pub(super) fn resource_field(errors: &mut Errors, selector: &Value, in_volume: b
         _ => return,
     };
     if !supported.contains(&divisor.to_string().as_str()) {
-        let detail = if words.starts_with('1') {
-            format!("only divisor's values {words} resource")
+        let detail = if description.starts_with('1') {
+            format!("only divisor's values {description} resource")
         } else {
-            format!("only divisor's values {} are supported with the {words} resource", supported.join(", "))
+            format!(
+                "only divisor's values {} are supported with the {description} resource",
+                supported.join(", ")
+            )
         };
         errors.push(FieldError::invalid(&path.child("divisor"), resource, detail));
     }

@@ -21,27 +21,27 @@ pub(super) fn mounts(errors: &mut Errors, container: &Value, volumes: &Volumes<'
     for (index, mount) in container.list("volumeMounts").iter().enumerate() {
         let list_path = || path.child("volumeMounts");
         let name_path = || list_path().index(index).child("name");
-        let place_path = || list_path().index(index).child("mountPath");
-        let (name, place) = (mount.text("name"), mount.text("mountPath"));
+        let mount_path_field = || list_path().index(index).child("mountPath");
+        let (name, mount_path) = (mount.text("name"), mount.text("mountPath"));
         if name.is_empty() {
             errors.push(FieldError::required(&name_path(), ""));
         }
         if !volumes.contains_key(name) {
             errors.push(FieldError::not_found(&name_path(), name));
         }
-        if place.is_empty() {
-            errors.push(FieldError::required(&place_path(), ""));
+        if mount_path.is_empty() {
+            errors.push(FieldError::required(&mount_path_field(), ""));
         }
-        if !seen.insert(place) {
-            errors.push(FieldError::invalid(&place_path(), place, UNIQUE));
+        if !seen.insert(mount_path) {
+            errors.push(FieldError::invalid(&mount_path_field(), mount_path, UNIQUE));
         }
         if devices.iter().any(|device| device.text("name") == name) {
             let detail = "must not already exist in volumeDevices";
             errors.push(FieldError::invalid(&name_path(), name, detail));
         }
-        if last_by_name(devices).any(|device| device.text("devicePath") == place) {
+        if last_by_name(devices).any(|device| device.text("devicePath") == mount_path) {
             let detail = "must not already exist as a path in volumeDevices";
-            errors.push(FieldError::invalid(&place_path(), place, detail));
+            errors.push(FieldError::invalid(&mount_path_field(), mount_path, detail));
         }
         let (below, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
         // From here on upstream's paths lack the index.
@@ -102,12 +102,12 @@ fn recursive_read_only(errors: &mut Errors, mount: &Value, path: impl Fn() -> Fi
 /// Checks `volumeDevices`.
 pub(super) fn devices(errors: &mut Errors, container: &Value, volumes: &Volumes<'_>, path: &FieldPath) {
     let mounts = container.list("volumeMounts");
-    let (mut seen_names, mut seen_places) = (HashSet::new(), HashSet::new());
+    let (mut seen_names, mut seen_paths) = (HashSet::new(), HashSet::new());
     for (index, device) in container.list("volumeDevices").iter().enumerate() {
         let path = || path.child("volumeDevices").index(index);
         let name_path = || path().child("name");
-        let place_path = || path().child("devicePath");
-        let (name, place) = (device.text("name"), device.text("devicePath"));
+        let mount_path_field = || path().child("devicePath");
+        let (name, mount_path) = (device.text("name"), device.text("devicePath"));
         if name.is_empty() {
             errors.push(FieldError::required(&name_path(), ""));
         }
@@ -123,23 +123,27 @@ pub(super) fn devices(errors: &mut Errors, container: &Value, volumes: &Volumes<
                 }
             }
         }
-        if place.is_empty() {
-            errors.push(FieldError::required(&place_path(), ""));
+        if mount_path.is_empty() {
+            errors.push(FieldError::required(&mount_path_field(), ""));
         }
-        if seen_places.contains(place) {
-            errors.push(FieldError::invalid(&place_path(), place, UNIQUE));
+        if seen_paths.contains(mount_path) {
+            errors.push(FieldError::invalid(&mount_path_field(), mount_path, UNIQUE));
         }
-        if has_backsteps(place) {
-            errors.push(FieldError::invalid(&place_path(), place, "can not contain backsteps ('..')"));
+        if has_backsteps(mount_path) {
+            errors.push(FieldError::invalid(
+                &mount_path_field(),
+                mount_path,
+                "can not contain backsteps ('..')",
+            ));
         } else {
-            seen_places.insert(place);
+            seen_paths.insert(mount_path);
         }
         if mounts.iter().any(|mount| mount.text("name") == name) {
             errors.push(FieldError::invalid(&name_path(), name, "must not already exist in volumeMounts"));
         }
-        if last_by_name(mounts).any(|mount| mount.text("mountPath") == place) {
+        if last_by_name(mounts).any(|mount| mount.text("mountPath") == mount_path) {
             let detail = "must not already exist as a path in volumeMounts";
-            errors.push(FieldError::invalid(&place_path(), place, detail));
+            errors.push(FieldError::invalid(&mount_path_field(), mount_path, detail));
         }
         if !name.is_empty() {
             seen_names.insert(name);

@@ -339,10 +339,10 @@ fn allocated(errors: &mut Errors, statuses: &[Value], containers: &[Value], path
 
 fn is_asked_for(errors: &mut Errors, name: &str, requirements: &Value, path: &FieldPath) {
     let (is_found, detail) = match name.strip_prefix("claim:") {
-        Some(wanted) => {
+        Some(claim_name) => {
             let is_wanted = |claim: &Value| match claim.text("request") {
-                "" => claim.text("name") == wanted,
-                request => wanted.split_once('/') == Some((claim.text("name"), request)),
+                "" => claim.text("name") == claim_name,
+                request => claim_name.split_once('/') == Some((claim.text("name"), request)),
             };
             let detail = "must match one of the container's resource claims in a format \
                           'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";

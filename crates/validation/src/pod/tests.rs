@@ -43,7 +43,7 @@ type Case = (Vec<(&'static str, Value)>, Vec<&'static str>);
 
 fn check_creation(cases: Vec<Case>) {
     for (edits, expected) in cases {
-        let errors = (of("", "pods").create)(&edited(&pod(), &edits));
+        let errors = (checks_for("", "pods").create)(&edited(&pod(), &edits));
         assert_eq!(lines(&errors), expected, "{edits:?}");
     }
 }

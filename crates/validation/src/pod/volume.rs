@@ -24,14 +24,14 @@ const ONE_SOURCE: &str = "may not specify more than 1 volume type";
 struct Source {
     field: &'static str,
     /// Path of the error about a second source.
-    refused: &'static str,
+    second_path: &'static str,
     /// Path of errors about the source itself.
     path: &'static str,
     check: fn(&mut Errors, &Value, &FieldPath),
 }
 
 const fn plain(field: &'static str, check: fn(&mut Errors, &Value, &FieldPath)) -> Source {
-    Source { field, refused: field, path: field, check }
+    Source { field, second_path: field, path: field, check }
 }
 
 /// All sources, in upstream's order.
@@ -49,9 +49,9 @@ const SOURCES: &[Source] = &[
     plain("persistentVolumeClaim", |errors, volume, path| required(errors, volume, &["claimName"], path)),
     plain("rbd", source::rbd),
     plain("cinder", source::cinder),
-    Source { refused: "cephFS", ..plain("cephfs", source::cephfs) },
+    Source { second_path: "cephFS", ..plain("cephfs", source::cephfs) },
     plain("quobyte", source::quobyte),
-    Source { refused: "downwarAPI", ..plain("downwardAPI", projection::downward_api) },
+    Source { second_path: "downwarAPI", ..plain("downwardAPI", projection::downward_api) },
     plain("fc", source::fibre_channel),
     plain("flexVolume", source::flex_volume),
     plain("configMap", source::config_map),
@@ -125,7 +125,7 @@ fn check_source(
     for source in SOURCES {
         let Some(value) = volume.field(source.field) else { continue };
         if found {
-            errors.push(FieldError::forbidden(&path.child(source.refused), ONE_SOURCE));
+            errors.push(FieldError::forbidden(&path.child(source.second_path), ONE_SOURCE));
         } else {
             // In a template the image reference may be empty; the creator of the pods can set it.
             if source.field == "image" && scope.is_pod() {

@@ -30,19 +30,19 @@ const KEEPS: &str = "may not change once set";
 
 fn changed_ips(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue<'_>) {
     let (ips, before) = (spec.get("clusterIPs"), old.get("clusterIPs"));
-    let at = |index: usize| FieldValue { value: ips.value, path: ips.path.index(index) };
+    let field = |index: usize| FieldValue { value: ips.value, path: ips.path.index(index) };
     let first_changed = !ips.is_empty() && !before.is_empty() && ips.list()[0] != before.list()[0];
     if ips.len() == before.len() {
         let pairs = ips.list().iter().zip(before.list()).enumerate();
         let changed = pairs.filter(|(_, (new, old))| new != old);
-        errors.extend(changed.map(|(index, _)| at(index).invalid(KEEPS)));
+        errors.extend(changed.map(|(index, _)| field(index).invalid(KEEPS)));
         return;
     }
     if ips.is_empty() {
-        errors.push(at(0).invalid("primary clusterIP can not be unset"));
+        errors.push(field(0).invalid("primary clusterIP can not be unset"));
     }
     if first_changed {
-        errors.push(at(0).invalid(KEEPS));
+        errors.push(field(0).invalid(KEEPS));
     }
     if before.len() > ips.len() && ips.len() == 1 {
         single_stack(errors, spec, "clusterIP");
@@ -59,19 +59,20 @@ fn single_stack(errors: &mut Errors, spec: &FieldValue<'_>, released: &str) {
 
 fn changed_families(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue<'_>) {
     let (families, before) = (spec.get("ipFamilies"), old.get("ipFamilies"));
-    let at = |value: &'static str| FieldValue { value: spec.get(value).value, path: families.path.index(0) };
+    let field =
+        |value: &'static str| FieldValue { value: spec.get(value).value, path: families.path.index(0) };
     let first_changed = !families.is_empty() && !before.is_empty() && families.list()[0] != before.list()[0];
     if families.len() == before.len() {
         let changed = families.list().iter().zip(before.list()).filter(|(new, old)| new != old);
-        errors.extend(changed.map(|_| at("ipFamilies").invalid(KEEPS)));
+        errors.extend(changed.map(|_| field("ipFamilies").invalid(KEEPS)));
         return;
     }
     if before.len() > families.len() && spec.get("clusterIPs").is_empty() {
-        errors.push(at("ipFamilies").invalid("primary ipFamily can not be unset"));
+        errors.push(field("ipFamilies").invalid("primary ipFamily can not be unset"));
     }
     if first_changed {
         // Upstream shows the addresses here.
-        errors.push(at("clusterIPs").invalid(KEEPS));
+        errors.push(field("clusterIPs").invalid(KEEPS));
     }
     if before.len() > families.len() && families.len() == 1 {
         single_stack(errors, spec, "ipFamily");
@@ -80,7 +81,7 @@ fn changed_families(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldValue
 
 /// Returns the errors that prevent the allocation of addresses. Upstream validates the rest only after
 /// allocation.
-pub(super) fn refused(service: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn allocation_errors(service: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldValue::field(service, "spec");
     if spec.text_of("type") == "ExternalName" {

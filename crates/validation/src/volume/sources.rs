@@ -13,7 +13,7 @@ use crate::{csi_names, go_json};
 /// required fields, and its other checks.
 struct Source {
     field: &'static str,
-    second: &'static str,
+    second_path: &'static str,
     path: &'static str,
     required: &'static [&'static str],
     more: fn(&mut Errors, &FieldValue<'_>, &str),
@@ -24,7 +24,7 @@ const fn source(
     required: &'static [&'static str],
     more: fn(&mut Errors, &FieldValue<'_>, &str),
 ) -> Source {
-    Source { field, second: field, path: field, required, more }
+    Source { field, second_path: field, path: field, required, more }
 }
 
 const fn plain(field: &'static str, required: &'static [&'static str]) -> Source {
@@ -46,7 +46,7 @@ static SOURCES: &[Source] = &[
     }),
     plain("rbd", &["monitors", "image"]),
     source("quobyte", &[], quobyte),
-    Source { second: "cephFS", ..plain("cephfs", &["monitors"]) },
+    Source { second_path: "cephFS", ..plain("cephfs", &["monitors"]) },
     source("iscsi", &[], iscsi),
     source("cinder", &["volumeID"], |errors, cinder, _| secret(errors, &cinder.get("secretRef"))),
     source("fc", &[], fibre_channel),
@@ -72,7 +72,7 @@ pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>, name: &str, plac
     for source in SOURCES.iter().filter(|source| spec.has(source.field)) {
         // Upstream accepts a FlexVolume as a second source.
         if found > 0 && source.field != "flexVolume" {
-            errors.push(spec.get(source.second).forbidden("may not specify more than 1 volume type"));
+            errors.push(spec.get(source.second_path).forbidden("may not specify more than 1 volume type"));
             continue;
         }
         found += 1;
@@ -128,8 +128,8 @@ fn no_backsteps(errors: &mut Errors, path: &FieldValue<'_>) {
 const HOST_PATHS: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-fn host_path(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    let (path, kind) = (at.get("path"), at.get("type"));
+fn host_path(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    let (path, kind) = (field.get("path"), field.get("type"));
     if path.is_empty() {
         errors.push(path.required(""));
         return;
@@ -140,15 +140,15 @@ fn host_path(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     }
 }
 
-fn partition(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    let partition = at.get("partition");
+fn partition(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    let partition = field.get("partition");
     if partition.number().is_some_and(|number| !(0..=255).contains(&number)) {
         errors.push(partition.invalid("must be between 1 and 255, inclusive"));
     }
 }
 
-fn glusterfs(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    let namespace = at.get("endpointsNamespace");
+fn glusterfs(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    let namespace = field.get("endpointsNamespace");
     if namespace.is_set() && namespace.is_empty() {
         let detail = "if the endpointnamespace is set, it must be a valid namespace name";
         errors.push(namespace.invalid(detail));
@@ -157,13 +157,13 @@ fn glusterfs(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     }
 }
 
-fn flocker(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    let (name, uuid) = (at.get("datasetName"), at.get("datasetUUID"));
+fn flocker(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    let (name, uuid) = (field.get("datasetName"), field.get("datasetUUID"));
     match (name.is_empty(), uuid.is_empty()) {
-        (true, true) => errors.push(at.required("one of datasetName and datasetUUID is required")),
+        (true, true) => errors.push(field.required("one of datasetName and datasetUUID is required")),
         (false, false) => {
             let detail = "datasetName and datasetUUID can not be specified simultaneously";
-            errors.push(at.invalid_as("resource", detail));
+            errors.push(field.invalid_as("resource", detail));
         }
         _ => {}
     }
@@ -172,8 +172,8 @@ fn flocker(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     }
 }
 
-fn quobyte(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    let (registry, tenant, volume) = (at.get("registry"), at.get("tenant"), at.get("volume"));
+fn quobyte(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    let (registry, tenant, volume) = (field.get("registry"), field.get("tenant"), field.get("volume"));
     let detail = "must be a host:port pair or multiple pairs separated by commas";
     if registry.is_empty() {
         errors.push(registry.required(detail));
@@ -199,15 +199,16 @@ fn is_host_and_port(pair: &str) -> bool {
     !host.contains(['[', ']']) && !port.contains(['[', ']'])
 }
 
-fn iscsi(errors: &mut Errors, at: &FieldValue<'_>, name: &str) {
-    let (portal, target, initiator) = (at.get("targetPortal"), at.get("iqn"), at.get("initiatorName"));
+fn iscsi(errors: &mut Errors, field: &FieldValue<'_>, name: &str) {
+    let (portal, target, initiator) =
+        (field.get("targetPortal"), field.get("iqn"), field.get("initiatorName"));
     if portal.is_empty() {
         errors.push(portal.required(""));
     }
     if initiator.is_set() && name.len() + 1 + portal.len() > 64 {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
         errors.push(
-            FieldValue::under(Some(portal.value), at.path.child("targetportal"))
+            FieldValue::under(Some(portal.value), field.path.child("targetportal"))
                 .invalid_as(portal.text(), detail),
         );
     }
@@ -216,18 +217,18 @@ fn iscsi(errors: &mut Errors, at: &FieldValue<'_>, name: &str) {
     } else if !is_iscsi_name(target.text()) {
         errors.push(target.invalid("must be valid format"));
     }
-    let unit = at.get("lun");
+    let unit = field.get("lun");
     unit.number_rules(errors, names::in_range(unit.number().unwrap_or_default(), 0, 255));
-    let secret = at.get("secretRef");
-    if (at.get("chapAuthDiscovery").flag() || at.get("chapAuthSession").flag()) && !secret.is_set() {
+    let secret = field.get("secretRef");
+    if (field.get("chapAuthDiscovery").flag() || field.get("chapAuthSession").flag()) && !secret.is_set() {
         errors.push(secret.required(""));
     }
     if secret.is_set() && secret.text_of("name").is_empty() {
         errors.push(secret.get("name").required(""));
     }
     if initiator.is_set() && !is_iscsi_name(initiator.text()) {
-        let at = FieldValue::under(Some(initiator.value), at.path.child("initiatorname"));
-        errors.push(at.invalid("must be valid format"));
+        let field = FieldValue::under(Some(initiator.value), field.path.child("initiatorname"));
+        errors.push(field.invalid("must be valid format"));
     }
 }
 
@@ -260,8 +261,8 @@ fn is_iscsi_name(name: &str) -> bool {
     }
 }
 
-fn fibre_channel(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    let (names, ids, unit) = (at.get("targetWWNs"), at.get("wwids"), at.get("lun"));
+fn fibre_channel(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    let (names, ids, unit) = (field.get("targetWWNs"), field.get("wwids"), field.get("lun"));
     match (names.is_empty(), ids.is_empty()) {
         (true, true) => errors.push(names.required("must specify either targetWWNs or wwids, but not both")),
         (false, false) => {
@@ -277,8 +278,8 @@ fn fibre_channel(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     }
 }
 
-fn flex(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    for (key, option) in at.get("options").entries() {
+fn flex(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    for (key, option) in field.get("options").entries() {
         let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace).to_ascii_lowercase();
         let reserved = ["kubernetes.io", "k8s.io"].iter().any(|domain| {
             namespace.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -289,13 +290,13 @@ fn flex(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     }
 }
 
-fn azure_disk(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    let (caching, kind, uri) = (at.get("cachingMode"), at.get("kind"), at.get("diskURI"));
-    for (at, known) in
+fn azure_disk(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    let (caching, kind, uri) = (field.get("cachingMode"), field.get("kind"), field.get("diskURI"));
+    for (field, known) in
         [(&caching, &["None", "ReadOnly", "ReadWrite"]), (&kind, &["Dedicated", "Managed", "Shared"])]
     {
-        if at.is_set() && !known.contains(&at.text()) {
-            errors.push(at.unsupported(known));
+        if field.is_set() && !known.contains(&field.text()) {
+            errors.push(field.unsupported(known));
         }
     }
     if !kind.is_set() {
@@ -313,13 +314,13 @@ fn azure_disk(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
     }
 }
 
-fn storage_os(errors: &mut Errors, at: &FieldValue<'_>, _: &str) {
-    for name in [at.get("volumeName"), at.get("volumeNamespace")] {
+fn storage_os(errors: &mut Errors, field: &FieldValue<'_>, _: &str) {
+    for name in [field.get("volumeName"), field.get("volumeNamespace")] {
         if !name.is_empty() {
             name.rules(errors, names::dns1123_label(name.text()));
         }
     }
-    secret(errors, &at.get("secretRef"));
+    secret(errors, &field.get("secretRef"));
 }
 
 fn secret(errors: &mut Errors, at: &FieldValue<'_>) {

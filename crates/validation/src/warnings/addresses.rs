@@ -13,53 +13,53 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some())
 }
 
-pub fn address(at: &FieldValue<'_>, warnings: &mut Vec<String>) {
-    let text = at.text();
+pub fn address(field: &FieldValue<'_>, warnings: &mut Vec<String>) {
+    let text = field.text();
     let Some(found) = parse(text) else { return };
     let strict = text.parse::<IpAddr>();
     if strict.is_err() || is_mapped(found) {
         let (value, better) = (quote(text), quote(&canonical(found)));
-        warnings.push(format!("{}: non-standard IP address {value} is invalid: use {better}", at.path));
+        warnings.push(format!("{}: non-standard IP address {value} is invalid: use {better}", field.path));
     } else if found.is_ipv6() && found.to_string() != text {
         let (value, better) = (quote(text), quote(&found.to_string()));
         warnings.push(format!(
             "{}: IPv6 address {value} should be in RFC 5952 canonical format ({better})",
-            at.path
+            field.path
         ));
     }
 }
 
-pub fn range(at: &FieldValue<'_>, warnings: &mut Vec<String>) {
-    let text = at.text();
+pub fn range(field: &FieldValue<'_>, warnings: &mut Vec<String>) {
+    let text = field.text();
     let Some(found) = parse_range(text) else { return };
     let (written, bits) = text.split_once('/').unwrap_or_default();
     let Some(address) = parse(written) else { return };
     let value = quote(text);
     let network = found.text();
-    let mut odd = false;
+    let mut warned = false;
     if address != found.network {
         let length = if address.is_ipv4() || is_mapped(address) { 32 } else { 128 };
         let single = quote(&format!("{}/{length}", canonical(address)));
         warnings.push(format!(
             "{}: CIDR value {value} is ambiguous in this context (should be {} or {single}?)",
-            at.path,
+            field.path,
             quote(&network)
         ));
-        odd = true;
+        warned = true;
     }
     let padded = bits.len() > 1 && bits.starts_with('0');
     if written.parse::<IpAddr>().is_err() || padded || is_mapped(address) {
         warnings.push(format!(
             "{}: non-standard CIDR value {value} is invalid: use {}",
-            at.path,
+            field.path,
             quote(&network)
         ));
-        odd = true;
+        warned = true;
     }
-    if !odd && address.is_ipv6() && network != text {
+    if !warned && address.is_ipv6() && network != text {
         warnings.push(format!(
             "{}: IPv6 CIDR value {value} should be in RFC 5952 canonical format ({})",
-            at.path,
+            field.path,
             quote(&network)
         ));
     }

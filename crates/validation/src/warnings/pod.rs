@@ -124,8 +124,8 @@ fn bytes(amounts: &FieldValue<'_>, resources: &[&str], warnings: &mut Vec<String
 
 /// Warns about deprecated node labels and about selectors that select nothing.
 fn placement(spec: &FieldValue<'_>, warnings: &mut Vec<String>) {
-    for (label, at) in spec.get("nodeSelector").entries() {
-        warnings.extend(node_label(label).map(|message| format!("{}: {message}", at.path)));
+    for (label, field) in spec.get("nodeSelector").entries() {
+        warnings.extend(node_label(label).map(|message| format!("{}: {message}", field.path)));
     }
     let affinity = spec.get("affinity").get("nodeAffinity");
     let required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms");

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use super::of;
+use super::warnings_for;
 
-fn warnings(group: &str, resource: &str, new: Value, old: Option<Value>) -> Vec<String> {
+fn object_warnings(group: &str, resource: &str, new: Value, old: Option<Value>) -> Vec<String> {
     (warnings_for(group, resource).object)(&new, old.as_ref())
 }
 
@@ -14,7 +14,7 @@ fn pods_are_warned_about_only_on_create() {
             "resources": {"limits": {"memory": "1500m"}}}],
         "terminationGracePeriodSeconds": -1,
     }});
-    let warnings = warnings("", "pods", pod.clone(), None);
+    let warnings = object_warnings("", "pods", pod.clone(), None);
     assert_eq!(
         warnings,
         [
@@ -26,7 +26,7 @@ fn pods_are_warned_about_only_on_create() {
             "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
         ]
     );
-    assert!(warnings("", "pods", pod.clone(), Some(pod)).is_empty());
+    assert!(object_warnings("", "pods", pod.clone(), Some(pod)).is_empty());
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn templates_are_warned_about_when_the_generation_changes() {
     };
     let expected =
         ["spec.template.spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"];
-    assert_eq!(warnings("apps", "deployments", deployment(1), None), expected);
-    assert_eq!(warnings("apps", "deployments", deployment(2), Some(deployment(1))), expected);
-    assert!(warnings("apps", "deployments", deployment(1), Some(deployment(1))).is_empty());
+    assert_eq!(object_warnings("apps", "deployments", deployment(1), None), expected);
+    assert_eq!(object_warnings("apps", "deployments", deployment(2), Some(deployment(1))), expected);
+    assert!(object_warnings("apps", "deployments", deployment(1), Some(deployment(1))).is_empty());
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn noncanonical_addresses_are_warned_about() {
         let endpoints = json!({"subsets": [{"addresses": [{"ip": address}]}]});
         let expected: Vec<_> =
             expected.iter().map(|text| format!("subsets[0].addresses[0].ip: {text}")).collect();
-        assert_eq!(warnings("", "endpoints", endpoints, None), expected, "{address}");
+        assert_eq!(object_warnings("", "endpoints", endpoints, None), expected, "{address}");
     }
     for (range, expected) in [
         ("10.0.0.0/8", None),
@@ -78,7 +78,7 @@ fn noncanonical_addresses_are_warned_about() {
     ] {
         let node = json!({"spec": {"podCIDRs": [range]}});
         let expected: Vec<_> = expected.iter().map(|text| format!("spec.podCIDRs[0]: {text}")).collect();
-        assert_eq!(warnings("", "nodes", node, None), expected, "{range}");
+        assert_eq!(object_warnings("", "nodes", node, None), expected, "{range}");
     }
 }
 
@@ -90,7 +90,7 @@ fn overlapping_files_of_a_volume_are_warned_about() {
             {"serviceAccountToken": {"path": "x/"}}]}},
     ]);
     let warnings =
-        warnings("", "pods", json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}}), None);
+        object_warnings("", "pods", json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}}), None);
     assert_eq!(
         warnings,
         [
@@ -114,7 +114,7 @@ fn incomplete_tls_key_pairs_are_warned_about() {
         ),
     ] {
         let secret = json!({"type": "kubernetes.io/tls", "data": {"tls.crt": one, "tls.key": other}});
-        assert_eq!(warnings("", "secrets", secret, None), [expected]);
+        assert_eq!(object_warnings("", "secrets", secret, None), [expected]);
     }
 }
 
@@ -122,8 +122,8 @@ fn incomplete_tls_key_pairs_are_warned_about() {
 fn quota_requests_above_limits_are_warned_about() {
     let quota = json!({"spec": {"hard": {"cpu": "2", "limits.cpu": "1", "requests.memory": "1Gi", "limits.memory": "2Gi"}}});
     assert_eq!(
-        warnings("", "resourcequotas", quota.clone(), None),
+        object_warnings("", "resourcequotas", quota.clone(), None),
         ["ResourceQuota cpu (2) should be less than limits.cpu (1)"]
     );
-    assert!(warnings("", "resourcequotas", quota.clone(), Some(quota)).is_empty());
+    assert!(object_warnings("", "resourcequotas", quota.clone(), Some(quota)).is_empty());
 }

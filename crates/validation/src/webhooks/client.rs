@@ -20,30 +20,30 @@ struct Parts<'a> {
     fragment: &'a str,
 }
 
-pub(crate) fn url(errors: &mut Errors, at: &FieldValue<'_>) {
-    let parts = match parse(at.text()) {
+pub(crate) fn url(errors: &mut Errors, field: &FieldValue<'_>) {
+    let parts = match parse(field.text()) {
         Ok(parts) => parts,
         Err(reason) => {
-            let rendered = quote(at.text());
-            errors.push(at.required(format!("url must be a valid URL: parse {rendered}: {reason}{FORM}")));
+            let rendered = quote(field.text());
+            errors.push(field.required(format!("url must be a valid URL: parse {rendered}: {reason}{FORM}")));
             return;
         }
     };
     let scheme = parts.scheme.to_ascii_lowercase();
     if scheme != "https" {
-        errors.push(at.invalid_as(scheme, format!("'https' is the only allowed URL scheme{FORM}")));
+        errors.push(field.invalid_as(scheme, format!("'https' is the only allowed URL scheme{FORM}")));
     }
     if parts.host.is_empty() {
-        errors.push(at.invalid_as("", format!("host must be specified{FORM}")));
+        errors.push(field.invalid_as("", format!("host must be specified{FORM}")));
     }
     if let Some(user) = parts.user {
-        errors.push(at.invalid_as(user, "user information is not permitted in the URL"));
+        errors.push(field.invalid_as(user, "user information is not permitted in the URL"));
     }
     if !parts.fragment.is_empty() {
-        errors.push(at.invalid_as(parts.fragment, "fragments are not permitted in the URL"));
+        errors.push(field.invalid_as(parts.fragment, "fragments are not permitted in the URL"));
     }
     if !parts.query.is_empty() {
-        errors.push(at.invalid_as(parts.query, "query parameters are not permitted in the URL"));
+        errors.push(field.invalid_as(parts.query, "query parameters are not permitted in the URL"));
     }
 }
 
@@ -110,20 +110,20 @@ fn escapes(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) fn service(errors: &mut Errors, at: &FieldValue<'_>) {
+pub(crate) fn service(errors: &mut Errors, field: &FieldValue<'_>) {
     // Upstream confuses the two paths.
-    if at.text_of("namespace").is_empty() {
-        errors.push(at.get("name").required(""));
+    if field.text_of("namespace").is_empty() {
+        errors.push(field.get("name").required(""));
     }
-    if at.text_of("name").is_empty() {
-        errors.push(at.get("namespace").required(""));
+    if field.text_of("name").is_empty() {
+        errors.push(field.get("namespace").required(""));
     }
-    named_service_port(errors, at);
+    named_service_port(errors, field);
 }
 
 /// Checks the name and the port of a Service reference.
-pub(crate) fn named_service_port(errors: &mut Errors, at: &FieldValue<'_>) {
-    let (port, path) = (at.get("port"), at.get("path"));
+pub(crate) fn named_service_port(errors: &mut Errors, field: &FieldValue<'_>) {
+    let (port, path) = (field.get("port"), field.get("path"));
     let number = port.number().unwrap_or_default();
     let broken = names::port_number(number);
     if !broken.is_empty() {

@@ -165,8 +165,8 @@ mod tests {
             let condition = json!({ "expression": wrong });
             let mut errors = Errors::new();
             check(&mut errors, &FieldValue::field(&condition, "expression"));
-            let said = errors.iter().map(ToString::to_string).collect::<String>();
-            assert!(said.contains(message), "{wrong}: {said}");
+            let messages = errors.iter().map(ToString::to_string).collect::<String>();
+            assert!(messages.contains(message), "{wrong}: {messages}");
         }
     }
 }

@@ -46,10 +46,10 @@ fn resources(errors: &mut Errors, resources: &FieldValue<'_>) {
     let (mut all_of, mut for_all) = (HashSet::new(), HashSet::new());
     // Upstream only considers the last resource without a subresource.
     let mut plain = false;
-    for at in resources.items() {
-        let text = at.text();
+    for field in resources.items() {
+        let text = field.text();
         if text.is_empty() {
-            errors.push(at.required(""));
+            errors.push(field.required(""));
             continue;
         }
         let Some((resource, subresource)) = text.split_once('/') else {
@@ -57,10 +57,10 @@ fn resources(errors: &mut Errors, resources: &FieldValue<'_>) {
             continue;
         };
         if all_of.contains(resource) {
-            errors.push(at.invalid(format!("if '{resource}/*' is present, must not specify {text}")));
+            errors.push(field.invalid(format!("if '{resource}/*' is present, must not specify {text}")));
         }
         if for_all.contains(subresource) {
-            errors.push(at.invalid(format!("if '*/{subresource}' is present, must not specify {text}")));
+            errors.push(field.invalid(format!("if '*/{subresource}' is present, must not specify {text}")));
         }
         if subresource == "*" {
             all_of.insert(resource);
@@ -69,7 +69,7 @@ fn resources(errors: &mut Errors, resources: &FieldValue<'_>) {
             for_all.insert(subresource);
         }
     }
-    let has = |wanted: &str| resources.texts().any(|text| text == wanted);
+    let has = |resource: &str| resources.texts().any(|text| text == resource);
     if resources.len() > 1 && has("*/*") {
         errors.push(resources.invalid("if '*/*' is present, must not specify other resources"));
     }

@@ -86,7 +86,7 @@ impl<'a> Parts<'a> {
             return Ok(decimal);
         }
         let decimal = decimal.rounded();
-        let most = Amount::whole(i64::MAX).decimal();
+        let most = Amount::from_integer(i64::MAX).decimal();
         if base == Base::Two && decimal.compare_size(&most).is_gt() {
             return Ok(Decimal { negative: decimal.negative, ..most });
         }

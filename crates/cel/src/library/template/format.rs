@@ -32,11 +32,11 @@ pub(super) fn format(out: &mut String, clause: Clause, value: &Value<'_>) -> Res
         (Clause::Octal, Value::Int(number)) => write!(out, "{}{:o}", sign(*number), number.unsigned_abs()),
         (Clause::Octal, Value::Uint(number)) => write!(out, "{number:o}"),
         (Clause::Hexadecimal { upper }, _) => {
-            let mut shown = hexadecimal(value).ok_or_else(|| clause.error_for(value.type_name()))?;
+            let mut formatted = hexadecimal(value).ok_or_else(|| clause.error_for(value.type_name()))?;
             if upper {
-                shown.make_ascii_uppercase();
+                formatted.make_ascii_uppercase();
             }
-            out.write_str(&shown)
+            out.write_str(&formatted)
         }
         _ => return Err(clause.error_for(value.type_name())),
     };
@@ -73,7 +73,7 @@ fn hexadecimal(value: &Value<'_>) -> Option<String> {
 }
 
 /// Returns the string form of a scalar value, as `string()` does.
-fn plain(value: &Value<'_>) -> Option<String> {
+fn scalar_text(value: &Value<'_>) -> Option<String> {
     Some(match value {
         Value::Bool(value) => value.to_string(),
         Value::Int(number) => number.to_string(),
@@ -93,7 +93,7 @@ fn format_text(out: &mut String, value: &Value<'_>) -> Result<(), String> {
         Value::List(list) => format_list(out, list)?,
         Value::Map(map) => format_map(out, map)?,
         Value::Bytes(bytes) => out.push_str(text_of(bytes)?),
-        _ => match plain(value) {
+        _ => match scalar_text(value) {
             Some(text) => out.push_str(&text),
             None => return Err(Clause::Text.error_for(value.type_name())),
         },
@@ -128,14 +128,17 @@ fn format_map(out: &mut String, map: &Map<'_>) -> Result<(), String> {
         let mut name = String::new();
         format_literal(&mut name, &key)?;
         let value = map.find(&key).map_err(|error| error.to_string())?;
-        let mut shown = String::new();
-        format_literal(&mut shown, &value.ok_or_else(|| format!("could not find key: {}", quote(&name)))?)?;
-        entries.push((name, shown));
+        let mut formatted = String::new();
+        format_literal(
+            &mut formatted,
+            &value.ok_or_else(|| format!("could not find key: {}", quote(&name)))?,
+        )?;
+        entries.push((name, formatted));
     }
     entries.sort_by(|one, two| one.0.cmp(&two.0));
     out.push('{');
-    for (index, (name, shown)) in entries.iter().enumerate() {
-        let _ = write!(out, "{}{name}:{shown}", if index > 0 { ", " } else { "" });
+    for (index, (name, formatted)) in entries.iter().enumerate() {
+        let _ = write!(out, "{}{name}:{formatted}", if index > 0 { ", " } else { "" });
     }
     out.push('}');
     Ok(())

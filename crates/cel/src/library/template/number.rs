@@ -33,7 +33,7 @@ pub(super) fn fixed(number: f64, precision: i64) -> String {
 
 /// Formats as `1.234500×10⁰³`, padded to the precision. There are always six decimal places.
 pub(super) fn scientific(number: f64, precision: i64) -> String {
-    let shown = match special(number) {
+    let formatted = match special(number) {
         Some(special) => special.to_owned(),
         None => {
             let digits = format!("{:.6e}", number.abs());
@@ -46,7 +46,7 @@ pub(super) fn scientific(number: f64, precision: i64) -> String {
         }
     };
     let width = usize::from(precision as u16);
-    format!("{shown:>width$}")
+    format!("{formatted:>width$}")
 }
 
 const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];

@@ -16,7 +16,7 @@ impl RecoveringParser<'_, '_> {
     }
 
     /// Whether a loop continues.
-    pub(super) fn goes_on(&self, inside: &'static [Element], rule: Rule, precedence: u8) -> bool {
+    pub(super) fn continues(&self, inside: &'static [Element], rule: Rule, precedence: u8) -> bool {
         if !self.is_next(first(inside)) {
             return false;
         }
@@ -63,14 +63,14 @@ impl RecoveringParser<'_, '_> {
                 if self.ahead(dot) != Kind::Identifier {
                     return Err(self.at + dot);
                 }
-                let mut place = dot + 1;
-                if self.ahead(place) == Kind::LeftParenthesis {
+                let mut ahead = dot + 1;
+                if self.ahead(ahead) == Kind::LeftParenthesis {
                     return Ok(1);
                 }
-                while self.ahead(place) == Kind::Dot && self.ahead(place + 1) == Kind::Identifier {
-                    place += 2;
+                while self.ahead(ahead) == Kind::Dot && self.ahead(ahead + 1) == Kind::Identifier {
+                    ahead += 2;
                 }
-                Ok(if self.ahead(place) == Kind::LeftBrace { 5 } else { 0 })
+                Ok(if self.ahead(ahead) == Kind::LeftBrace { 5 } else { 0 })
             }
             _ => {
                 let fits = |choice: &Vec<Element>| self.is_next(first(choice));

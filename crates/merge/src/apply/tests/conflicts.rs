@@ -36,8 +36,8 @@ fn apply_shares_conflicts_forces_and_removes() {
         "Apply failed with 2 conflicts: conflicts with \"x\":\n- .data.a\nconflicts with \"y\":\n- .data.a"
     );
     let forced = apply(&kind, &shared, &other, "z", true).unwrap();
-    let taken = json!({"x Apply": {"f:data": {"f:b": {}}}, "z Apply": {"f:data": {"f:a": {}}}});
-    assert_eq!(managers(&forced), taken);
+    let expected = json!({"x Apply": {"f:data": {"f:b": {}}}, "z Apply": {"f:data": {"f:a": {}}}});
+    assert_eq!(managers(&forced), expected);
     assert_eq!(forced["data"], json!({"a": "2", "b": "1"}));
     // A field that is no longer applied and has no other owner is removed.
     let given_up = apply(&kind, &shared, &config_map(json!({"b": "1"})), "x", false).unwrap();
@@ -159,17 +159,18 @@ fn invalid_configurations_are_rejected() {
     ];
     for (config, expected) in cases {
         let refused = apply(&kind, kind.empty(), &config, "x", false).unwrap_err();
-        let words = format!("failed to create typed patch object (/d; apps/v1, Kind=Deployment): {expected}");
-        assert_eq!(refused, words);
+        let message =
+            format!("failed to create typed patch object (/d; apps/v1, Kind=Deployment): {expected}");
+        assert_eq!(refused, message);
     }
     let other = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "d"}});
     assert_eq!(
         apply(&kind, kind.empty(), &other, "x", false).unwrap_err(),
         "invalid object type: /v1, Kind=ConfigMap"
     );
-    let mut told = with(json!({}));
-    told["metadata"]["managedFields"] = json!([]);
-    let refused = apply(&kind, kind.empty(), &told, "x", false).unwrap_err();
+    let mut with_managers = with(json!({}));
+    with_managers["metadata"]["managedFields"] = json!([]);
+    let refused = apply(&kind, kind.empty(), &with_managers, "x", false).unwrap_err();
     assert_eq!(refused, "metadata.managedFields must be nil");
 }
 

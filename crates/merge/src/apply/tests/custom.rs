@@ -83,6 +83,6 @@ fn configurations_are_merged_and_checked_by_the_schema() {
         let refused = kind.apply(&first, &shirt(spec), &author("one"), false).unwrap_err();
         assert!(refused.message().ends_with(expected), "{}", refused.message());
     }
-    assert!(kind.fits(&shirt(json!({ "color": "red" }))));
-    assert!(!kind.fits(&shirt(json!({ "odd": 1 }))));
+    assert!(kind.accepts(&shirt(json!({ "color": "red" }))));
+    assert!(!kind.accepts(&shirt(json!({ "odd": 1 }))));
 }

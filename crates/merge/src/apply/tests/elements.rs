@@ -18,9 +18,9 @@ fn path_elements_are_encoded_as_upstream() {
         ("k:{\"name\":\"a\"}", "[name=\"a\"]"),
         ("k:{\"containerPort\":80,\"protocol\":\"TCP\"}", "[containerPort=80,protocol=\"TCP\"]"),
     ];
-    for (text, shown) in cases {
+    for (text, rendered) in cases {
         let element = Element::parse(text).unwrap();
-        assert_eq!(element.to_string(), shown);
+        assert_eq!(element.to_string(), rendered);
         assert_eq!(element.encode(), text);
     }
 }

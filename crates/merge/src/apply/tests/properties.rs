@@ -3,8 +3,8 @@ use serde_json::{Map, Value, json};
 
 use super::{author, created, kind, managers};
 use crate::apply::element::Element;
+use crate::apply::field_set;
 use crate::apply::managed;
-use crate::apply::owned;
 use crate::apply::set::Set;
 use crate::apply::shape::Shape;
 
@@ -176,8 +176,8 @@ proptest! {
         assert_owned_exists(&updated);
         let again = with_uid(kind.apply(&updated, &second, &author("y"), true).unwrap());
         assert_owned_exists(&again);
-        let gone = kind.apply(&again, &third, &author("y"), true).unwrap();
-        assert_owned_exists(&gone);
+        let removed = kind.apply(&again, &third, &author("y"), true).unwrap();
+        assert_owned_exists(&removed);
     }
 
     #[test]
@@ -191,7 +191,7 @@ proptest! {
             fields.remove("managedFields");
         }
         let mut all = field_set::of(kind.shape(), &bare).unwrap();
-        crate::apply::strip(&mut all);
+        crate::apply::strip_system_fields(&mut all);
         let managed = updated["metadata"].get("managedFields").cloned();
         let entries = managed::decode(managed.as_ref()).unwrap();
         let owners = entries.into_iter().fold(Set::default(), |all, entry| all.union(entry.set));

@@ -209,11 +209,11 @@ fn old_managers_are_combined() {
         kind.record(&live, &mut new, &Author { time: &time, ..author(&manager) });
         live = new;
     }
-    let shown = managers(&live);
-    assert_eq!(shown.as_object().unwrap().len(), 10);
+    let rendered = managers(&live);
+    assert_eq!(rendered.as_object().unwrap().len(), 10);
     let ancient =
         json!({"f:data": {".": {}, "f:k00": {}, "f:k01": {}, "f:k02": {}, "f:k03": {}, "f:k04": {}}});
-    assert_eq!(shown["ancient-changes Update"], ancient);
+    assert_eq!(rendered["ancient-changes Update"], ancient);
     assert_eq!(live["metadata"]["managedFields"][0]["time"], "2026-01-01T00:00:04Z");
 }
 
@@ -269,9 +269,9 @@ fn scale_shows_managers_of_replicas() {
     let scale = scale_fields(Some(parent), "apps/v1", REPLICAS).unwrap();
     assert_eq!(scale[0]["apiVersion"], "autoscaling/v1");
     assert_eq!(scale[0]["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
-    let taken = json!([{"manager": "y", "operation": "Update", "apiVersion": "autoscaling/v1", "subresource": "scale",
+    let expected = json!([{"manager": "y", "operation": "Update", "apiVersion": "autoscaling/v1", "subresource": "scale",
         "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]);
-    let entries = parent_fields(Some(parent), Some(&taken), "apps/v1", REPLICAS).unwrap();
+    let entries = parent_fields(Some(parent), Some(&expected), "apps/v1", REPLICAS).unwrap();
     let object = json!({"metadata": {"managedFields": entries}});
     assert_eq!(managers(&object)["y Update"], json!({"f:spec": {"f:replicas": {}}}));
     assert_eq!(managers(&object)["x Update"]["f:spec"].get("f:replicas"), None);

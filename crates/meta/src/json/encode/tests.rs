@@ -43,7 +43,7 @@ fn nothing_but_the_resource_version_is_lost() {
 }
 
 #[test]
-fn the_beginning_is_always_the_same() {
+fn prefix_is_always_the_same() {
     for object in
         [json!({}), json!(null), json!({"metadata": null}), json!({"metadata": {"resourceVersion": "1"}})]
     {
@@ -80,7 +80,7 @@ fn an_item_has_no_type() {
 }
 
 #[test]
-fn the_metadata_is_found_as_it_stands() {
+fn metadata_is_found_unchanged() {
     let object = json!({
         "kind": "K", "apiVersion": "v1", "spec": {"x": "}"},
         "metadata": {"name": "a", "labels": {"}": "{\"", "b": "\\"}, "finalizers": ["[", {}]},
@@ -93,7 +93,7 @@ fn the_metadata_is_found_as_it_stands() {
 }
 
 #[test]
-fn other_input_is_left_alone() {
+fn other_input_is_unchanged() {
     let others: [&[u8]; 7] = [
         b"",
         b"{}",

@@ -3,17 +3,17 @@
 use crate::json::{JsonError, MAX_DEPTH, Value, parse, to_string};
 
 #[test]
-fn reads_what_upstream_reads() {
+fn parses_as_upstream() {
     for (input, expected) in CASES {
         let parsed = parse(input);
-        let shown = String::from_utf8_lossy(input);
+        let text = String::from_utf8_lossy(input);
         match (parsed, expected) {
             (Ok(parsed), Ok((value, duplicates))) => {
-                assert_eq!(to_string(&parsed.value), *value, "value of {shown}");
-                assert_eq!(parsed.duplicates, *duplicates, "duplicates of {shown}");
+                assert_eq!(to_string(&parsed.value), *value, "value of {text}");
+                assert_eq!(parsed.duplicates, *duplicates, "duplicates of {text}");
             }
-            (Err(error), Err(message)) => assert_eq!(error.to_string(), *message, "error for {shown}"),
-            (parsed, expected) => panic!("{shown}: got {parsed:?} instead of {expected:?}"),
+            (Err(error), Err(message)) => assert_eq!(error.to_string(), *message, "error for {text}"),
+            (parsed, expected) => panic!("{text}: got {parsed:?} instead of {expected:?}"),
         }
     }
 }

@@ -61,17 +61,22 @@ fn reads_owners() {
 
 #[test]
 fn absent_and_malformed_fields_read_as_empty() {
-    for odd in [
+    for malformed in [
         json!({}),
         json!(null),
         json!([]),
         json!({"metadata": 1}),
         json!({"metadata": {"name": 1, "labels": [], "finalizers": {}}}),
     ] {
-        assert_eq!((name(&odd), kind(&odd), generation(&odd)), ("", "", 0));
-        assert_eq!(labels(&odd).count() + finalizers(&odd).count() + owner_references(&odd).count(), 0);
-        assert_eq!((creation_timestamp(&odd), label(&odd, "a")), (None, None));
-        assert!(!is_being_deleted(&odd));
+        assert_eq!((name(&malformed), kind(&malformed), generation(&malformed)), ("", "", 0));
+        assert_eq!(
+            labels(&malformed).count()
+                + finalizers(&malformed).count()
+                + owner_references(&malformed).count(),
+            0
+        );
+        assert_eq!((creation_timestamp(&malformed), label(&malformed, "a")), (None, None));
+        assert!(!is_being_deleted(&malformed));
     }
 }
 

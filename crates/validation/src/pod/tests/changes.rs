@@ -66,7 +66,7 @@ fn updates() {
         ),
     ];
     for (old, edits, expected) in cases {
-        let errors = (of("", "pods").update)(&edited(&old, &edits), &old);
+        let errors = (checks_for("", "pods").update)(&edited(&old, &edits), &old);
         assert_eq!(lines(&errors), expected, "{edits:?}");
     }
 }
@@ -142,7 +142,7 @@ fn subresources() {
         ),
     ];
     for (subresource, old, edits, expected) in cases {
-        let errors = (of("", "pods").subresource)(subresource, &edited(old, &edits), old);
+        let errors = (checks_for("", "pods").subresource)(subresource, &edited(old, &edits), old);
         assert_eq!(lines(&errors), expected, "{subresource} {edits:?}");
     }
 }
@@ -196,7 +196,7 @@ fn templates_and_replication_controllers() {
         ),
     ];
     for (resource, object, expected) in cases {
-        assert_eq!(lines(&(of("", resource).create)(&object)), expected, "{resource}");
+        assert_eq!(lines(&(checks_for("", resource).create)(&object)), expected, "{resource}");
     }
 }
 
@@ -207,7 +207,7 @@ fn selinux_change_policy_can_change_if_set_before() {
         |policy: Value| json!({ "template": edited(&json!({ "spec": pod()["spec"] }), &[(field, policy)]) });
     let (none, some, new) =
         (template(Value::Null), template(json!("Recursive")), template(json!("MountOption")));
-    let update = of("", "podtemplates").update;
+    let update = checks_for("", "podtemplates").update;
     assert_eq!(lines(&update(&new, &some)), Vec::<String>::new());
     assert_eq!(
         lines(&update(&new, &none)),

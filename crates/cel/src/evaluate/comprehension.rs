@@ -4,11 +4,11 @@
 
 use super::{EvalResult, Evaluator, Local};
 use crate::error::Error;
-use crate::plan::LoopStep;
+use crate::plan::ComprehensionStep;
 use crate::value::Value;
 
 impl<'a> Evaluator<'a, '_> {
-    pub(super) fn repeat(&mut self, it: &'a LoopStep) -> EvalResult<'a> {
+    pub(super) fn comprehension(&mut self, it: &'a ComprehensionStep) -> EvalResult<'a> {
         let range = self.step(&it.range)?;
         // Save the slots: a lazily evaluated value runs inside other comprehensions, which may use them.
         let before: [Local<'a>; 3] =
@@ -21,7 +21,7 @@ impl<'a> Evaluator<'a, '_> {
         result
     }
 
-    fn run(&mut self, it: &'a LoopStep, range: &Value<'a>) -> Result<(), Error> {
+    fn run(&mut self, it: &'a ComprehensionStep, range: &Value<'a>) -> Result<(), Error> {
         match range {
             Value::List(list) => {
                 for index in 0..list.len() {
@@ -57,7 +57,7 @@ impl<'a> Evaluator<'a, '_> {
     /// Runs one iteration. Returns whether to continue.
     fn iterate(
         &mut self,
-        it: &'a LoopStep,
+        it: &'a ComprehensionStep,
         first: EvalResult<'a>,
         second: Option<EvalResult<'a>>,
     ) -> Result<bool, Error> {
