@@ -320,7 +320,7 @@ impl<'n> Walk<'n> {
                     let before = before.and_then(|before| before.field(path, key));
                     found.merge(self.correlated(self.at(id), value, &format!("{path}.{key}"), before));
                 }
-                Rest::Unsaid | Rest::Allowed => {}
+                Rest::Unspecified | Rest::Allowed => {}
             }
         }
         for property in &node.properties {
