@@ -136,7 +136,7 @@ impl Registry {
         let step = self.step(row, existing.workspace, update, existing.old, new).await?;
         let limited = update.admission.is_limited();
         let (outcome, written) = self.execute(row, existing, step, limited, update.dry_run).await;
-        update.admission.ended(written).await;
+        update.admission.write_finished(written).await;
         outcome
     }
 
@@ -393,7 +393,7 @@ pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
         && !held
         && !graceful
         && !(row.strategy.blocks_removal)(object)
-        && !placement::holds(object)
+        && !placement::is_on_clusters(object)
 }
 
 fn check_uid(row: &Row, object_ref: &ObjectRef<'_>, wanted: Option<&str>, old: &Value) -> Result<(), Status> {

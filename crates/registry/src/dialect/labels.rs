@@ -138,7 +138,7 @@ pub async fn run(registry: Arc<Registry>) {
                 Err(status) if status.has_cause(CAUSE) => left.push(key),
                 // The label cannot be satisfied. It is retried when the object or a Cluster has changed.
                 Err(status) if status.code() == 422 => {
-                    if let Err(error) = refusal::tell(&registry, &key, &status).await {
+                    if let Err(error) = refusal::write_event(&registry, &key, &status).await {
                         tracing::warn!(%error, %status, object = %key, "the cluster label of an object is refused, and the event about it cannot be written");
                     }
                 }
