@@ -204,17 +204,17 @@ fn refusal_message(budget: &Value, name: &str) -> String {
     let conditions = budget["status"]["conditions"].as_array();
     let condition = conditions.into_iter().flatten().find(|own| own["type"] == "DisruptionAllowed");
     let text = |field: &str| condition.and_then(|own| own[field].as_str()).unwrap_or_default();
-    let told = text("status") == "False" && !text("message").is_empty();
+    let has_message = text("status") == "False" && !text("message").is_empty();
     let (desired, current) = (count("desiredHealthy"), count("currentHealthy"));
     let not_now = format!("The disruption budget {name} does not allow evicting pods currently");
     match () {
-        () if told && text("reason") == "SyncFailed" => {
+        () if has_message && text("reason") == "SyncFailed" => {
             format!("{not_now} because it failed sync: {}", text("message"))
         }
         () if current <= desired => {
             format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently")
         }
-        () if told => format!("{not_now} ({}): {}", text("reason"), text("message")),
+        () if has_message => format!("{not_now} ({}): {}", text("reason"), text("message")),
         () => not_now,
     }
 }

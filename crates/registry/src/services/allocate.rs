@@ -315,9 +315,9 @@ impl Allocator<'_> {
 
     async fn new_ports(&mut self, new: &mut Value) -> Result<(), Status> {
         let allocates = fields::allocates_node_ports(new);
-        let asked = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
+        let ports = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
         let mut given: Vec<(i64, i64)> = Vec::new();
-        for (index, port) in asked.iter().enumerate() {
+        for (index, port) in ports.iter().enumerate() {
             let (own, wanted) = (number(port, "port"), number(port, "nodePort"));
             if wanted == 0 && !allocates {
                 continue;
@@ -331,7 +331,7 @@ impl Allocator<'_> {
                     wanted
                 }
                 None => {
-                    let requested = asked.iter().filter(|other| number(other, "port") == own);
+                    let requested = ports.iter().filter(|other| number(other, "port") == own);
                     let requested = requested.map(|other| number(other, "nodePort")).find(|node| *node != 0);
                     let node = match requested {
                         Some(node) => {
@@ -353,8 +353,8 @@ impl Allocator<'_> {
         let before = if fields::has_node_ports(old) { node_ports(old) } else { Vec::new() };
         let allocates = fields::allocates_node_ports(new);
         let mut given: Vec<i64> = Vec::new();
-        let asked = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
-        for (index, port) in asked.iter().enumerate() {
+        let ports = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
+        for (index, port) in ports.iter().enumerate() {
             match number(port, "nodePort") {
                 0 if !allocates => {}
                 0 => new["spec"]["ports"][index]["nodePort"] = self.any_port().await?.into(),
