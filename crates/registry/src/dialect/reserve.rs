@@ -144,12 +144,12 @@ mod tests {
                 Key::custom(kcp::GROUP, "clusters", left_in, "", "planted"),
                 json!({ "metadata": { "name": "planted" } }),
             ),
-            (Key::object("", "namespaces", object_ref, "", SYSTEM_NAMESPACE), json!({ "metadata": {} })),
+            (Key::object("", "namespaces", workspace_id, "", SYSTEM_NAMESPACE), json!({ "metadata": {} })),
         ];
         objects.extend(enabled_in.map(|enabled| (super::super::marker(enabled), marker.clone())));
         let registry = registry(&objects).await;
         let row = registry.catalog.find("", "v1", "configmaps").unwrap().clone();
-        let object_ref = ObjectRef { workspace: object_ref, namespace: SYSTEM_NAMESPACE, name: MARKER };
+        let object_ref = ObjectRef { workspace: workspace_id, namespace: SYSTEM_NAMESPACE, name: MARKER };
         let outcome = registry.create(&row, &object_ref, marker, None, true, &NoAdmission).await;
         outcome.map(|_| ()).map_err(|status| status.message().to_string())
     }
