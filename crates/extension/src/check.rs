@@ -74,7 +74,7 @@ pub(crate) fn is_valid(nodes: &[Node], node: &Node, value: &Value, deadline: &De
         Value::Object(fields) => fields.iter().all(|(key, value)| match (node.property(key), node.rest) {
             (Some(id), _) | (None, Rest::Node(id)) => is_valid(nodes, at(id), value, deadline),
             (None, Rest::Forbidden) => false,
-            (None, Rest::Unsaid | Rest::Allowed) => true,
+            (None, Rest::Unspecified | Rest::Allowed) => true,
         }),
         Value::Array(items) => match node.items.map(at) {
             Some(node) => items.iter().all(|item| is_valid(nodes, node, item, deadline)),

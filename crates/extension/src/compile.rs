@@ -132,8 +132,8 @@ impl Compiler {
         node.items =
             fields.get("items").filter(|items| items.is_object()).map(|items| self.value(items, nested));
         node.rest = match fields.get("additionalProperties") {
-            _ if nested && self.mode == CompileMode::Defaults => Rest::Unsaid,
-            None | Some(Value::Null) => Rest::Unsaid,
+            _ if nested && self.mode == CompileMode::Defaults => Rest::Unspecified,
+            None | Some(Value::Null) => Rest::Unspecified,
             Some(Value::Bool(true)) => Rest::Allowed,
             Some(Value::Bool(false)) => Rest::Forbidden,
             Some(schema) => Rest::Node(self.value(schema, nested)),

@@ -137,7 +137,7 @@ impl<'n> Walk<'n> {
                 break;
             }
             let mut budget = self.budget;
-            let asked = (self.nodes, &compiled, place);
+            let asked = (self.nodes, &compiled, root);
             self.errors.extend(rules::check_alone(asked, default, old, path, &mut budget));
             left = left.min(budget);
         }

@@ -66,7 +66,7 @@ impl Resolver<'_> {
         let next = if node.properties.is_empty() {
             self.path = self.path.key(name);
             match node.rest {
-                Rest::Unsaid => return Err(unknown()),
+                Rest::Unspecified => return Err(unknown()),
                 Rest::Allowed | Rest::Forbidden => None,
                 Rest::Node(rest) => Some(rest),
             }

@@ -130,7 +130,7 @@ impl<'n> Walk<'n> {
                         let child = self.at(id);
                         self.value(Some(child), value, Some(&trail_here), child.is(Flags::EMBEDS));
                     }
-                    (None, Rest::Unsaid) => {
+                    (None, Rest::Unspecified) => {
                         if !is_meta(key) || trail.is_some() {
                             self.drop(key, trail);
                         }
@@ -169,7 +169,7 @@ impl<'n> Walk<'n> {
                             let child = self.at(id);
                             self.value(Some(child), value, Some(&trail), child.is(Flags::EMBEDS));
                         }
-                        (None, Rest::Unsaid) => {}
+                        (None, Rest::Unspecified) => {}
                         (None, Rest::Allowed | Rest::Forbidden) => {
                             self.value(None, value, Some(&trail), false);
                         }

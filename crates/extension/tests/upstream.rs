@@ -90,7 +90,7 @@ fn atoll_result(case: &Case) -> Value {
     version.validate_status_update(&object, &old, &mut status, &Deadline::never());
     // As Go encodes it: a float with an integral value has no decimal point.
     let value: Value =
-        serde_json::from_str(&atoll_meta::json::to_string(&object)).expect("what is written is JSON");
+        serde_json::from_str(&atoll_meta::json::to_string(&object)).expect("the encoding is valid JSON");
     json!({
         "unknown": unknown, "value": value, "create": texts(&create.errors), "update": texts(&update.errors),
         "status": texts(&status.errors), "warnings": warnings,

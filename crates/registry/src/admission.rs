@@ -42,7 +42,7 @@ pub trait Admission: Sync {
     }
 
     /// Called with the outcome of the write that was validated last, to release its reservations.
-    fn ended(&self, written: WriteOutcome) -> impl Future<Output = ()> + Send;
+    fn write_finished(&self, written: WriteOutcome) -> impl Future<Output = ()> + Send;
 }
 
 /// Applies only the workspace limits, for writes of the server on behalf of an agent.
@@ -57,7 +57,7 @@ impl Admission for LimitsOnly {
         Ok(())
     }
 
-    async fn ended(&self, _: WriteOutcome) {}
+    async fn write_finished(&self, _: WriteOutcome) {}
 }
 
 /// Applies nothing, for the server's own writes.
@@ -76,5 +76,5 @@ impl Admission for NoAdmission {
         false
     }
 
-    async fn ended(&self, _: WriteOutcome) {}
+    async fn write_finished(&self, _: WriteOutcome) {}
 }

@@ -25,8 +25,8 @@ impl Registry {
         let node = &binding["target"]["name"];
         let now = self.now();
         let assign = |pod: &mut Value| {
-            if let Some(obstacle) = obstacle(pod) {
-                return Err(Status::conflict("", "pods/binding", object_ref.name, obstacle));
+            if let Some(binding_error) = binding_error(pod) {
+                return Err(Status::conflict("", "pods/binding", object_ref.name, binding_error));
             }
             pod["spec"]["nodeName"] = node.clone();
             if let Some(status) = pod["status"].as_object_mut() {
@@ -61,7 +61,7 @@ fn check(binding: &Value) -> Vec<FieldError> {
 }
 
 /// The reason why the Pod cannot be assigned to a node.
-fn obstacle(pod: &Value) -> Option<String> {
+fn binding_error(pod: &Value) -> Option<String> {
     let name = object::name(pod);
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     let gates = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());

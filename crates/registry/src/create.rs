@@ -110,7 +110,7 @@ impl Registry {
         admission: &A,
     ) -> Result<RenderedObject, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
-        self.fill(row, object_ref, &mut object, labelled)?;
+        self.set_system_fields(row, object_ref, &mut object, labelled)?;
         let (object, errors) = self.validate_new(row, object_ref.workspace, object).await?;
         if !errors.is_empty() {
             return Err(Status::invalid(
@@ -126,7 +126,7 @@ impl Registry {
         admission.validate(Some(&object), None).await?;
         let limited = admission.is_limited();
         let (outcome, written) = self.write_new(row, object_ref, object, revision, limited, dry_run).await;
-        admission.ended(written).await;
+        admission.write_finished(written).await;
         outcome
     }
 
@@ -185,7 +185,7 @@ impl Registry {
     }
 
     /// Sets the system fields of a new object, regardless of the request.
-    pub(crate) fn fill(
+    pub(crate) fn set_system_fields(
         &self,
         row: &Row,
         object_ref: &ObjectRef<'_>,

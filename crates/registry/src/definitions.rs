@@ -197,8 +197,8 @@ impl Registry {
                     definition.filter(|definition| definition.is_served && definition.is_of(group, resource))
                 };
                 // A workspace's definition must not decide how the clusters of other workspaces are read.
-                let spoken = self.dialect_definition(None, group, resource);
-                spoken.or_else(|| snapshot.list(&everywhere, None).find_map(served))
+                let of_dialect = self.dialect_definition(None, group, resource);
+                of_dialect.or_else(|| snapshot.list(&everywhere, None).find_map(served))
             }
         }
     }

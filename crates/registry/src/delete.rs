@@ -81,7 +81,7 @@ impl Registry {
             let stored = existing.clone();
             let existing = if row.custom.is_some() { row.to_served(existing) } else { existing };
             let mut old = parse(&existing.json())?;
-            self.forget_missing_clusters(object_ref.workspace, &mut old);
+            self.remove_missing_clusters(object_ref.workspace, &mut old);
             check_preconditions(row, &old, options)?;
             admission.validate(None, Some(&old)).await?;
             let step = self.next_step(row, &old, options);
@@ -94,14 +94,14 @@ impl Registry {
                     let same = splice_resource_version(&encoded, existing.revision);
                     let goes = matches!(step, DeletionStep::MarkAndRemove(_));
                     if options.dry_run && goes {
-                        return Ok(gone(row, &old, Bytes::from(same)));
+                        return Ok(removed(row, &old, Bytes::from(same)));
                     }
                     if same == stored.json() || options.dry_run {
                         return Ok(DeleteResult::Terminating(RenderedObject { json: Bytes::from(same) }));
                     }
                     Some((encoded, facts))
                 }
-                DeletionStep::Remove if options.dry_run => return Ok(gone(row, &old, existing.json())),
+                DeletionStep::Remove if options.dry_run => return Ok(removed(row, &old, existing.json())),
                 DeletionStep::Remove => None,
             };
             let encoded = value.as_ref().map(|(encoded, _)| encoded.clone());
@@ -117,7 +117,7 @@ impl Registry {
                 }
                 (Ok(revision), None) => {
                     self.after_delete(row, object_ref.workspace, &old).await;
-                    return Ok(gone(row, &old, existing.json_at(revision)));
+                    return Ok(removed(row, &old, existing.json_at(revision)));
                 }
                 (Err(WriteFailure::Conflict), _) => {}
                 (Err(WriteFailure::Status(status)), _) => return Err(status),
@@ -142,7 +142,7 @@ impl Registry {
             self.free_service(&object_ref, old).await;
         }
         if row.group == ATOLL && row.resource == "clusters" {
-            self.forget_cluster(old).await;
+            self.remove_unregistered_cluster(old).await;
         }
     }
 
@@ -156,7 +156,8 @@ impl Registry {
             // The dependents of a definition are its objects, which are deleted in any case.
             _ => finalizers(old, options.propagation.filter(|_| !definitions::is_definitions(row))),
         };
-        let held = !finalizers.is_empty() || (row.strategy.blocks_removal)(old) || placement::holds(old);
+        let held =
+            !finalizers.is_empty() || (row.strategy.blocks_removal)(old) || placement::is_on_clusters(old);
         if !held && matches!(grace, Grace::None) {
             return DeletionStep::Remove;
         }
@@ -297,7 +298,7 @@ fn check_own_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> R
     Ok(())
 }
 
-fn gone(row: &Row, old: &Value, json: Bytes) -> DeleteResult {
+fn removed(row: &Row, old: &Value, json: Bytes) -> DeleteResult {
     if row.strategy.returns_deleted {
         return DeleteResult::Removed(RenderedObject { json });
     }

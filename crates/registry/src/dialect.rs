@@ -58,15 +58,15 @@ impl Registry {
     pub fn definitions(&self, workspace: &str) -> Vec<Arc<Definition>> {
         let mut all = definitions::list(&self.snapshot(), workspace);
         if self.dialect_enabled(workspace, kcp::NAME) {
-            let spoken = self.catalog.kcp();
+            let dialect = self.catalog.kcp();
             let is_spoken = |own: &Arc<Definition>| {
-                let is_same = |spoken: &Arc<Definition>| {
-                    own.group == spoken.group && own.accepted.plural == spoken.accepted.plural
+                let is_same = |dialect: &Arc<Definition>| {
+                    own.group == dialect.group && own.accepted.plural == dialect.accepted.plural
                 };
-                spoken.iter().any(is_same)
+                dialect.iter().any(is_same)
             };
             all.retain(|own| !is_spoken(own));
-            all.extend(spoken.iter().cloned());
+            all.extend(dialect.iter().cloned());
             all.sort_by_cached_key(|definition| {
                 format!("{}.{}", definition.accepted.plural, definition.group)
             });

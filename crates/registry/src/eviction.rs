@@ -49,7 +49,7 @@ impl Registry {
             () if ending => Guard::None,
             // The Pod is pending, so it may be evicted, but only while that is so.
             () if phase == "Pending" => Guard::Unchanged,
-            () => self.ask_budget(&pod, object_ref, options.dry_run).await?,
+            () => self.take_from_budget(&pod, object_ref, options.dry_run).await?,
         };
         let mut options = options.clone();
         let own_revision = object::resource_version(&pod).to_string();
@@ -82,7 +82,7 @@ impl Registry {
     }
 
     /// Takes one disruption from the budget of a running Pod.
-    async fn ask_budget(
+    async fn take_from_budget(
         &self,
         pod: &Value,
         object_ref: &ObjectRef<'_>,
@@ -173,7 +173,7 @@ fn take_disruption(budget: &mut Value, pod: &str, now: &str) -> Result<(), Statu
         ));
     }
     if allowed == 0 {
-        let message = why_not(budget, &name);
+        let message = refusal_message(budget, &name);
         return Err(Status::too_many_requests(WOULD_VIOLATE, 0).with_cause(CAUSE, message, ""));
     }
     let observed = count("observedGeneration");
@@ -199,22 +199,22 @@ fn take_disruption(budget: &mut Value, pod: &str, now: &str) -> Result<(), Statu
 }
 
 /// The reason why a budget allows no disruption.
-fn why_not(budget: &Value, name: &str) -> String {
+fn refusal_message(budget: &Value, name: &str) -> String {
     let count = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     let conditions = budget["status"]["conditions"].as_array();
     let condition = conditions.into_iter().flatten().find(|own| own["type"] == "DisruptionAllowed");
     let text = |field: &str| condition.and_then(|own| own[field].as_str()).unwrap_or_default();
-    let told = text("status") == "False" && !text("message").is_empty();
+    let has_message = text("status") == "False" && !text("message").is_empty();
     let (desired, current) = (count("desiredHealthy"), count("currentHealthy"));
     let not_now = format!("The disruption budget {name} does not allow evicting pods currently");
     match () {
-        () if told && text("reason") == "SyncFailed" => {
+        () if has_message && text("reason") == "SyncFailed" => {
             format!("{not_now} because it failed sync: {}", text("message"))
         }
         () if current <= desired => {
             format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently")
         }
-        () if told => format!("{not_now} ({}): {}", text("reason"), text("message")),
+        () if has_message => format!("{not_now} ({}): {}", text("reason"), text("message")),
         () => not_now,
     }
 }

@@ -15,10 +15,10 @@ use crate::row::Row;
 const MANAGED_FIELDS: &str = "managedFields";
 
 impl Registry {
-    /// Updates the managed fields of `new`, which was computed from `shown`. Both are in the version of the
+    /// Updates the managed fields of `new`, which was computed from `existing`. Both are in the version of the
     /// row.
-    pub(crate) fn record(&self, row: &Row, shown: &Value, new: &mut Value, author: &Author<'_>) {
-        let Ok(others) = self.others(row, shown, new, author) else {
+    pub(crate) fn record(&self, row: &Row, existing: &Value, new: &mut Value, author: &Author<'_>) {
+        let Ok(others) = self.others(row, existing, new, author) else {
             object::metadata_mut(new).remove(MANAGED_FIELDS);
             return;
         };
@@ -27,7 +27,7 @@ impl Registry {
             let mut returned = new.clone();
             row.to_stored(&mut returned);
             row.to_view(&mut returned);
-            row.managed.record(shown, &mut returned, author);
+            row.managed.record(existing, &mut returned, author);
             let recorded = object::remove_metadata(&mut returned, MANAGED_FIELDS);
             let fields = object::metadata_mut(new);
             match recorded {
@@ -35,7 +35,7 @@ impl Registry {
                 None => fields.remove(MANAGED_FIELDS),
             };
         } else {
-            row.managed.record(shown, new, author);
+            row.managed.record(existing, new, author);
         }
         if let Some(others) = others {
             let fields = object::metadata_mut(new);
@@ -49,7 +49,7 @@ impl Registry {
     fn others(
         &self,
         row: &Row,
-        shown: &Value,
+        existing: &Value,
         new: &Value,
         author: &Author<'_>,
     ) -> Result<Option<Value>, ConversionError> {
@@ -57,14 +57,14 @@ impl Registry {
         let source = match sent {
             Some(sent) if is_reset(Some(sent)) => return Ok(None),
             Some(Value::Array(sent)) if !sent.is_empty() => sent,
-            _ => match shown["metadata"].get(MANAGED_FIELDS).and_then(Value::as_array) {
+            _ => match existing["metadata"].get(MANAGED_FIELDS).and_then(Value::as_array) {
                 Some(kept) => kept,
                 None => return Ok(None),
             },
         };
         match &row.custom {
-            Some(custom) => fields_in_other_custom_versions(row, custom, source, shown, new, author),
-            None => Ok(self.fields_in_other_version(row, source, shown, new, author)),
+            Some(custom) => fields_in_other_custom_versions(row, custom, source, existing, new, author),
+            None => Ok(self.fields_in_other_version(row, source, existing, new, author)),
         }
     }
 
@@ -72,7 +72,7 @@ impl Registry {
         &self,
         row: &Row,
         source: &[Value],
-        shown: &Value,
+        existing: &Value,
         new: &Value,
         author: &Author<'_>,
     ) -> Option<Value> {
@@ -85,7 +85,7 @@ impl Registry {
                 && sibling.api_version() == other
         };
         let sibling = self.catalog.rows().iter().find(is_other)?;
-        let (mut live, mut changed) = (shown.clone(), new.clone());
+        let (mut live, mut changed) = (existing.clone(), new.clone());
         object::metadata_mut(&mut live).insert(MANAGED_FIELDS.into(), source.into());
         for object in [&mut live, &mut changed] {
             row.to_stored(object);
@@ -105,7 +105,7 @@ fn fields_in_other_custom_versions(
     row: &Row,
     custom: &CustomVersion,
     source: &[Value],
-    shown: &Value,
+    existing: &Value,
     new: &Value,
     author: &Author<'_>,
 ) -> Result<Option<Value>, ConversionError> {
@@ -116,7 +116,7 @@ fn fields_in_other_custom_versions(
             continue;
         }
         let kind = Kind::custom(api_version.clone(), &row.kind, version.schema.clone());
-        let (mut live, mut changed) = (shown.clone(), new.clone());
+        let (mut live, mut changed) = (existing.clone(), new.clone());
         for object in [&mut live, &mut changed] {
             object::set_type(object, &api_version, &row.kind);
             if !kind.fits(object) {

@@ -51,7 +51,7 @@ pub(crate) fn keep(new: &mut Value, old: Option<&Value>) -> bool {
 }
 
 /// Whether some cluster may still have the object, so that it cannot be removed yet.
-pub(crate) fn holds(object: &Value) -> bool {
+pub(crate) fn is_on_clusters(object: &Value) -> bool {
     object["metadata"]["annotations"].get(PLACEMENT).is_some() && !Placement::of(object).is_empty()
 }
 

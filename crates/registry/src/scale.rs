@@ -23,7 +23,7 @@ const MISSING: i64 = i32::MIN as i64;
 
 /// The Scale of an object with its managed fields.
 pub fn with_managers(row: &Row, object: &Value) -> Result<Value, Status> {
-    let (mut scale, is_set) = built(row, object)?;
+    let (mut scale, is_set) = build(row, object)?;
     if !is_set {
         scale["spec"]["replicas"] = MISSING.into();
     }
@@ -37,7 +37,7 @@ pub fn with_managers(row: &Row, object: &Value) -> Result<Value, Status> {
 
 /// The Scale of an object.
 pub fn of(row: &Row, object: &Value) -> Result<Value, Status> {
-    let (scale, is_set) = built(row, object)?;
+    let (scale, is_set) = build(row, object)?;
     if is_set {
         return Ok(scale);
     }
@@ -48,14 +48,14 @@ pub fn of(row: &Row, object: &Value) -> Result<Value, Status> {
 
 /// The Scale of an object that has just been written.
 pub fn after(row: &Row, object: &Value) -> Result<Value, Status> {
-    built(row, object).map(|(scale, _)| scale)
+    build(row, object).map(|(scale, _)| scale)
 }
 
 /// The Scale of an object, and whether the object sets the number of replicas.
-fn built(row: &Row, object: &Value) -> Result<(Value, bool), Status> {
+fn build(row: &Row, object: &Value) -> Result<(Value, bool), Status> {
     match row.custom.as_ref().and_then(|custom| custom.scale()) {
         Some(scale) => scale.build(object).map_err(Status::plain_internal),
-        None => Ok((known(row, object), true)),
+        None => Ok((builtin_scale(row, object), true)),
     }
 }
 
@@ -71,7 +71,7 @@ fn with_path<T>(row: &Row, then: impl FnOnce(&[&str]) -> T) -> T {
 }
 
 /// The Scale of an object of a built-in kind.
-fn known(row: &Row, object: &Value) -> Value {
+fn builtin_scale(row: &Row, object: &Value) -> Value {
     let fields = &object["metadata"];
     let mut metadata = Map::new();
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {

@@ -76,21 +76,22 @@ impl Registry {
                 None => parse(&existing.json())?,
             };
             check_uid(row, object_ref, update.uid, &old)?;
-            let mut shown = Cow::Borrowed(&old);
+            let mut existing_view = Cow::Borrowed(&old);
             if row.view.is_some() {
-                row.to_view(shown.to_mut());
+                row.to_view(existing_view.to_mut());
             }
-            let mut new = (update.transform)(Some(&shown))?;
-            if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(&shown)) {
+            let mut new = (update.transform)(Some(&existing_view))?;
+            if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(&existing_view))
+            {
                 update.admission.placement_ignored(&new);
             }
             row.fill_defaults(&mut new)?;
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), reset_fields::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
-                self.record(row, &shown, &mut new, &author);
+                self.record(row, &existing_view, &mut new, &author);
             }
-            update.admission.mutate(&mut new, Some(&shown)).await?;
+            update.admission.mutate(&mut new, Some(&existing_view)).await?;
             check_revision(row, object_ref, &new, &existing)?;
             self.check_reserved(row, object_ref, &new, Some(&old))?;
             row.to_stored(&mut new);
@@ -136,7 +137,7 @@ impl Registry {
         let step = self.step(row, existing.workspace, update, existing.old, new).await?;
         let limited = update.admission.is_limited();
         let (outcome, written) = self.execute(row, existing, step, limited, update.dry_run).await;
-        update.admission.ended(written).await;
+        update.admission.write_finished(written).await;
         outcome
     }
 
@@ -150,7 +151,7 @@ impl Registry {
         dry_run: bool,
     ) -> (Result<Option<RenderedObject>, Status>, WriteOutcome) {
         let revision = existing.object.revision;
-        let shown = |encoded: &[u8], revision| RenderedObject {
+        let render = |encoded: &[u8], revision| RenderedObject {
             json: splice_resource_version(encoded, revision).into(),
         };
         let unwritten = |answer| (Ok(Some(answer)), WriteOutcome::NotWritten);
@@ -160,7 +161,7 @@ impl Registry {
             UpdateStep::Put(mut new) => {
                 let compiled = self.compile_ahead(row, existing.workspace, &new).await;
                 let (encoded, facts) = self.encode_stored(row, &mut new);
-                let same = shown(&encoded, revision);
+                let same = render(&encoded, revision);
                 if same.json == existing.object.json() {
                     return unwritten(same);
                 }
@@ -183,7 +184,7 @@ impl Registry {
             UpdateStep::Delete(last) => (None, self.encode(row, &last).0),
         };
         if dry_run {
-            return unwritten(shown(&answer, revision));
+            return unwritten(render(&answer, revision));
         }
         let deleted = value.is_none();
         if deleted
@@ -197,9 +198,9 @@ impl Registry {
             // A deleted object is returned in its last state.
             Ok(at) if deleted => {
                 self.after_delete(row, existing.workspace, existing.old).await;
-                (Ok(Some(shown(&answer, revision))), WriteOutcome::At(at))
+                (Ok(Some(render(&answer, revision))), WriteOutcome::At(at))
             }
-            Ok(revision) => (Ok(Some(shown(&answer, revision))), WriteOutcome::At(revision)),
+            Ok(revision) => (Ok(Some(render(&answer, revision))), WriteOutcome::At(revision)),
             Err(WriteFailure::Conflict) => (Ok(None), WriteOutcome::NotWritten),
             Err(WriteFailure::Status(status)) => (Err(status), WriteOutcome::Unknown),
         }
@@ -393,7 +394,7 @@ pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
         && !held
         && !graceful
         && !(row.strategy.blocks_removal)(object)
-        && !placement::holds(object)
+        && !placement::is_on_clusters(object)
 }
 
 fn check_uid(row: &Row, object_ref: &ObjectRef<'_>, wanted: Option<&str>, old: &Value) -> Result<(), Status> {

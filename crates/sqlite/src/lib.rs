@@ -76,7 +76,7 @@ impl SqliteStore {
         let published = Arc::new(Published::new(contents));
 
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let (requests, asked) = blocking::channel();
+        let (requests, request_queue) = blocking::channel();
         let reader = reader::Reader::new(database.clone(), published.clone(), jobs.downgrade());
         let writer = writer::Writer::new(database.clone(), published.clone(), writer, queue, swept, lock);
         let start = |name: &str, body: Box<dyn FnOnce() + Send>| {
@@ -85,7 +85,7 @@ impl SqliteStore {
                 .spawn(body)
                 .map_err(|error| OpenError::Failed { path: directory.into(), cause: error.to_string() })
         };
-        let reader = start("store-reader", Box::new(move || reader.run(asked)))?;
+        let reader = start("store-reader", Box::new(move || reader.run(request_queue)))?;
         let writer = start("store-writer", Box::new(move || writer.run()))?;
         Ok(SqliteStore {
             published,

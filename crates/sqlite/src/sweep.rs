@@ -58,7 +58,7 @@ impl Writer {
     }
 
     /// Runs one step if there are rows to sweep.
-    pub(crate) fn sweep_some(&mut self) {
+    pub(crate) fn sweep_step(&mut self) {
         if !self.must_sweep() {
             return;
         }

@@ -106,7 +106,7 @@ impl Writer {
         let mut jobs = Vec::with_capacity(BATCH_COUNT);
         while self.receive(&mut jobs) {
             self.execute(&mut jobs);
-            self.sweep_some();
+            self.sweep_step();
             self.checkpoint();
         }
         if let Some(connection) = self.connection {

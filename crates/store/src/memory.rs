@@ -20,11 +20,11 @@ const REPLAY: usize = 256;
 
 #[derive(Default)]
 pub struct MemoryStore {
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 #[derive(Default)]
-struct State {
+struct MemoryState {
     /// Every version of a key since compaction, oldest first. Each key has at least one version.
     versions: BTreeMap<Key, Vec<Version>>,
     /// The key that changed at each revision after `compacted`.
@@ -44,14 +44,14 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         // A panic under the lock can only come from a sink, which is called when the state is consistent
         // again.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl MemoryState {
     /// The revision of the key's value, `None` if it has none.
     fn live(&self, key: &str) -> Option<Revision> {
         self.versions

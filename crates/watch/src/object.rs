@@ -254,15 +254,15 @@ impl Json {
 
 /// Reassembles the JSON from its own and its shared parts.
 fn join(own: &[u8], shared: &[(usize, Bytes)], size: usize) -> Vec<u8> {
-    let mut whole = Vec::with_capacity(size);
+    let mut complete = Vec::with_capacity(size);
     let mut start = 0;
     for (position, text) in shared {
-        whole.extend_from_slice(&own[start..*position]);
-        whole.extend_from_slice(text);
+        complete.extend_from_slice(&own[start..*position]);
+        complete.extend_from_slice(text);
         start = *position;
     }
-    whole.extend_from_slice(&own[start..]);
-    whole
+    complete.extend_from_slice(&own[start..]);
+    complete
 }
 
 /// Adds the workspace id to the annotations of a canonical encoding with resource version.
@@ -334,13 +334,13 @@ mod tests {
             let facts = Facts { extra: Some(Box::new(extra)), ..Facts::default() };
             let key = Key::object("g", "things", "w", "", "a");
             let object = Object::new(key, 7, stored.as_bytes(), Arc::new(facts));
-            let whole = atoll_meta::json::splice_resource_version(stored.as_bytes(), 7);
-            assert_eq!(object.json(), whole);
-            assert_eq!(*object.json_cow(), *whole);
-            assert_eq!(object.slices().collect::<Vec<_>>().concat(), *whole);
-            assert_eq!(object.size(), whole.len());
-            assert_eq!(object.own_size(), whole.len() - found * first.len());
-            assert_eq!(object.json_at(7), whole);
+            let complete = atoll_meta::json::splice_resource_version(stored.as_bytes(), 7);
+            assert_eq!(object.json(), complete);
+            assert_eq!(*object.json_cow(), *complete);
+            assert_eq!(object.slices().collect::<Vec<_>>().concat(), *complete);
+            assert_eq!(object.size(), complete.len());
+            assert_eq!(object.own_size(), complete.len() - found * first.len());
+            assert_eq!(object.json_at(7), complete);
         }
     }
 }

@@ -74,7 +74,7 @@ fn the_first_provider_writes_and_all_read() {
     let missing = EncryptionError::MissingKey { value, provider: "aesgcm".into(), key: "one".into() };
     assert_eq!(new.decrypt(&secret(), &before), Err(missing.clone()));
     assert!(missing.to_string().contains("aesgcm key \"one\""));
-    assert!(new.reading_also(old).decrypt(&secret(), &before).is_ok());
+    assert!(new.with_decryption_keys_of(old).decrypt(&secret(), &before).is_ok());
     // The same name with another secret is another key.
     let other = configured("secrets", &key("aesgcm", "one", 32, 9)).expect("a configuration");
     assert!(matches!(other.decrypt(&secret(), &before), Err(EncryptionError::Unreadable { .. })));

@@ -176,7 +176,7 @@ impl<'n> Walk<'n> {
     }
 
     fn conditions(&self, outcome: &mut FailureSet, node: &Node, value: &Value, path: &str) {
-        let whole = |outcome: &mut FailureSet, rest: &str| {
+        let add_condition = |outcome: &mut FailureSet, rest: &str| {
             outcome.add("", format!("{} {rest}", quote(path)), Cause::Whole);
         };
         // Collect separately first: duplicates in here count once.
@@ -198,7 +198,7 @@ impl<'n> Walk<'n> {
                     if let Some(good) = good {
                         found.merge(good);
                     } else {
-                        whole(&mut found, "must validate at least one schema (anyOf)");
+                        add_condition(&mut found, "must validate at least one schema (anyOf)");
                         found.merge(best.unwrap_or_default());
                     }
                 }
@@ -223,7 +223,10 @@ impl<'n> Walk<'n> {
                         0 => "Found none valid".to_owned(),
                         many => format!("Found {many} valid alternatives"),
                     };
-                    whole(&mut found, &format!("must validate one and only one schema (oneOf). {count}"));
+                    add_condition(
+                        &mut found,
+                        &format!("must validate one and only one schema (oneOf). {count}"),
+                    );
                     best.into_iter().for_each(|best| found.merge(best));
                 }
                 Check::AllOf(parts) => {
@@ -234,11 +237,11 @@ impl<'n> Walk<'n> {
                     }
                     if good != parts.len() {
                         let none = if good == 0 { ". None validated" } else { "" };
-                        whole(&mut found, &format!("must validate all the schemas (allOf){none}"));
+                        add_condition(&mut found, &format!("must validate all the schemas (allOf){none}"));
                     }
                 }
                 Check::Not(part) if self.value(self.at(*part), value, path, None).is_valid() => {
-                    whole(&mut found, "must not validate the schema (not)");
+                    add_condition(&mut found, "must not validate the schema (not)");
                 }
                 _ => {}
             }
@@ -320,7 +323,7 @@ impl<'n> Walk<'n> {
                     let before = before.and_then(|before| before.field(path, key));
                     found.merge(self.correlated(self.at(id), value, &format!("{path}.{key}"), before));
                 }
-                Rest::Unsaid | Rest::Allowed => {}
+                Rest::Unspecified | Rest::Allowed => {}
             }
         }
         for property in &node.properties {

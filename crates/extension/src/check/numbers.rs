@@ -48,16 +48,16 @@ pub(crate) fn format(node: &Node) -> Option<Format> {
 pub(crate) fn in_range(node: &Node, number: Numeric) -> bool {
     match (node.types, format(node)) {
         (Types::INTEGER, Some(Format::Int32)) => {
-            whole(number).is_some_and(|whole| i32::try_from(whole).is_ok())
+            to_integer(number).is_some_and(|integer| i32::try_from(integer).is_ok())
         }
-        (Types::INTEGER, _) => whole(number).is_some(),
+        (Types::INTEGER, _) => to_integer(number).is_some(),
         (Types::NUMBER, Some(Format::Float)) => (number.float() as f32).is_finite(),
         _ => true,
     }
 }
 
 /// Parses the decimal digits as Go does; `None` if there is a fraction or an overflow.
-fn whole(number: Numeric) -> Option<i64> {
+fn to_integer(number: Numeric) -> Option<i64> {
     match number {
         Numeric::Integer(integer) => Some(integer),
         Numeric::Float(float) => {

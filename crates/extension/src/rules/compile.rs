@@ -191,7 +191,7 @@ fn one(
         }
     }
     if !rule.field_path.is_empty()
-        && let Ok((path, _)) = field_path::follow(nodes, node, &rule.field_path, true)
+        && let Ok((path, _)) = field_path::resolve(nodes, node, &rule.field_path, true)
     {
         compiled.field_path = path.to_string().into();
     }

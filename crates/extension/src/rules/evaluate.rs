@@ -231,7 +231,7 @@ impl<'s> Walk<'s, '_> {
                 Ok(Seen::Bool(true)) => {}
                 Ok(_) => self.failed(node, set, rule, source, (value, old, before), path)?,
                 Err(error) => {
-                    let shown = shown(source);
+                    let shown = rule_text(source);
                     match error {
                         Error::NoSuchOverload => {
                             self.refuse(node, path, format!("'{error}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"));
@@ -292,7 +292,7 @@ impl<'s> Walk<'s, '_> {
             }
         };
         let detail = detail.unwrap_or_else(|| match &*source.message {
-            "" => format!("failed rule: {}", shown(source)),
+            "" => format!("failed rule: {}", rule_text(source)),
             message => quotable(message.trim()).into_owned(),
         });
         let bad: BadValue = match type_name(node) {
@@ -343,7 +343,7 @@ fn type_name(node: &Node) -> &'static str {
 }
 
 /// The rule for messages.
-fn shown(rule: &Rule) -> Cow<'_, str> {
+fn rule_text(rule: &Rule) -> Cow<'_, str> {
     quotable(if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() })
 }
 

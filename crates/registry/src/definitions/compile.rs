@@ -172,10 +172,10 @@ impl Compiler<'_> {
             .filter_map(|other| other["name"].as_str())
             .filter(|other| compare_versions(other, name).is_gt())
             .max_by(|one, other| compare_versions(one, other));
-        let told = format!("{group}/{name} {kind} is deprecated");
+        let warning = format!("{group}/{name} {kind} is deprecated");
         Some(match newer {
-            Some(newer) => format!("{told}; use {group}/{newer} {kind}"),
-            None => told,
+            Some(newer) => format!("{warning}; use {group}/{newer} {kind}"),
+            None => warning,
         })
     }
 

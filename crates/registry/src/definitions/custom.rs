@@ -163,11 +163,11 @@ fn type_errors(kind: &str, api_version: &str, object: &Value) -> Vec<FieldError>
 }
 
 fn finalizer_warnings(name: &str) -> Vec<String> {
-    let told = |words: &str| format!("metadata.finalizers: {name:?}: {words}");
-    let mut remarks: Vec<String> =
-        atoll_meta::names::qualified_name(name).iter().map(|problem| told(problem)).collect();
+    let warning = |words: &str| format!("metadata.finalizers: {name:?}: {words}");
+    let mut warnings: Vec<String> =
+        atoll_meta::names::qualified_name(name).iter().map(|problem| warning(problem)).collect();
     if !name.contains('/') && !matches!(name, "orphan" | "foregroundDeletion" | "kubernetes") {
-        remarks.push(told(match name.contains('.') {
+        warnings.push(warning(match name.contains('.') {
             true => {
                 "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other \
                  finalizer writers"
@@ -177,5 +177,5 @@ fn finalizer_warnings(name: &str) -> Vec<String> {
             }
         }));
     }
-    remarks
+    warnings
 }

@@ -109,7 +109,7 @@ mod tests {
             group: "g".into(),
             plural: "p".into(),
             accepted: super::super::Names::default(),
-            waits: false,
+            awaits_names: false,
             is_served: false,
             is_established: false,
             is_terminating: false,

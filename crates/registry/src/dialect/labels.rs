@@ -79,8 +79,8 @@ impl LabelPlacements {
         let is_cluster = (parts.group, parts.resource) == (ATOLL, "clusters");
         let is_marker = (parts.group, parts.resource, parts.namespace, parts.name)
             == (key::CORE, "configmaps", SYSTEM_NAMESPACE, MARKER);
-        let is_ours =
-            value.is_some_and(|value| self.finders.iter().any(|finders| finders.find(value).is_some()));
+        let is_labelled =
+            value.is_some_and(|value| self.finders.iter().any(|finder| finder.find(value).is_some()));
         let mut state = self.state();
         let mut all = is_marker;
         if is_cluster {
@@ -91,11 +91,11 @@ impl LabelPlacements {
             };
             all |= now != before;
         }
-        let was_known = if is_ours { !state.known.insert(key.clone()) } else { state.known.remove(key) };
+        let was_known = if is_labelled { !state.known.insert(key.clone()) } else { state.known.remove(key) };
         if all {
             let known: Vec<Key> = state.known.iter().cloned().collect();
             state.pending.extend(known);
-        } else if is_ours || was_known {
+        } else if is_labelled || was_known {
             state.pending.insert(key.clone());
         } else {
             return;
@@ -138,7 +138,7 @@ pub async fn run(registry: Arc<Registry>) {
                 Err(status) if status.has_cause(CAUSE) => left.push(key),
                 // The label cannot be satisfied. It is retried when the object or a Cluster has changed.
                 Err(status) if status.code() == 422 => {
-                    if let Err(error) = refusal::tell(&registry, &key, &status).await {
+                    if let Err(error) = refusal::write_event(&registry, &key, &status).await {
                         tracing::warn!(%error, %status, object = %key, "the cluster label of an object is refused, and the event about it cannot be written");
                     }
                 }

@@ -127,7 +127,7 @@ mod tests {
 
     /// The result of enabling kcp in a workspace while another one has a Cluster whose definition was
     /// deleted.
-    async fn enabled(workspace_id: &str, left_in: &str, spoken_in: Option<&str>) -> Result<(), String> {
+    async fn enabled(workspace_id: &str, left_in: &str, enabled_in: Option<&str>) -> Result<(), String> {
         let workspace = |parent: &str, name: &str, id: &str| {
             let object =
                 json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "status": { "id": id } });
@@ -144,12 +144,12 @@ mod tests {
                 Key::custom(kcp::GROUP, "clusters", left_in, "", "planted"),
                 json!({ "metadata": { "name": "planted" } }),
             ),
-            (Key::object("", "namespaces", object_ref, "", SYSTEM_NAMESPACE), json!({ "metadata": {} })),
+            (Key::object("", "namespaces", workspace_id, "", SYSTEM_NAMESPACE), json!({ "metadata": {} })),
         ];
-        objects.extend(spoken_in.map(|spoken| (super::super::marker(spoken), marker.clone())));
+        objects.extend(enabled_in.map(|enabled| (super::super::marker(enabled), marker.clone())));
         let registry = registry(&objects).await;
         let row = registry.catalog.find("", "v1", "configmaps").unwrap().clone();
-        let object_ref = ObjectRef { workspace: object_ref, namespace: SYSTEM_NAMESPACE, name: MARKER };
+        let object_ref = ObjectRef { workspace: workspace_id, namespace: SYSTEM_NAMESPACE, name: MARKER };
         let outcome = registry.create(&row, &object_ref, marker, None, true, &NoAdmission).await;
         outcome.map(|_| ()).map_err(|status| status.message().to_string())
     }
@@ -157,7 +157,7 @@ mod tests {
     #[tokio::test]
     async fn a_dialect_does_not_adopt_remaining_objects() {
         let [org, team] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
-        for (object_ref, left_in, spoken_in, expected) in [
+        for (workspace_id, left_in, enabled_in, expected) in [
             ("root", team, None, Err("root:org:team")),
             (org, team, None, Err("root:org:team")),
             (org, org, None, Err("root:org")),
@@ -167,13 +167,16 @@ mod tests {
             (org, team, Some("root"), Ok(())),
             (org, org, Some(team), Err("root:org")),
         ] {
-            let outcome = enabled(object_ref, left_in, spoken_in).await;
-            let told = |path: &str| {
+            let outcome = enabled(workspace_id, left_in, enabled_in).await;
+            let expected_message = |path: &str| {
                 format!("the workspace {path} still has clusters.workload.kcp.dev such as planted")
             };
             match expected {
-                Ok(()) => assert_eq!(outcome, Ok(()), "{object_ref} {left_in}"),
-                Err(path) => assert!(outcome.unwrap_err().contains(&told(path)), "{object_ref} {left_in}"),
+                Ok(()) => assert_eq!(outcome, Ok(()), "{workspace_id} {left_in}"),
+                Err(path) => assert!(
+                    outcome.unwrap_err().contains(&expected_message(path)),
+                    "{workspace_id} {left_in}"
+                ),
             }
         }
     }

@@ -41,7 +41,7 @@ impl Registry {
     /// Removes an unregistered cluster from all objects that are leaving it, and from namespaces, because no
     /// syncer will confirm the deletion. Placed objects that are not being deleted keep their share, and
     /// their status says that the cluster does not exist.
-    pub(crate) fn forget_cluster<'a>(
+    pub(crate) fn remove_unregistered_cluster<'a>(
         &'a self,
         cluster: &'a Value,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
@@ -84,7 +84,7 @@ impl Registry {
     }
 
     /// Removes unregistered clusters from one object that is about to be deleted, in case that was missed.
-    pub(crate) fn forget_missing_clusters(&self, workspace: &str, object: &mut Value) {
+    pub(crate) fn remove_missing_clusters(&self, workspace: &str, object: &mut Value) {
         let current = Placement::of(object);
         let is_missing = |(name, uid): &(&str, &str)| self.cluster(workspace, name, uid).is_none();
         let missing: Vec<(&str, &str)> = current.spots().filter(is_missing).collect();

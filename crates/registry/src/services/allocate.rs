@@ -33,7 +33,7 @@ struct Allocator<'a> {
     snapshot: &'a Snapshot,
     object_ref: &'a ObjectRef<'a>,
     dry_run: bool,
-    taken: Vec<Key>,
+    allocated: Vec<Key>,
     /// Ports that a dry run would allocate.
     tried: Vec<i64>,
 }
@@ -56,11 +56,12 @@ impl Registry {
         }
         fields::families(new, old, &self.network).map_err(|errors| invalid(new, errors))?;
         let snapshot = self.snapshot();
-        let (taken, tried) = (Vec::new(), Vec::new());
+        let (allocated, tried) = (Vec::new(), Vec::new());
         let mut allocator =
-            Allocator { registry: self, snapshot: &snapshot, object_ref, dry_run, taken, tried };
+            Allocator { registry: self, snapshot: &snapshot, object_ref, dry_run, allocated, tried };
         let filled = allocator.fill(new, old).await;
-        let allocation = Allocation { allocated: std::mem::take(&mut allocator.taken), unused: Vec::new() };
+        let allocation =
+            Allocation { allocated: std::mem::take(&mut allocator.allocated), unused: Vec::new() };
         match filled {
             Ok(()) => {
                 let unused = old.map_or(Vec::new(), |old| self.unused(object_ref, new, old));
@@ -179,8 +180,8 @@ impl Allocator<'_> {
             addresses[index] = match wanted.as_str() {
                 "" => self.any_address(new, family).await?,
                 wanted => {
-                    let taken = self.this_address(new, wanted).await?;
-                    taken.map_err(|why| {
+                    let allocated = self.this_address(new, wanted).await?;
+                    allocated.map_err(|why| {
                         let message = format!("failed to allocate IP {wanted}: {why}");
                         let path = FieldPath::new("spec").child("clusterIPs");
                         invalid(new, vec![FieldError::invalid(&path, json!(shown), message)])
@@ -305,7 +306,7 @@ impl Allocator<'_> {
         let write = Write { key: key.clone(), expect, value, guards: Vec::new(), hint: Some(hint) };
         match self.registry.store.write(write).await {
             Ok(_) => {
-                self.taken.push(key);
+                self.allocated.push(key);
                 Ok(true)
             }
             Err(WriteError::Unmet { .. }) => Ok(false),
@@ -315,9 +316,9 @@ impl Allocator<'_> {
 
     async fn new_ports(&mut self, new: &mut Value) -> Result<(), Status> {
         let allocates = fields::allocates_node_ports(new);
-        let asked = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
+        let ports = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
         let mut given: Vec<(i64, i64)> = Vec::new();
-        for (index, port) in asked.iter().enumerate() {
+        for (index, port) in ports.iter().enumerate() {
             let (own, wanted) = (number(port, "port"), number(port, "nodePort"));
             if wanted == 0 && !allocates {
                 continue;
@@ -331,7 +332,7 @@ impl Allocator<'_> {
                     wanted
                 }
                 None => {
-                    let requested = asked.iter().filter(|other| number(other, "port") == own);
+                    let requested = ports.iter().filter(|other| number(other, "port") == own);
                     let requested = requested.map(|other| number(other, "nodePort")).find(|node| *node != 0);
                     let node = match requested {
                         Some(node) => {
@@ -353,8 +354,8 @@ impl Allocator<'_> {
         let before = if fields::has_node_ports(old) { node_ports(old) } else { Vec::new() };
         let allocates = fields::allocates_node_ports(new);
         let mut given: Vec<i64> = Vec::new();
-        let asked = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
-        for (index, port) in asked.iter().enumerate() {
+        let ports = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
+        for (index, port) in ports.iter().enumerate() {
             match number(port, "nodePort") {
                 0 if !allocates => {}
                 0 => new["spec"]["ports"][index]["nodePort"] = self.any_port().await?.into(),
@@ -422,8 +423,8 @@ impl Allocator<'_> {
             return Ok(Err(format!("{message} {range}")));
         }
         let holder = self.allocation_record("NodePort", PORTS.0, &port.to_string(), self.object_ref.name)?;
-        let taken = self.take(key, &holder, Facts::none()).await?;
-        Ok(if taken { Ok(()) } else { Err(IN_USE.into()) })
+        let allocated = self.take(key, &holder, Facts::none()).await?;
+        Ok(if allocated { Ok(()) } else { Err(IN_USE.into()) })
     }
 }
 

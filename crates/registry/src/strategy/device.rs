@@ -12,11 +12,11 @@ pub static SLICE: Strategy = Strategy {
     raises_generation: spec_differs,
     returns_deleted: true,
     prepare_create: |slice, context| {
-        note_times(slice, context);
+        set_taint_times(slice, context);
         disabled::drop_from(slice, disabled::RESOURCE_SLICE);
     },
     prepare_update: |new, old, context| {
-        note_times(new, context);
+        set_taint_times(new, context);
         // Upstream raises the generation before it drops disabled fields.
         if spec_differs(new, old) {
             raise_generation(new, old);
@@ -34,7 +34,7 @@ pub static CLAIM: Strategy = Strategy {
 };
 
 /// Sets the time of device taints.
-fn note_times(slice: &mut Value, context: &Context<'_>) {
+fn set_taint_times(slice: &mut Value, context: &Context<'_>) {
     let devices = slice["spec"].get_mut("devices").and_then(Value::as_array_mut);
     let taints =
         devices.into_iter().flatten().filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();

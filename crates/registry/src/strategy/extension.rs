@@ -15,8 +15,8 @@ use super::{ONLY_STATUS, REVALIDATED, Strategy, spec_differs};
 pub static DEFINITION: Strategy = Strategy {
     generation: true,
     raises_generation: spec_differs,
-    prepare_create: |definition, _| note_stored_version(definition),
-    prepare_update: |new, _, _| note_stored_version(new),
+    prepare_create: |definition, _| add_stored_version(definition),
+    prepare_update: |new, _, _| add_stored_version(new),
     validate: reserved::validate,
     unconditional_update: false,
     finalizer_names: false,
@@ -67,7 +67,7 @@ pub static API_SERVICE: Strategy = Strategy {
 };
 
 /// Adds the storage version to `status.storedVersions`.
-fn note_stored_version(definition: &mut Value) {
+fn add_stored_version(definition: &mut Value) {
     let versions = definition["spec"]["versions"].as_array();
     let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
     let Some(name) = stored.map(|version| version["name"].clone()) else { return };

@@ -209,7 +209,7 @@ fn a_certificate_request_records_the_requesting_user() {
     let groups = ["system:authenticated".to_owned()];
     let extra = Default::default();
     let requester = Requester { name: "me", uid: "", groups: &groups, extra: &extra };
-    (builtin("certificates.k8s.io", "certificatesigningrequests").attribute)(&mut request, &requester);
+    (builtin("certificates.k8s.io", "certificatesigningrequests").set_requester)(&mut request, &requester);
     assert_eq!(request["spec"], json!({"username": "me", "groups": ["system:authenticated"], "usages": []}));
 }
 

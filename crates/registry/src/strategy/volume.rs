@@ -20,9 +20,9 @@ pub static CLAIM: Strategy = Strategy {
     returns_deleted: true,
     prepare_create: |claim, _| {
         claim["status"] = json!({ "phase": "Pending" });
-        settle_source(&mut claim["spec"], None);
+        sync_data_source(&mut claim["spec"], None);
     },
-    prepare_update: |new, old, _| settle_source(&mut new["spec"], old.get("spec")),
+    prepare_update: |new, old, _| sync_data_source(&mut new["spec"], old.get("spec")),
     ..REVALIDATED
 };
 
@@ -41,7 +41,7 @@ fn volume_status(_: &str, new: &mut Value, old: &Value, context: &Context<'_>) {
 }
 
 /// Synchronises `dataSource` and `dataSourceRef`.
-fn settle_source(spec: &mut Value, old: Option<&Value>) {
+fn sync_data_source(spec: &mut Value, old: Option<&Value>) {
     const SOURCE: &str = "dataSource";
     const REFERENCE: &str = "dataSourceRef";
     let has = |spec: &Value, name: &str| spec.get(name).is_some_and(Value::is_object);

@@ -56,8 +56,8 @@ fn to_stored(autoscaler: &mut Value) {
                 "averageUtilization": utilization,
             }}}])
         };
-        let told = statuses.and_then(|text| metrics::read(types, &STATUS, &text)).map(Value::from);
-        if let Some(metrics) = told.or_else(|| utilization.map(one)) {
+        let annotated = statuses.and_then(|text| metrics::read(types, &STATUS, &text)).map(Value::from);
+        if let Some(metrics) = annotated.or_else(|| utilization.map(one)) {
             status.insert("currentMetrics".into(), metrics);
         }
         if let Some(conditions) = conditions.and_then(|text| annotations::read_conditions(types, &text)) {
@@ -72,7 +72,7 @@ fn to_view(autoscaler: &mut Value) {
     }
     drop_tolerances(autoscaler);
     let types = Types::get();
-    let mut told: Vec<(&str, String)> = Vec::new();
+    let mut annotations_to_set: Vec<(&str, String)> = Vec::new();
     if let Some(spec) = part(autoscaler, "spec") {
         let mut others = list(spec.remove("metrics"));
         if let Some(first) = others.iter().find_map(|metric| utilization(metric, "target")) {
@@ -80,10 +80,10 @@ fn to_view(autoscaler: &mut Value) {
         }
         others.retain(|metric| utilization(metric, "target").is_none());
         if !others.is_empty() {
-            told.push((METRICS, metrics::write(types, &SPEC, &others)));
+            annotations_to_set.push((METRICS, metrics::write(types, &SPEC, &others)));
         }
         if let Some(behavior) = spec.remove("behavior") {
-            told.push((BEHAVIOR, annotations::write_behavior(types, &behavior)));
+            annotations_to_set.push((BEHAVIOR, annotations::write_behavior(types, &behavior)));
         }
     }
     if let Some(status) = part(autoscaler, "status") {
@@ -92,14 +92,14 @@ fn to_view(autoscaler: &mut Value) {
             status.insert("currentCPUUtilizationPercentage".into(), last.into());
         }
         if !current.is_empty() {
-            told.push((CURRENT_METRICS, metrics::write(types, &STATUS, &current)));
+            annotations_to_set.push((CURRENT_METRICS, metrics::write(types, &STATUS, &current)));
         }
         let conditions = list(status.remove("conditions"));
         if !conditions.is_empty() {
-            told.push((CONDITIONS, annotations::write_conditions(types, &conditions)));
+            annotations_to_set.push((CONDITIONS, annotations::write_conditions(types, &conditions)));
         }
     }
-    for (name, text) in told {
+    for (name, text) in annotations_to_set {
         object::set_annotation(autoscaler, name, &text);
     }
 }

@@ -139,14 +139,14 @@ fn replay(initial: &[Entry], log: &[Change]) -> Result<Vec<StoreState>, String> 
 
 /// For each operation, the highest revision that any client had received before it was invoked.
 fn floors(operations: &[Operation]) -> Vec<Revision> {
-    let told = |operation: &Operation| match &operation.action {
+    let received = |operation: &Operation| match &operation.action {
         Action::Read { revision, past: false, .. } => Some(*revision),
         Action::Wrote { result: WriteResult::Written(revision), .. } => Some(*revision),
         Action::Wrote { result: WriteResult::Unmet { revision, .. }, .. } => Some(*revision),
         Action::Read { .. } | Action::Wrote { result: WriteResult::Unknown, .. } => None,
     };
     let mut returns: Vec<(u64, Revision)> =
-        operations.iter().filter_map(|operation| Some((operation.returned, told(operation)?))).collect();
+        operations.iter().filter_map(|operation| Some((operation.returned, received(operation)?))).collect();
     returns.sort_unstable();
     let mut highest = 0;
     for (_, revision) in &mut returns {

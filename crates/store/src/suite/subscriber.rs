@@ -16,12 +16,12 @@ pub struct Subscriber {
 impl Subscriber {
     pub async fn start(store: &Arc<dyn Store>, after: Revision) -> Result<Self, ReadError> {
         let batches = Arc::new(Mutex::new(Vec::new()));
-        let (told, progress) = watch::channel(after);
+        let (sender, progress) = watch::channel(after);
         let sink = {
             let batches = batches.clone();
             move |batch: &Batch| {
                 batches.lock().expect("no panic under the lock").push(batch.clone());
-                told.send_replace(batch.revision);
+                sender.send_replace(batch.revision);
                 ControlFlow::Continue(())
             }
         };

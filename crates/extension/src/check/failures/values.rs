@@ -134,7 +134,7 @@ pub(super) fn string(outcome: &mut FailureSet, node: &Node, text: &str, path: &s
 
 pub(super) fn number(outcome: &mut FailureSet, node: &Node, number: Numeric, path: &str) {
     let mut found = FailureSet::default();
-    let range = |outcome: &mut FailureSet, what: &str| {
+    let range = |found: &mut FailureSet, what: &str| {
         let single = if node.types == Types::INTEGER { "integer" } else { "number" };
         let message = match format(node).filter(|_| numbers::format(node).is_some()) {
             Some((_, format)) => {
@@ -187,7 +187,7 @@ pub(super) fn number(outcome: &mut FailureSet, node: &Node, number: Numeric, pat
     outcome.merge(found);
 }
 
-fn multiple(outcome: &mut FailureSet, number: Numeric, factor: f64, path: &str) {
+fn multiple(found: &mut FailureSet, number: Numeric, factor: f64, path: &str) {
     let (good, positive) = match number {
         Numeric::Integer(integer) => {
             let factor = numbers::go_integer(factor);

@@ -14,7 +14,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// Writes the event, one per object with the latest refusal. The same refusal is reported once, however often
 /// the object changes.
-pub async fn tell(registry: &Registry, key: &Key, refused: &Status) -> Result<(), Status> {
+pub async fn write_event(registry: &Registry, key: &Key, refused: &Status) -> Result<(), Status> {
     let Some((row, found)) = registry.placeable_object(key)? else { return Ok(()) };
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
     let Some(parts) = key.parts() else { return Ok(()) };

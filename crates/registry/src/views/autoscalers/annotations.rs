@@ -68,7 +68,7 @@ fn spell(types: &Types, kind: TypeRef, value: &mut Value) {
         (TypeRef::Struct(id), Value::Object(fields)) => {
             let owner = &types[id];
             let misspelt: Vec<_> =
-                fields.keys().filter_map(|name| Some((name.clone(), right(owner, name)?))).collect();
+                fields.keys().filter_map(|name| Some((name.clone(), exact_name(owner, name)?))).collect();
             for (name, right) in misspelt {
                 if let Some(value) = fields.remove(&name) {
                     fields.entry(right).or_insert(value);
@@ -84,7 +84,7 @@ fn spell(types: &Types, kind: TypeRef, value: &mut Value) {
     }
 }
 
-fn right(owner: &Type, name: &str) -> Option<&'static str> {
+fn exact_name(owner: &Type, name: &str) -> Option<&'static str> {
     if owner.slot(name).is_some() {
         return None;
     }

@@ -158,7 +158,9 @@ pub fn read(types: &Types, form: &Form, annotation: &str) -> Option<Vec<Value>> 
         for (source, fields) in &form.sources {
             match member(&metric, source) {
                 None | Some(Value::Null) => {}
-                Some(Value::Object(told)) => drop(stored.insert((*source).into(), read_source(fields, told))),
+                Some(Value::Object(annotated)) => {
+                    drop(stored.insert((*source).into(), read_source(fields, annotated)))
+                }
                 Some(_) => return None,
             }
         }
@@ -170,10 +172,10 @@ pub fn read(types: &Types, form: &Form, annotation: &str) -> Option<Vec<Value>> 
     })
 }
 
-fn read_source(fields: &[Field], told: &Map<String, Value>) -> Value {
+fn read_source(fields: &[Field], annotated: &Map<String, Value>) -> Value {
     let mut stored = json!({});
     for field in fields {
-        let value = match (member(told, field.name).filter(|value| !value.is_null()), field.absent) {
+        let value = match (member(annotated, field.name).filter(|value| !value.is_null()), field.absent) {
             (Some(value), _) => value.clone(),
             (None, Zero) => "0".into(),
             (None, _) => continue,
@@ -214,31 +216,31 @@ fn member<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
 pub fn write(types: &Types, form: &Form, metrics: &[Value]) -> String {
     let mut out = Vec::new();
     write_list(metrics, &mut out, |metric, out| {
-        let mut told = Object::begin(out);
-        json::write(&metric["type"], told.field("type"));
+        let mut writer = Object::begin(out);
+        json::write(&metric["type"], writer.field("type"));
         for (source, fields) in &form.sources {
             if let Some(stored) = metric.get(*source) {
-                write_source(types, fields, stored, told.field(source));
+                write_source(types, fields, stored, writer.field(source));
             }
         }
-        told.end();
+        writer.end();
     });
     text(out)
 }
 
 fn write_source(types: &Types, fields: &[Field], stored: &Value, out: &mut Vec<u8>) {
-    let mut told = Object::begin(out);
+    let mut writer = Object::begin(out);
     for field in fields {
         let value = field.stored.split('/').try_fold(stored, |value, step| value.get(step));
         match (value.filter(|value| !value.is_null()), field.absent) {
-            (Some(value), _) => write_value(types, field, value, told.field(field.name)),
+            (Some(value), _) => write_value(types, field, value, writer.field(field.name)),
             (None, Nothing) => {}
-            (None, Text) => told.field(field.name).extend_from_slice(b"\"\""),
-            (None, Zero) => told.field(field.name).extend_from_slice(b"\"0\""),
-            (None, Reference) => told.field(field.name).extend_from_slice(b"{\"kind\":\"\",\"name\":\"\"}"),
+            (None, Text) => writer.field(field.name).extend_from_slice(b"\"\""),
+            (None, Zero) => writer.field(field.name).extend_from_slice(b"\"0\""),
+            (None, Reference) => writer.field(field.name).extend_from_slice(b"{\"kind\":\"\",\"name\":\"\"}"),
         }
     }
-    told.end();
+    writer.end();
 }
 
 fn write_value(types: &Types, field: &Field, value: &Value, out: &mut Vec<u8>) {

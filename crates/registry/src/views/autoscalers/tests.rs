@@ -16,8 +16,11 @@ fn the_first_cpu_metric_is_a_field_and_others_are_in_an_annotation() {
     let mut object = stored(json!({"minReplicas": 2, "metrics": [queue, cpu(50), cpu(60)]}), json!({}));
     to_view(&mut object);
     assert_eq!(object["spec"], json!({"minReplicas": 2, "targetCPUUtilizationPercentage": 50}));
-    let told = r#"[{"type":"External","external":{"metricName":"queue","metricSelector":{"matchLabels":{"a":"\u003c1\u003e","b":"2"}},"targetAverageValue":"5"}}]"#;
-    assert_eq!(object["metadata"]["annotations"], json!({"autoscaling.alpha.kubernetes.io/metrics": told}));
+    let annotation = r#"[{"type":"External","external":{"metricName":"queue","metricSelector":{"matchLabels":{"a":"\u003c1\u003e","b":"2"}},"targetAverageValue":"5"}}]"#;
+    assert_eq!(
+        object["metadata"]["annotations"],
+        json!({"autoscaling.alpha.kubernetes.io/metrics": annotation})
+    );
     to_stored(&mut object);
     assert_eq!(object["spec"]["metrics"], json!([queue, cpu(50)]), "the second is lost, as in upstream");
     assert!(object["metadata"].get("annotations").is_none_or(|annotations| annotations == &json!({})));
@@ -28,9 +31,9 @@ fn behavior_is_written_with_go_names() {
     let behavior = json!({"scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}});
     let mut object = stored(json!({"behavior": behavior}), json!({}));
     to_view(&mut object);
-    let told = &object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"];
+    let annotation = &object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"];
     assert_eq!(
-        told,
+        annotation,
         r#"{"ScaleUp":null,"ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":null,"Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":60}],"Tolerance":null}}"#
     );
     to_stored(&mut object);
@@ -65,7 +68,7 @@ fn unreadable_annotations_are_ignored() {
 
 #[test]
 fn target_types_are_derived_from_values() {
-    for (told, target) in [
+    for (annotation, target) in [
         (r#"{"object":{"targetValue":"3"}}"#, json!({"type": "Value", "value": "3"})),
         (r#"{"object":{}}"#, json!({"type": "Value", "value": "0"})),
         (
@@ -82,11 +85,11 @@ fn target_types_are_derived_from_values() {
     ] {
         let mut object = stored(json!({}), json!({}));
         object["metadata"]["annotations"] =
-            json!({"autoscaling.alpha.kubernetes.io/metrics": format!("[{told}]")});
+            json!({"autoscaling.alpha.kubernetes.io/metrics": format!("[{annotation}]")});
         to_stored(&mut object);
         let metric = object["spec"]["metrics"][0].as_object().expect("a metric");
         let source = metric.values().find(|value| value.is_object()).expect("a source");
-        assert_eq!(source["target"], target, "{told}");
+        assert_eq!(source["target"], target, "{annotation}");
     }
 }
 
@@ -96,9 +99,8 @@ fn the_last_cpu_metric_is_the_current_one() {
     let mut object = stored(json!({}), json!({"currentMetrics": [used(10), used(20)]}));
     to_view(&mut object);
     assert_eq!(object["status"], json!({"currentCPUUtilizationPercentage": 20}));
-    let told = &object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/current-metrics"];
-    assert!(
-        told.as_str()
-            .is_some_and(|told| told.contains(r#""currentAverageUtilization":10,"currentAverageValue":"0""#))
-    );
+    let annotation = &object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/current-metrics"];
+    assert!(annotation.as_str().is_some_and(|annotation| {
+        annotation.contains(r#""currentAverageUtilization":10,"currentAverageValue":"0""#)
+    }));
 }
