@@ -1,5 +1,9 @@
 //! Admission of CertificateSigningRequests: who may approve and sign them, and which are forbidden.
 
+// upstream: plugin/pkg/admission/certificates/approval/admission.go
+// upstream: plugin/pkg/admission/certificates/signing/admission.go
+// upstream: plugin/pkg/admission/certificates/subjectrestriction/admission.go
+
 use atoll_authz::Target;
 use atoll_meta::Status;
 use serde_json::Value;

@@ -1,5 +1,8 @@
 //! The admission chain: all plugins in upstream's order.
 
+// upstream: pkg/kubeapiserver/options/plugins.go
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/chain.go
+
 use std::time::Duration;
 
 use atoll_meta::Status;

@@ -1,5 +1,8 @@
 //! Default storage and ingress classes: the newest one that is marked as default.
 
+// upstream: plugin/pkg/admission/storage/storageclass/setdefault/admission.go
+// upstream: plugin/pkg/admission/network/defaultingressclass/admission.go
+
 use atoll_meta::{Status, object};
 use serde_json::Value;
 

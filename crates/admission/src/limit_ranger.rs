@@ -1,5 +1,7 @@
 //! LimitRanges: defaults and limits of Pods and volume claims in a namespace.
 
+// upstream: plugin/pkg/admission/limitranger/admission.go
+
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object};
 use serde_json::Value;

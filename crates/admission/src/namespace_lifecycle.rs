@@ -1,6 +1,8 @@
 //! Nothing is created in a namespace that does not exist or is terminating, and some namespaces cannot be
 //! deleted.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go
+
 use atoll_meta::{Status, json, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_watch::Scope;

@@ -1,5 +1,7 @@
 //! Resolution of priority class names to priorities.
 
+// upstream: plugin/pkg/admission/priority/admission.go
+
 use atoll_meta::{Status, object};
 use serde_json::Value;
 

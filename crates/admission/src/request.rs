@@ -1,5 +1,8 @@
 //! The request as plugins see it.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/errors.go
+
 use atoll_authn::User;
 use atoll_authz::{Step, Target};
 use atoll_meta::{Status, json, object};

@@ -11,6 +11,9 @@
 //! usage is released. A crash in between leaves too much usage, never too little, until the namespace is
 //! counted again.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/admission.go
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go
+
 mod context;
 mod pending_writes;
 mod queues;

@@ -1,5 +1,7 @@
 //! ServiceAccounts of Pods: sets the account, `default` if none is named, and mounts its token.
 
+// upstream: plugin/pkg/admission/serviceaccount/admission.go
+
 mod secrets;
 
 use atoll_meta::{Status, id, object};

@@ -1,5 +1,7 @@
 //! A rule of a role.
 
+// upstream: pkg/apis/rbac/v1/evaluation_helpers.go
+
 use serde_json::{Map, Value, json};
 
 use crate::Target;

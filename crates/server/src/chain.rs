@@ -1,5 +1,8 @@
 //! The handler chain: the steps of a request, in order.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/config.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

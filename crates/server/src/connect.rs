@@ -7,6 +7,9 @@
 //!      └─ proxy      ─► relay, with links rewritten
 //! ```
 
+// upstream: pkg/registry/core/pod/rest/subresources.go
+// upstream: pkg/kubelet/client/kubelet_client.go
+
 pub mod backend;
 mod headers;
 pub mod kubelets;

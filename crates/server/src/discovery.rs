@@ -1,5 +1,10 @@
 //! Discovery: one document per group and version, and the aggregated one.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/root.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/version.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/storageversionhash.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/handler.go
+
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,7 @@
 //! `/healthz`, `/livez` and `/readyz`: one line per check, all together or each at its own path.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go
+
 use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, header};

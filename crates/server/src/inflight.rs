@@ -11,6 +11,8 @@
 //! The memory for bodies, and for large responses until they are sent, is divided among senders in the same
 //! way.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/filters/maxinflight.go
+
 mod large_responses;
 mod memory;
 

@@ -1,6 +1,8 @@
 //! `/metrics`: request metrics as upstream, by resource and never by workspace, namespace or name; and memory
 //! of clusters, by cluster, of which there are few.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -2,6 +2,9 @@
 //!
 //! They are generated on first use and kept compressed, because nearly all clients accept gzip.
 
+// upstream: k8s.io/kube-openapi/pkg/handler/handler.go
+// upstream: k8s.io/kube-openapi/pkg/handler3/handler.go
+
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

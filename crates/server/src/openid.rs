@@ -1,5 +1,7 @@
 //! OpenID discovery documents, with which others can verify tokens of ServiceAccounts.
 
+// upstream: pkg/routes/openidmetadata.go
+
 use atoll_authn::service_account::{configuration, key_set};
 use atoll_meta::Status;
 use http::header::CACHE_CONTROL;

@@ -1,5 +1,7 @@
 //! Continue tokens: the position and revision at which a list continues, in upstream's format.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go
+
 use atoll_meta::{Status, json};
 use atoll_registry::Start;
 use base64::Engine;

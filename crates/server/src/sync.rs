@@ -24,7 +24,6 @@ pub mod warnings;
 
 use std::sync::Arc;
 
-use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::view::Report;
 use atoll_meta::{Status, json, object};
 use atoll_registry::bootstrap::ROOT;

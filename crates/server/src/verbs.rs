@@ -1,5 +1,8 @@
 //! Dispatch of resource requests to verbs, which have one file each.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go
+
 mod admission;
 mod binding;
 mod components;
@@ -102,7 +105,7 @@ async fn call_verb(
     forwarded: Option<ForwardedRequest>,
 ) -> Result<Response<Body>, Status> {
     let info = &*call.info;
-    if let Some(forwarded) = open {
+    if let Some(forwarded) = forwarded {
         return connect::answer(server, row, call, forwarded).await;
     }
     match (info.subresource.as_str(), info.verb) {

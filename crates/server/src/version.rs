@@ -1,5 +1,7 @@
 //! `/version`: the Kubernetes version of the API.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/routes/version.go
+
 use atoll_meta::Status;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;

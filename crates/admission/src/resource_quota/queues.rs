@@ -4,6 +4,8 @@
 //! Requests of a namespace contend for its quotas. Written one by one, each would wait for the disk once for
 //! every request before it; a batch waits once.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

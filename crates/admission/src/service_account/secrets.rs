@@ -1,5 +1,7 @@
 //! Secrets that a Pod uses.
 
+// upstream: plugin/pkg/admission/serviceaccount/admission.go
+
 use serde_json::Value;
 
 use crate::resource_list::containers;

@@ -1,5 +1,7 @@
 //! The `log` subresource: relays the kubelet's response.
 
+// upstream: pkg/registry/core/pod/rest/log.go
+
 use atoll_meta::Status;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};

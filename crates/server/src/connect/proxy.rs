@@ -1,5 +1,9 @@
 //! The `proxy` subresource of nodes, Pods and Services.
 
+// upstream: pkg/registry/core/node/rest/proxy.go
+// upstream: pkg/registry/core/service/proxy.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use atoll_meta::Status;

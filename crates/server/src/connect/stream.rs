@@ -1,6 +1,10 @@
 //! The `exec`, `attach` and `portforward` subresources: an upgraded connection between a client and a
 //! kubelet.
 
+// upstream: pkg/registry/core/pod/rest/subresources.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/streamtunnel.go
+
 use std::sync::Arc;
 
 use atoll_meta::Status;

@@ -1,5 +1,8 @@
 //! Exec and attach between a client with WebSocket and a kubelet with SPDY.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/streamtranslator.go
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/websocket.go
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

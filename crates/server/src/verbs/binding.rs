@@ -1,5 +1,7 @@
 //! POST of a Binding, to a Pod or to its namespace.
 
+// upstream: pkg/registry/core/pod/storage/storage.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;

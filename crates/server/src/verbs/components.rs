@@ -1,5 +1,7 @@
 //! ComponentStatuses. They are not stored: each request checks the components of the control plane.
 
+// upstream: pkg/registry/core/componentstatus/rest.go
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! POST on a collection.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;

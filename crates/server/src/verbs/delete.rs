@@ -1,5 +1,7 @@
 //! DELETE on one object.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;

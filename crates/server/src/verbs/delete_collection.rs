@@ -1,5 +1,7 @@
 //! DELETE on a collection: deletes all selected objects, each with a delete of its own.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go
+
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,7 @@
 //! POST of an Eviction to a Pod.
 
+// upstream: pkg/registry/core/pod/storage/eviction.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;

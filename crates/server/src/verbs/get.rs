@@ -1,5 +1,7 @@
 //! GET on one object.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go
+
 use std::sync::Arc;
 
 use atoll_meta::Status;

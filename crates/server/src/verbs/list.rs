@@ -1,5 +1,8 @@
 //! GET on a collection: at any revision, complete or in pages.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go
+
 mod kubectl_pods;
 
 use std::hash::{DefaultHasher, Hash, Hasher};

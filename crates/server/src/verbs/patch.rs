@@ -1,6 +1,8 @@
 //! PATCH: a JSON patch, merge patch, strategic merge patch or apply configuration, applied to the latest
 //! version of the object.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
+
 mod apply;
 mod strategic;
 

@@ -1,5 +1,8 @@
 //! POST of a review, which is answered in its status and not stored.
 
+// upstream: pkg/registry/authentication/tokenreview/storage.go
+// upstream: pkg/registry/authentication/selfsubjectreview/rest.go
+
 mod access;
 mod selectors;
 

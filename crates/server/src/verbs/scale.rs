@@ -1,5 +1,7 @@
 //! The scale subresource: an object's replicas as `autoscaling/v1` Scale.
 
+// upstream: pkg/registry/apps/deployment/storage/storage.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;

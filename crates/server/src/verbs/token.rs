@@ -1,5 +1,8 @@
 //! POST of a TokenRequest to a ServiceAccount.
 
+// upstream: pkg/registry/core/serviceaccount/storage/token.go
+// upstream: pkg/apis/authentication/validation/validation.go
+
 use std::sync::{Arc, LazyLock};
 
 use atoll_admission::AdmissionOptions;

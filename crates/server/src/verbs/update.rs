@@ -1,5 +1,7 @@
 //! PUT on an object or one of its subresources.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/update.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;

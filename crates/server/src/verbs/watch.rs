@@ -1,5 +1,8 @@
 //! GET on a collection with `watch`: existing objects, then changes, until the timeout.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/watch.go
+
 mod frames;
 
 use std::collections::VecDeque;

@@ -1,5 +1,10 @@
 //! Access reviews and rules reviews.
 
+// upstream: pkg/registry/authorization/subjectaccessreview/rest.go
+// upstream: pkg/registry/authorization/localsubjectaccessreview/rest.go
+// upstream: pkg/registry/authorization/selfsubjectrulesreview/rest.go
+// upstream: pkg/apis/authorization/validation/validation.go
+
 use std::collections::BTreeMap;
 
 use atoll_authn::{HOME, User};
