@@ -164,7 +164,7 @@ impl AdmissionChain {
 
     pub async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
         for plugin in self.plugins_for(request) {
-            if let Some(key) = plugin.awaits(request, object) {
+            if let Some(key) = plugin.waits_for(request, object) {
                 wait_for(request.registry, &key).await;
             }
             plugin.mutate(request, object)?;

@@ -61,7 +61,7 @@ fn newest(
 ) -> Result<Option<String>, Status> {
     let mut newest: Option<(String, String)> = None;
     for class in request.list(group, resource, "") {
-        if !marks.iter().any(|mark| class.mentions(mark)) {
+        if !marks.iter().any(|mark| class.contains_text(mark)) {
             continue;
         }
         let class = class.parse()?;

@@ -255,7 +255,7 @@ pub fn is_document(path: &str) -> bool {
 }
 
 /// Generates documents on blocking threads, because it takes long.
-pub async fn answer(
+pub async fn handle(
     server: &Arc<Server>,
     documents: Arc<discovery_cache::ApiDocuments>,
     workspace: Workspace,

@@ -23,7 +23,7 @@ pub fn is_document(path: &str) -> bool {
 /// Cache lifetime of the documents, as upstream.
 const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
-pub fn answer(
+pub fn handle(
     server: &Server,
     info: &RequestInfo,
     workspace: &str,

@@ -10,7 +10,7 @@ use crate::body::Body;
 use crate::negotiate::Output;
 use crate::respond;
 
-pub fn answer(headers: &HeaderMap) -> Result<Response<Body>, Status> {
+pub fn handle(headers: &HeaderMap) -> Result<Response<Body>, Status> {
     Output::check_json(headers)?;
     let kubernetes = atoll_schema::kubernetes_version();
     let mut numbers = kubernetes.trim_start_matches('v').split('.');

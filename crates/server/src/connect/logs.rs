@@ -15,7 +15,7 @@ use crate::body::Body;
 /// Bytes of a kubelet's error message that are passed on, as upstream.
 const MAX_ERROR_BYTES: usize = 50_000;
 
-pub async fn answer(connection: &Connection<'_>) -> Result<Response<Body>, Status> {
+pub async fn handle(connection: &Connection<'_>) -> Result<Response<Body>, Status> {
     let (query, name) = (&connection.call.query, connection.object_ref.name);
     let wanted = location::log_query(query, name)?;
     let pod = connection.object("pods", name)?;

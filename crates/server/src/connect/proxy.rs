@@ -21,7 +21,7 @@ use crate::body::Body;
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-pub async fn answer(
+pub async fn handle(
     connection: &Connection<'_>,
     forwarded: ForwardedRequest,
 ) -> Result<Response<Body>, Status> {

@@ -32,7 +32,7 @@ const MAX_STATUS_BYTES: usize = 64 << 10;
 
 /// Accepts the client's WebSocket before dialing the kubelet. Errors of the kubelet are reported in the
 /// session.
-pub fn answer(
+pub fn handle(
     server: &Arc<Server>,
     mut request: Request<RequestBody>,
     options: StreamOptions,

@@ -64,10 +64,10 @@ impl SerializationPermits {
     /// Uses half of the cores.
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        SerializationPermits::with((cores / 2).max(GROUP_DIVISOR))
+        SerializationPermits::with_permits((cores / 2).max(GROUP_DIVISOR))
     }
 
-    fn with(permits: usize) -> Self {
+    fn with_permits(permits: usize) -> Self {
         SerializationPermits {
             permits: Arc::new(Semaphore::new(permits)),
             per_group: (permits / GROUP_DIVISOR).max(1),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn limits(memory: &Arc<Memory>, sender: Option<Sender>) -> ResponseLimits {
-        let permits = Arc::new(SerializationPermits::with(2));
+        let permits = Arc::new(SerializationPermits::with_permits(2));
         ResponseLimits { permits, memory: memory.clone(), sender, may_refuse: true }
     }
 
@@ -216,7 +216,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_group_gets_half_of_the_permits() {
-        let permits = SerializationPermits::with(4);
+        let permits = SerializationPermits::with_permits(4);
         let (ann, bob) = (sender("ann"), sender("bob"));
         let _held = [permits.acquire(Some(&ann)).await.unwrap(), permits.acquire(Some(&ann)).await.unwrap()];
         let mut third = std::pin::pin!(permits.acquire(Some(&ann)));

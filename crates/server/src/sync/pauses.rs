@@ -23,7 +23,7 @@ pub fn for_view(
     workspaces: impl FnOnce() -> BTreeSet<String>,
 ) -> BTreeMap<String, String> {
     if let Some(pause) = Brake::of_cluster(cluster) {
-        return BTreeMap::from([(String::new(), of_cluster(&pause, name))]);
+        return BTreeMap::from([(String::new(), cluster_pause_reason(&pause, name))]);
     }
     let pauses = server.registry.placements.brakes();
     let mut paused = BTreeMap::new();
@@ -44,7 +44,7 @@ pub fn for_view(
     paused
 }
 
-fn of_cluster(pause: &Brake, name: &str) -> String {
+fn cluster_pause_reason(pause: &Brake, name: &str) -> String {
     pause.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}"))
 }
 
@@ -61,8 +61,9 @@ pub fn check(
     if moved.is_empty() {
         return Ok(());
     }
-    let why = of_workspace(server, workspace)
-        .or_else(|| moved.into_iter().find_map(|share| paused(server, workspace, &share.name, &share.uid)));
+    let why = workspace_pause_reason(server, workspace).or_else(|| {
+        moved.into_iter().find_map(|share| cluster_paused(server, workspace, &share.name, &share.uid))
+    });
     match why {
         None => Ok(()),
         Some(why) => Err(Status::forbidden(&row.group, &row.resource, name, &why).with_cause(
@@ -74,16 +75,16 @@ pub fn check(
 }
 
 /// Returns why deletions from the clusters of a placement are paused.
-pub fn why(server: &Server, workspace: &Workspace, placement: &Placement) -> Option<String> {
+pub fn pause_reason(server: &Server, workspace: &Workspace, placement: &Placement) -> Option<String> {
     if placement.is_empty() {
         return None;
     }
-    let of_cluster = |(name, uid)| paused(server, workspace, name, uid);
-    of_workspace(server, workspace).or_else(|| placement.spots().find_map(of_cluster))
+    let of_cluster = |(name, uid)| cluster_paused(server, workspace, name, uid);
+    workspace_pause_reason(server, workspace).or_else(|| placement.spots().find_map(of_cluster))
 }
 
 /// Returns why a workspace or one of its ancestors is paused.
-fn of_workspace(server: &Server, workspace: &Workspace) -> Option<String> {
+fn workspace_pause_reason(server: &Server, workspace: &Workspace) -> Option<String> {
     let pauses = server.registry.placements.brakes();
     if pauses.is_empty() {
         return None;
@@ -111,9 +112,9 @@ fn path_steps(workspace: &Workspace) -> Vec<(&str, &str)> {
 }
 
 /// Returns why a cluster of a placement is paused.
-fn paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Option<String> {
+fn cluster_paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Option<String> {
     let registered = server.registry.cluster(workspace.id().ok()?, name, uid)?;
-    Brake::of_cluster(&registered.cluster).map(|pause| of_cluster(&pause, name))
+    Brake::of_cluster(&registered.cluster).map(|pause| cluster_pause_reason(&pause, name))
 }
 
 /// Returns the IDs of all descendants of a workspace.

@@ -19,7 +19,7 @@ use crate::chain::Call;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded =
         decode::other_kind(("", "v1", "Binding"), &call.headers, &call.body, options.field_validation)?;

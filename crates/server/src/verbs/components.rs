@@ -47,7 +47,7 @@ pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Respon
         }
     }
     let listing = Listing { objects: objects.into(), revision: 0, next: None, remaining: None };
-    respond::list::answer(row, listing, None, call).await
+    respond::list::render(row, listing, None, call).await
 }
 
 /// Returns the current status of a component.

@@ -35,7 +35,7 @@ pub struct Patch {
     pub remarks: Vec<String>,
 }
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let kind = PatchKind::of(call, row)?;
     let options = options(call, kind)?;
     // A missing object is reported before an invalid patch.

@@ -41,7 +41,7 @@ const MAX_QUEUED_CHUNKS: usize = 4;
 /// Maximum size of a chunk of events that are ready at the same time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, true)?;
     let wanted = parse_revision(&options.resource_version);
     let wanted = wanted.map_err(|error| Status::plain_internal(error.to_string()))?;

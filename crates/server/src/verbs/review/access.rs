@@ -19,7 +19,7 @@ use crate::chain::Call;
 use crate::impersonation::account;
 
 /// Answers an access review.
-pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
+pub fn handle(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
     let spec = &review["spec"];
     let errors = check(row, call, spec, review);
     if !errors.is_empty() {
