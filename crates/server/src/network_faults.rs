@@ -59,7 +59,7 @@ impl FaultInjector {
         self.current.borrow().clone()
     }
 
-    /// Waits until `fits` is true.
+    /// Waits until `fits` is true. Never resolves if the faults can no longer change and it is not.
     pub async fn until(&self, fits: impl FnMut(&Arc<NetworkFaults>) -> bool) {
         if self.current.clone().wait_for(fits).await.is_err() {
             std::future::pending::<()>().await;

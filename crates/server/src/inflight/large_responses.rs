@@ -36,7 +36,7 @@ pub struct ResponseLimits {
 /// A permit to serialize, until it is dropped.
 struct SerializationPermit {
     _of_all: OwnedSemaphorePermit,
-    _of_circle: Option<OwnedSemaphorePermit>,
+    _of_group: Option<OwnedSemaphorePermit>,
 }
 
 /// Bytes with the memory reserved for them.
@@ -77,14 +77,11 @@ impl SerializationPermits {
 
     /// Waits for a permit of the group first, so that a group has few entries in the common queue.
     async fn acquire(&self, sender: Option<&Sender>) -> Result<SerializationPermit, AcquireError> {
-        let of_circle = match sender.and_then(|sender| sender.0.first()) {
+        let of_group = match sender.and_then(|sender| sender.0.first()) {
             Some(group) => Some(self.group(group).acquire_owned().await?),
             None => None,
         };
-        Ok(SerializationPermit {
-            _of_all: self.permits.clone().acquire_owned().await?,
-            _of_circle: of_circle,
-        })
+        Ok(SerializationPermit { _of_all: self.permits.clone().acquire_owned().await?, _of_group: of_group })
     }
 
     fn group(&self, name: &str) -> Arc<Semaphore> {
