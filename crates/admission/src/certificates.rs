@@ -1,5 +1,9 @@
 //! Admission of CertificateSigningRequests: who may approve and sign them, and which are forbidden.
 
+// upstream: plugin/pkg/admission/certificates/approval/admission.go
+// upstream: plugin/pkg/admission/certificates/signing/admission.go
+// upstream: plugin/pkg/admission/certificates/subjectrestriction/admission.go
+
 use atoll_authz::Target;
 use atoll_meta::Status;
 use serde_json::Value;
@@ -21,7 +25,7 @@ impl Plugin for CertificateApproval {
     }
 
     fn validate(&self, request: &Request<'_>, new: &Value) -> Result<(), Status> {
-        ask(request, new, "approve")
+        check_signer(request, new, "approve")
     }
 }
 
@@ -39,12 +43,12 @@ impl Plugin for CertificateSigning {
         if same("certificate") && same("conditions") {
             return Ok(());
         }
-        ask(request, new, "sign")
+        check_signer(request, new, "sign")
     }
 }
 
 /// Checks that the user may use this verb on the signer of the stored request.
-fn ask(request: &Request<'_>, new: &Value, verb: &str) -> Result<(), Status> {
+fn check_signer(request: &Request<'_>, new: &Value, verb: &str) -> Result<(), Status> {
     let signer = request.old.and_then(|old| old["spec"]["signerName"].as_str()).unwrap_or_default();
     let may = |name: &str| {
         let (subresource, namespace) = ("", "");

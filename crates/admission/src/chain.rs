@@ -1,5 +1,8 @@
 //! The admission chain: all plugins in upstream's order.
 
+// upstream: pkg/kubeapiserver/options/plugins.go
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/chain.go
+
 use std::time::Duration;
 
 use atoll_meta::Status;
@@ -161,7 +164,7 @@ impl AdmissionChain {
 
     pub async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
         for plugin in self.plugins_for(request) {
-            if let Some(key) = plugin.awaits(request, object) {
+            if let Some(key) = plugin.waits_for(request, object) {
                 wait_for(request.registry, &key).await;
             }
             plugin.mutate(request, object)?;

@@ -1,5 +1,7 @@
 //! Volume claims can grow only if they are bound and their class supports expansion.
 
+// upstream: plugin/pkg/admission/storage/persistentvolume/resize/admission.go
+
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object};
 use serde_json::Value;

@@ -1,5 +1,8 @@
 //! Default storage and ingress classes: the newest one that is marked as default.
 
+// upstream: plugin/pkg/admission/storage/storageclass/setdefault/admission.go
+// upstream: plugin/pkg/admission/network/defaultingressclass/admission.go
+
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -58,7 +61,7 @@ fn newest(
 ) -> Result<Option<String>, Status> {
     let mut newest: Option<(String, String)> = None;
     for class in request.list(group, resource, "") {
-        if !marks.iter().any(|mark| class.mentions(mark)) {
+        if !marks.iter().any(|mark| class.contains_text(mark)) {
             continue;
         }
         let class = class.parse()?;

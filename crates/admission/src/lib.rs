@@ -47,7 +47,7 @@ pub trait Plugin: Send + Sync {
 
     /// Returns the key of an object that is about to be created and that `mutate` needs. The request waits
     /// for it for a short time.
-    fn awaits(&self, _request: &Request<'_>, _object: &Value) -> Option<Key> {
+    fn waits_for(&self, _request: &Request<'_>, _object: &Value) -> Option<Key> {
         None
     }
 

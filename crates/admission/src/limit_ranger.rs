@@ -1,5 +1,7 @@
 //! LimitRanges: defaults and limits of Pods and volume claims in a namespace.
 
+// upstream: plugin/pkg/admission/limitranger/admission.go
+
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -11,7 +13,7 @@ pub struct LimitRanger;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The largest number of units that fits into thousandths.
-const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
+const MAX_MILLI_UNITS: i64 = i64::MAX / 1000;
 
 impl Plugin for LimitRanger {
     fn handles(&self, request: &Request<'_>) -> bool {
@@ -194,7 +196,7 @@ struct Numbers([i64; 3]);
 
 fn comparable(amounts: [Option<&Quantity>; 3]) -> Numbers {
     let units = amounts.map(|amount| amount.map_or(0, Quantity::units));
-    match units.iter().all(|units| *units <= MOST_IN_MILLIS) {
+    match units.iter().all(|units| *units <= MAX_MILLI_UNITS) {
         true => Numbers(amounts.map(|amount| amount.map_or(0, Quantity::millis))),
         false => Numbers(units),
     }
@@ -245,7 +247,7 @@ fn too_far_apart(usage: &Usage<'_>, enforced: &Quantity) -> Option<String> {
         return message("no limit is specified or limit is 0");
     }
     let ratio = limit as f64 / request as f64;
-    let over = match enforced.units() <= MOST_IN_MILLIS {
+    let over = match enforced.units() <= MAX_MILLI_UNITS {
         true => ratio * 1000.0 > enforced.millis() as f64,
         false => ratio > enforced.units() as f64,
     };

@@ -1,6 +1,8 @@
 //! Nothing is created in a namespace that does not exist or is terminating, and some namespaces cannot be
 //! deleted.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go
+
 use atoll_meta::{Status, json, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_watch::Scope;
@@ -37,7 +39,7 @@ impl Plugin for NamespaceLifecycle {
     fn validate(&self, request: &Request<'_>, _: &Value) -> Result<(), Status> {
         if request.operation == Operation::Delete
             && IMMORTAL.contains(&request.name)
-            && !is_workspace_going(request)
+            && !is_workspace_deleting(request)
         {
             let message = "this namespace may not be deleted";
             return Err(Status::forbidden("", "namespaces", request.name, message));
@@ -48,7 +50,7 @@ impl Plugin for NamespaceLifecycle {
 
 /// Whether the workspace is being deleted: then all of its namespaces are deleted, because clusters may have
 /// copies.
-fn is_workspace_going(request: &Request<'_>) -> bool {
+fn is_workspace_deleting(request: &Request<'_>) -> bool {
     let everywhere = Scope::new(ATOLL, "workspaces", None, None);
     let mut workspaces = request.snapshot.list(&everywhere, None);
     let own = workspaces.find(|workspace| workspace.field("status.id") == request.workspace);

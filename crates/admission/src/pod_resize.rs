@@ -1,5 +1,8 @@
 //! In-place resize of Pods needs capacity and support of the node.
 
+// upstream: plugin/pkg/admission/podresize/admission.go
+// upstream: plugin/pkg/admission/nodedeclaredfeatures/admission.go
+
 use atoll_meta::{Status, object};
 use serde_json::Value;
 

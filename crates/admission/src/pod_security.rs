@@ -1,5 +1,8 @@
 //! Pod Security Standards, enforced by labels of namespaces.
 
+// upstream: plugin/pkg/admission/security/podsecurity/admission.go
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

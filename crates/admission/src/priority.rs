@@ -1,5 +1,7 @@
 //! Resolution of priority class names to priorities.
 
+// upstream: plugin/pkg/admission/priority/admission.go
+
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -20,7 +22,7 @@ impl Plugin for Priority {
         match (request.row.resource.as_str(), request.old) {
             ("pods", None) => resolve(request, object),
             ("pods", Some(old)) => {
-                keep(object, old);
+                keep_priority(object, old);
                 Ok(())
             }
             _ => Ok(()),
@@ -46,7 +48,7 @@ impl Plugin for Priority {
 }
 
 /// Keeps the resolved priority of an existing Pod.
-fn keep(pod: &mut Value, old: &Value) {
+fn keep_priority(pod: &mut Value, old: &Value) {
     for field in ["priority", "preemptionPolicy"] {
         let before = old["spec"].get(field).filter(|before| !before.is_null());
         if let (Some(before), true) = (before, pod["spec"].get(field).is_none_or(Value::is_null)) {
@@ -104,7 +106,7 @@ fn resolve(request: &Request<'_>, pod: &mut Value) -> Result<(), Status> {
 fn default_class(request: &Request<'_>) -> Result<Option<Value>, Status> {
     let mut lowest: Option<Value> = None;
     for class in request.list(GROUP, CLASSES, "") {
-        if !class.mentions("\"globalDefault\":true") {
+        if !class.contains_text("\"globalDefault\":true") {
             continue;
         }
         let class = class.parse()?;

@@ -1,5 +1,8 @@
 //! The request as plugins see it.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/errors.go
+
 use atoll_authn::User;
 use atoll_authz::{Step, Target};
 use atoll_meta::{Status, json, object};
@@ -126,7 +129,7 @@ impl StoredObject {
     }
 
     /// Whether the JSON contains a text: faster than parsing irrelevant objects.
-    pub fn mentions(&self, text: &str) -> bool {
+    pub fn contains_text(&self, text: &str) -> bool {
         let (whole, text) = (self.0.whole(), text.as_bytes());
         whole.len() >= text.len() && whole.windows(text.len()).any(|part| part == text)
     }

@@ -1,5 +1,7 @@
 //! Requests and limits of Pods.
 
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go
+
 use std::collections::BTreeMap;
 
 use atoll_meta::quantity::Quantity;

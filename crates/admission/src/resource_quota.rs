@@ -11,6 +11,9 @@
 //! usage is released. A crash in between leaves too much usage, never too little, until the namespace is
 //! counted again.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/admission.go
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go
+
 mod context;
 mod pending_writes;
 mod queues;
@@ -47,7 +50,7 @@ impl Plugin for ResourceQuota {
         let (Some(old), Ok(revision)) = (request.old, object::resource_version(object).parse()) else {
             return Ok(());
         };
-        if !counts || !lowers(&old["status"]["used"], &object["status"]["used"]) {
+        if !counts || !decreases(&old["status"]["used"], &object["status"]["used"]) {
             return Ok(());
         }
         let object_ref =
@@ -61,7 +64,7 @@ impl Plugin for ResourceQuota {
             // complete.
             request.registry.touch(request.row, &key).map(tokio::spawn);
         }
-        Err(stale(request.name))
+        Err(conflict(request.name))
     }
 
     fn reserve<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Option<ReserveFuture<'a>> {
@@ -198,12 +201,12 @@ fn quotas(registry: &Registry) -> Option<atoll_registry::SharedRow> {
 }
 
 /// Whether any amount decreases.
-fn lowers(old: &Value, new: &Value) -> bool {
+fn decreases(old: &Value, new: &Value) -> bool {
     let (old, new) = (Amounts::read(old), Amounts::read(new));
     new.iter().any(|(name, amount)| old.get(name).is_some_and(|old| amount < old))
 }
 
-fn stale(name: &str) -> Status {
+fn conflict(name: &str) -> Status {
     let message =
         "the object has been modified; please apply your changes to the latest version and try again";
     Status::conflict("", RESOURCE, name, message)

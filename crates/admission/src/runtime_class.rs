@@ -1,5 +1,8 @@
 //! RuntimeClasses: sets overhead and scheduling of Pods, and refuses unknown classes.
 
+// upstream: plugin/pkg/admission/runtimeclass/admission.go
+// upstream: pkg/util/tolerations/tolerations.go
+
 use atoll_meta::Status;
 use atoll_meta::quantity::Quantity;
 use serde_json::{Map, Value};

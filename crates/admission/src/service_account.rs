@@ -1,5 +1,7 @@
 //! ServiceAccounts of Pods: sets the account, `default` if none is named, and mounts its token.
 
+// upstream: plugin/pkg/admission/serviceaccount/admission.go
+
 mod secrets;
 
 use atoll_meta::{Status, id, object};
@@ -26,7 +28,7 @@ impl Plugin for ServiceAccount {
     }
 
     /// The default account of a new namespace is created by a controller.
-    fn awaits(&self, request: &Request<'_>, pod: &Value) -> Option<Key> {
+    fn waits_for(&self, request: &Request<'_>, pod: &Value) -> Option<Key> {
         let waits = request.operation == Operation::Create && !is_mirror(pod) && account_name(pod) == DEFAULT;
         waits.then(|| Key::object("", "serviceaccounts", request.workspace, request.namespace, DEFAULT))
     }
@@ -105,11 +107,11 @@ fn check(request: &Request<'_>, pod: &Value, account: &Value) -> Result<(), Stat
         return Ok(());
     }
     match request.subresource {
-        "" => match secrets::foreign(pod, account) {
+        "" => match secrets::unlisted_secret(pod, account) {
             Some(problem) => Err(request.forbidden(pod, problem)),
             None => Ok(()),
         },
-        _ => match secrets::foreign_to_ephemeral(pod, account) {
+        _ => match secrets::unlisted_ephemeral_secret(pod, account) {
             Some(problem) => Err(Status::plain_internal(problem)),
             None => Ok(()),
         },

@@ -1,6 +1,8 @@
 //! Finalizers of volumes, volume claims and volume attributes classes, which a controller removes when they
 //! are no longer used.
 
+// upstream: plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go
+
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 

@@ -1,5 +1,7 @@
 //! Taints new nodes as not ready, until a controller has observed that they are ready.
 
+// upstream: plugin/pkg/admission/nodetaint/admission.go
+
 use atoll_meta::Status;
 use serde_json::{Value, json};
 

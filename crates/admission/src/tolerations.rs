@@ -1,5 +1,7 @@
 //! Default tolerations: a Pod stays for five minutes on a node that is not ready or unreachable.
 
+// upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go
+
 use atoll_meta::Status;
 use serde_json::{Value, json};
 

@@ -1,5 +1,7 @@
 //! Copies zone and region labels of the node to the Pod.
 
+// upstream: plugin/pkg/admission/podtopologylabels/admission.go
+
 use atoll_meta::{Status, object};
 use serde_json::Value;
 

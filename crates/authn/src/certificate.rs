@@ -1,5 +1,7 @@
 //! The user that a client certificate names: the common name, and a group for each organization.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go
+
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use rustls::pki_types::pem::PemObject;

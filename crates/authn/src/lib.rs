@@ -9,6 +9,9 @@
 //!
 //! An invalid credential is an error; it never falls back to anonymous.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/anonymous/anonymous.go
+
 pub mod authority;
 pub mod certificate;
 pub mod request;

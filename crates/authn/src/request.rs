@@ -1,5 +1,7 @@
 //! Certificate requests (PKCS #10): parsing, verification, and signing.
 
+// upstream: pkg/apis/certificates/helpers.go
+
 mod sign;
 
 use std::net::IpAddr;

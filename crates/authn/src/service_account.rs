@@ -10,6 +10,8 @@
 //! The issuer names the workspace: root's is the server's own, others append `/clusters/` and the workspace
 //! ID. Thus tokens of one workspace are never accepted by parties that trust another one.
 
+// upstream: pkg/serviceaccount/jwt.go
+
 mod claims;
 mod documents;
 mod keys;

@@ -1,6 +1,8 @@
 //! Static tokens in upstream's CSV format: `token,user,uid,"group1,group2"`. The file is read once, at
 //! startup.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go
+
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,7 @@
 //! RoleBindings and ClusterRoleBindings.
 
+// upstream: pkg/registry/rbac/validation/rule.go
+
 use std::sync::Arc;
 
 use atoll_authn::User;

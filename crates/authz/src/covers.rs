@@ -1,5 +1,7 @@
 //! Whether rules cover other rules, for escalation checks.
 
+// upstream: staging/src/k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go
+
 use std::collections::{BTreeSet, HashMap};
 
 use atoll_meta::quote::quote;

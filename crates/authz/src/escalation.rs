@@ -1,6 +1,11 @@
 //! Privilege escalation checks: a user who writes a role or binding must hold all permissions in it, or have
 //! the verb `escalate` or `bind` on it.
 
+// upstream: pkg/registry/rbac/escalation_check.go
+// upstream: pkg/registry/rbac/clusterrole/policybased/storage.go
+// upstream: pkg/registry/rbac/rolebinding/policybased/storage.go
+// upstream: pkg/registry/rbac/validation/rule.go
+
 use atoll_authn::User;
 use atoll_meta::{Status, object};
 use serde_json::{Map, Value};

@@ -12,6 +12,9 @@
 //! Rules are upstream's RBAC, and so are the messages. Access to a workspace is Atoll's own: see
 //! [`Authorizer::has_access`].
 
+// upstream: plugin/pkg/auth/authorizer/rbac/rbac.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go
+
 pub mod binding;
 mod covers;
 mod escalation;

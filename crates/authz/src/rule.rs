@@ -1,5 +1,7 @@
 //! A rule of a role.
 
+// upstream: pkg/apis/rbac/v1/evaluation_helpers.go
+
 use serde_json::{Map, Value, json};
 
 use crate::Target;
@@ -74,16 +76,16 @@ impl Rule {
             ("resources", &self.resources),
             ("resourceNames", &self.names),
         ];
-        (!self.resources.is_empty()).then(|| shown(&fields))
+        (!self.resources.is_empty()).then(|| to_json(&fields))
     }
 
     /// Returns the part about paths, as in a rules review.
     pub fn path_rule(&self) -> Option<Value> {
-        (!self.paths.is_empty()).then(|| shown(&[("verbs", &self.verbs), ("nonResourceURLs", &self.paths)]))
+        (!self.paths.is_empty()).then(|| to_json(&[("verbs", &self.verbs), ("nonResourceURLs", &self.paths)]))
     }
 }
 
-fn shown(fields: &[(&str, &Texts)]) -> Value {
+fn to_json(fields: &[(&str, &Texts)]) -> Value {
     let named = fields.iter().filter(|(name, texts)| !texts.is_empty() || *name == "verbs");
     let fields = named.map(|(name, texts)| ((*name).to_string(), json!(texts)));
     Value::Object(fields.collect::<Map<_, _>>())

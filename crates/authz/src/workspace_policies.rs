@@ -1,5 +1,7 @@
 //! The roles and bindings of one workspace, over those of the bootstrap layer.
 
+// upstream: pkg/registry/rbac/validation/rule.go
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
 //! Formatting of values for people.
 
+// upstream: pkg/printers/internalversion/printers.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go
+
 use atoll_meta::LabelSelector;
 use atoll_meta::time::{self, Timestamp, human_duration};
 use serde_json::Value;

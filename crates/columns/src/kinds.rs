@@ -1,5 +1,7 @@
 //! Printers by kind.
 
+// upstream: pkg/printers/internalversion/printers.go
+
 mod access;
 mod autoscaling;
 mod cluster;

@@ -3,6 +3,8 @@
 //! Access to the workspace is checked first, so that a user without access cannot learn whether the workspace
 //! exists. It is checked again for the impersonated user.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authorization.go
+
 use atoll_authn::{MASTERS, User};
 use atoll_authz::{Attributes, Authorizer, Target, is_master, refusal};
 use atoll_meta::Status;

@@ -1,5 +1,8 @@
 //! The handler chain: the steps of a request, in order.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/config.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -172,7 +175,7 @@ where
                 || server.metrics_row(info).is_some());
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
-    let mut share = server.inflight.start(info, sender)?;
+    let mut in_flight = server.inflight.start(info, sender)?;
     let documents = server.discovery_cache.select(faults.as_deref(), server.usage.is_some());
     let is_hidden = faults.is_some_and(|faults| faults.hides(&info.group, &info.version));
     if info.is_resource && is_hidden {
@@ -182,8 +185,8 @@ where
         };
     }
     if info.is_connection() {
-        let response_limits = share.response_limits();
-        let _permit = share.acquire()?;
+        let response_limits = in_flight.response_limits();
+        let _permit = in_flight.acquire()?;
         let headers = request.headers().clone();
         let output = Output::of_error(&headers, &query);
         let (method, body) = (request.method().clone(), bytes::Bytes::new());
@@ -207,10 +210,10 @@ where
         // A watch has no body, and its memory would not be counted.
         let body = match info.is_long_running() {
             true => bytes::Bytes::new(),
-            false => share.read(body).await?,
+            false => in_flight.read(body).await?,
         };
-        let response_limits = share.response_limits();
-        let _permit = share.acquire()?;
+        let response_limits = in_flight.response_limits();
+        let _permit = in_flight.acquire()?;
         let mut output = Output::negotiate(&parts.headers, info, &query)?;
         output.skew = server.registry.clock.skew();
         let (method, headers) = (parts.method, parts.headers);
@@ -230,25 +233,25 @@ where
     let is_get = parts.method == Method::GET;
     let takes_body = sync::cluster(&info.path).is_some() || server.endpoint(&info.path).is_some();
     let (received, unread) = match takes_body {
-        true => (share.read(body).await?, None),
+        true => (in_flight.read(body).await?, None),
         false => (bytes::Bytes::new(), Some(body)),
     };
-    let response_limits = share.response_limits();
-    let _permit = share.acquire()?;
+    let response_limits = in_flight.response_limits();
+    let _permit = in_flight.acquire()?;
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
-        "/version" | "/version/" => version::answer(&parts.headers),
+        "/version" | "/version/" => version::handle(&parts.headers),
         path if openid::is_document(path) => {
-            openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
+            openid::handle(server, info, workspace.id()?, &parts.method, &parts.headers)
         }
         // Endpoints about the whole server are served in root only.
         "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => {
             Ok(respond::not_found_page())
         }
-        "/metrics" => Ok(server.metrics.answer(&server.registry)),
-        path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
+        "/metrics" => Ok(server.metrics.render(&server.registry)),
+        path if health::is_check(path) => Ok(health::handle(server, path, &query).await),
         path if openapi::is_document(path) => {
-            openapi::answer(server, documents, workspace, info, query, parts.headers).await
+            openapi::handle(server, documents, workspace, info, query, parts.headers).await
         }
         sync::clusters::PATH => {
             let listed = RequestInfo { verb: "list", is_resource: true, ..RequestInfo::clone(info) };
@@ -266,19 +269,19 @@ where
                 output,
                 response_limits,
             };
-            sync::clusters::answer(server, &call).await
+            sync::clusters::handle(server, &call).await
         }
         path if let Some(cluster) = sync::cluster(path) => {
-            sync::answer(server, &workspace, cluster, &parts.method, received).await
+            sync::handle(server, &workspace, cluster, &parts.method, received).await
         }
-        snapshot::PATH if let Some(body) = unread => snapshot::answer(server, &parts.method, body).await,
+        snapshot::PATH if let Some(body) = unread => snapshot::handle(server, &parts.method, body).await,
         snapshot::PREVIEW if let Some(body) = unread => snapshot::preview(server, &parts.method, body).await,
         path if let Some((endpoint, below)) = server.endpoint(path) => {
-            let answer = endpoint.answer(&parts.method, below, &received)?;
+            let answer = endpoint.handle(&parts.method, below, &received)?;
             Ok(respond::json(&answer))
         }
         path => {
-            let answer = discovery::answer(server, &documents.discovery, &workspace, path, &parts.headers)?;
+            let answer = discovery::handle(server, &documents.discovery, &workspace, path, &parts.headers)?;
             let is_document = answer.status() == StatusCode::OK;
             if is_document && !is_get { Err(Status::method_not_supported_generic()) } else { Ok(answer) }
         }

@@ -1,11 +1,14 @@
 //! Subresources that lead to a node or into a container: logs, exec, attach, port-forward, proxy.
 //!
 //! ```text
-//!   answer ─► location (which node, which container, which path)
+//!   handle ─► location (which node, which container, which path)
 //!      ├─ log        ─► backend ─► the kubelet's answer, as it comes
 //!      ├─ stream     ─► translate (WebSocket to SPDY), tunnel, or relay as it is
 //!      └─ proxy      ─► relay, with links rewritten
 //! ```
+
+// upstream: pkg/registry/core/pod/rest/subresources.go
+// upstream: pkg/kubelet/client/kubelet_client.go
 
 pub mod backend;
 mod headers;
@@ -43,7 +46,7 @@ pub struct ForwardedRequest {
     pub address: Option<IpAddr>,
 }
 
-pub async fn answer(
+pub async fn handle(
     server: &Arc<Server>,
     row: &Row,
     call: &Call,
@@ -52,15 +55,15 @@ pub async fn answer(
     let connection = Connection { server, row, call, object_ref: object_ref(row, call)? };
     let subresource = call.info.subresource.as_str();
     if subresource == "log" {
-        return logs::answer(&connection).await;
+        return logs::handle(&connection).await;
     }
     if call.query.all("dryRun").next().is_some() {
         return Err(Status::bad_request("dryRun is not supported"));
     }
     connection.admit().await?;
     match subresource {
-        "proxy" => proxy::answer(&connection, forwarded).await,
-        _ => stream::answer(&connection, forwarded).await,
+        "proxy" => proxy::handle(&connection, forwarded).await,
+        _ => stream::handle(&connection, forwarded).await,
     }
 }
 

@@ -1,5 +1,8 @@
 //! Decoding of a request body to an object of the kind that the URL names.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go
+
 mod custom;
 pub mod yaml;
 

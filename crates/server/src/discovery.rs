@@ -1,5 +1,10 @@
 //! Discovery: one document per group and version, and the aggregated one.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/root.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/version.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/storageversionhash.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/handler.go
+
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,7 +72,7 @@ impl DocumentCache {
             return None;
         }
         let ids: Box<[u64]> = established.iter().map(|definition| definition.id).collect();
-        if let Some(known) = self.known(&ids) {
+        if let Some(known) = self.cached(&ids) {
             return Some(known);
         }
         let own = established.iter().flat_map(|definition| &definition.rows);
@@ -90,7 +95,7 @@ impl DocumentCache {
         Some(made)
     }
 
-    fn known(&self, ids: &[u64]) -> Option<Arc<Documents>> {
+    fn cached(&self, ids: &[u64]) -> Option<Arc<Documents>> {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
         let position = custom.iter().position(|(known, _)| **known == *ids)?;
         let found = custom.remove(position);
@@ -320,7 +325,7 @@ fn aggregated_resource(row: &Row) -> Value {
 }
 
 /// Returns a discovery document, or 404.
-pub fn answer(
+pub fn handle(
     server: &Server,
     cache: &DocumentCache,
     workspace: &Workspace,

@@ -1,5 +1,7 @@
 //! `/healthz`, `/livez` and `/readyz`: one line per check, all together or each at its own path.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go
+
 use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, header};
@@ -23,7 +25,7 @@ enum Check {
     /// Stored objects are in memory and kept up to date.
     Cache,
     /// A post-start hook of kube-apiserver whose work this server does before it serves.
-    Done(&'static str),
+    PostStartHook(&'static str),
     /// The server is not about to stop.
     Shutdown,
 }
@@ -35,7 +37,7 @@ enum Check {
 /// memory.
 ///
 /// Upstream's end-to-end tests require all of them but `rbac/bootstrap-roles`.
-const DONE: [&str; 19] = [
+const POST_START_HOOKS: [&str; 19] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
     "poststarthook/start-apiextensions-informers",
@@ -62,7 +64,10 @@ impl Check {
         let is_ready = root == "readyz";
         let first =
             [Check::Ping, Check::Log, Check::Store].into_iter().chain(is_ready.then_some(Check::Cache));
-        first.chain(DONE.map(Check::Done)).chain(is_ready.then_some(Check::Shutdown)).collect()
+        first
+            .chain(POST_START_HOOKS.map(Check::PostStartHook))
+            .chain(is_ready.then_some(Check::Shutdown))
+            .collect()
     }
 
     fn name(self) -> &'static str {
@@ -72,7 +77,7 @@ impl Check {
             // There is no etcd, but probes use this name.
             Check::Store => "etcd",
             Check::Cache => "informer-sync",
-            Check::Done(name) => name,
+            Check::PostStartHook(name) => name,
             Check::Shutdown => "shutdown",
         }
     }
@@ -84,7 +89,7 @@ impl Check {
 
     async fn passes(self, server: &Server) -> bool {
         match self {
-            Check::Ping | Check::Log | Check::Cache | Check::Done(_) => true,
+            Check::Ping | Check::Log | Check::Cache | Check::PostStartHook(_) => true,
             Check::Store => {
                 let asked = tokio::time::timeout(STORE_TIMEOUT, server.registry.store.revision()).await;
                 matches!(asked, Ok(Ok(_)))
@@ -100,7 +105,7 @@ pub fn is_check(path: &str) -> bool {
         .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-pub async fn answer(server: &Server, path: &str, query: &Query) -> Response<Body> {
+pub async fn handle(server: &Server, path: &str, query: &Query) -> Response<Body> {
     let (root, wanted) = match path.trim_start_matches('/').split_once('/') {
         Some((root, wanted)) => (root, Some(wanted)),
         None => (path.trim_start_matches('/'), None),

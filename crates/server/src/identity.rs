@@ -1,6 +1,10 @@
 //! Authentication of requests: by client certificate, by token, or anonymous. A ServiceAccount's token is
 //! valid while its account and the objects that it is bound to exist, and in its own workspace only.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go
+// upstream: pkg/serviceaccount/claims.go
+// upstream: pkg/serviceaccount/legacy.go
+
 use std::sync::Arc;
 
 use atoll_authn::certificate::Holder;

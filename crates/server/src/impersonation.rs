@@ -6,6 +6,10 @@
 //! resource and `impersonate:MODE` on the impersonated user. The mode depends on that user: a node, the node
 //! that the caller runs on, a ServiceAccount, or any other user.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation/impersonation.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation/constrained_impersonation.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation/mode.go
+
 use std::collections::BTreeMap;
 
 use atoll_authn::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};

@@ -5,11 +5,13 @@
 //! block others.
 //!
 //! ```text
-//!   head ─► Share of the sender ─► body, within its time and memory ─► Permit ─► verb ─► answer, within memory
+//!   head ─► CountedRequest of the sender ─► body, within its time and memory ─► Permit ─► verb ─► answer, within memory
 //! ```
 //!
 //! The memory for bodies, and for large responses until they are sent, is divided among senders in the same
 //! way.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/server/filters/maxinflight.go
 
 mod large_responses;
 mod memory;
@@ -90,7 +92,7 @@ impl Sender {
 }
 
 /// A request that counts for its sender until it is dropped.
-pub struct Share<'a> {
+pub struct CountedRequest<'a> {
     inflight: &'a InFlight,
     kind: RequestKind,
     /// `None` for an exempt request.
@@ -102,7 +104,7 @@ pub struct Share<'a> {
 /// The right to run a request, until it is dropped.
 pub struct Permit<'a> {
     _permit: Option<OwnedSemaphorePermit>,
-    _share: Share<'a>,
+    _request: CountedRequest<'a>,
 }
 
 #[derive(Clone, Copy)]
@@ -132,7 +134,7 @@ impl InFlight {
 
     /// Counts a request for its sender, or returns an error with Retry-After. Long-running requests are not
     /// counted, nor are probes, so that a busy server does not look dead.
-    pub fn start(&self, request: &RequestInfo, sender: Option<Sender>) -> Result<Share<'_>, Status> {
+    pub fn start(&self, request: &RequestInfo, sender: Option<Sender>) -> Result<CountedRequest<'_>, Status> {
         let is_probe = !request.is_resource && health::is_check(&request.path);
         let is_exempt = request.is_long_running() || is_probe;
         let reads = matches!(request.verb, "get" | "list" | "head");
@@ -142,7 +144,7 @@ impl InFlight {
             self.senders.acquire(sender, kind, self.limits[kind as usize])?;
         }
         let memory = self.bodies.empty_reservation(sender.clone());
-        Ok(Share { inflight: self, kind, sender, memory })
+        Ok(CountedRequest { inflight: self, kind, sender, memory })
     }
 }
 
@@ -176,7 +178,7 @@ impl Senders {
     }
 }
 
-impl<'a> Share<'a> {
+impl<'a> CountedRequest<'a> {
     /// Reads the body, up to the size limit, if it arrives fast enough. Bodies of reading requests are
     /// ignored.
     pub async fn read<B>(&mut self, body: B) -> Result<Bytes, Status>
@@ -238,11 +240,11 @@ impl<'a> Share<'a> {
             Some(_) => Some(permits.clone().try_acquire_owned().map_err(|_| too_many_requests())?),
             None => None,
         };
-        Ok(Permit { _permit: permit, _share: self })
+        Ok(Permit { _permit: permit, _request: self })
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for CountedRequest<'_> {
     fn drop(&mut self) {
         if let Some(sender) = &self.sender {
             self.inflight.senders.release(sender, self.kind);

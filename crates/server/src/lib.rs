@@ -143,7 +143,7 @@ pub trait CustomEndpoint: Send + Sync + 'static {
     fn path(&self) -> &'static str;
 
     /// Handles a request. `below` is the rest of the path.
-    fn answer(&self, method: &Method, below: &str, body: &[u8]) -> Result<Value, Status>;
+    fn handle(&self, method: &Method, below: &str, body: &[u8]) -> Result<Value, Status>;
 }
 
 impl Server {

@@ -1,6 +1,8 @@
 //! `/metrics`: request metrics as upstream, by resource and never by workspace, namespace or name; and memory
 //! of clusters, by cluster, of which there are few.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -43,13 +45,13 @@ struct DurationLabels {
 }
 
 impl RequestLabels {
-    fn shown(&self) -> (&str, [&str; 3], &str, &str, u16) {
+    fn values(&self) -> (&str, [&str; 3], &str, &str, u16) {
         (self.verb, names(&self.row), &self.subresource, self.scope, self.code)
     }
 }
 
 impl DurationLabels {
-    fn shown(&self) -> (&str, [&str; 2]) {
+    fn values(&self) -> (&str, [&str; 2]) {
         // All versions of a resource are counted together.
         let [group, _, resource] = names(&self.row);
         (self.verb, [group, resource])
@@ -63,7 +65,7 @@ fn names(row: &Option<SharedRow>) -> [&str; 3] {
 
 impl PartialEq for RequestLabels {
     fn eq(&self, other: &Self) -> bool {
-        self.shown() == other.shown()
+        self.values() == other.values()
     }
 }
 
@@ -71,13 +73,13 @@ impl Eq for RequestLabels {}
 
 impl Hash for RequestLabels {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.shown().hash(state);
+        self.values().hash(state);
     }
 }
 
 impl PartialEq for DurationLabels {
     fn eq(&self, other: &Self) -> bool {
-        self.shown() == other.shown()
+        self.values() == other.values()
     }
 }
 
@@ -85,13 +87,13 @@ impl Eq for DurationLabels {}
 
 impl Hash for DurationLabels {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.shown().hash(state);
+        self.values().hash(state);
     }
 }
 
 impl EncodeLabelSet for RequestLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
-        let (verb, [group, version, resource], subresource, scope, code) = self.shown();
+        let (verb, [group, version, resource], subresource, scope, code) = self.values();
         let code = code.to_string();
         let labels = [
             ("verb", verb),
@@ -108,7 +110,7 @@ impl EncodeLabelSet for RequestLabels {
 
 impl EncodeLabelSet for DurationLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
-        let (verb, [group, resource]) = self.shown();
+        let (verb, [group, resource]) = self.values();
         [("verb", verb), ("group", group), ("resource", resource)].encode(encoder)
     }
 }
@@ -261,7 +263,7 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    pub fn answer(&self, registry: &Registry) -> Response<Body> {
+    pub fn render(&self, registry: &Registry) -> Response<Body> {
         let snapshot = registry.snapshot();
         self.objects.set(snapshot.len().cast_signed() as i64);
         self.revision.set(snapshot.revision.cast_signed());

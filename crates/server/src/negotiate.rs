@@ -1,5 +1,7 @@
 //! Content negotiation: media types of requests and responses, and forms of objects.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go
+
 mod accept;
 
 use atoll_meta::Status;

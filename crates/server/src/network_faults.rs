@@ -59,7 +59,7 @@ impl FaultInjector {
         self.current.borrow().clone()
     }
 
-    /// Waits until `fits` is true.
+    /// Waits until `fits` is true. Never resolves if the faults can no longer change and it is not.
     pub async fn until(&self, fits: impl FnMut(&Arc<NetworkFaults>) -> bool) {
         if self.current.clone().wait_for(fits).await.is_err() {
             std::future::pending::<()>().await;
@@ -77,7 +77,7 @@ impl FaultInjector {
     }
 
     /// Whether a message is lost.
-    pub fn loses(&self) -> bool {
+    pub fn should_drop(&self) -> bool {
         let loss = self.current.borrow().loss;
         loss > 0.0 && self.random_fraction() < loss
     }
@@ -132,7 +132,7 @@ impl ConnectionFaults {
         if !delay.is_zero() {
             sleep(delay).await;
         }
-        if self.fault_injector.loses() {
+        if self.fault_injector.should_drop() {
             self.reset();
             std::future::pending::<()>().await;
         }
@@ -158,7 +158,7 @@ impl ConnectionFaults {
                     None => is_open = false,
                 },
                 () = sleep_until(due), if !queue.is_empty() => {
-                    if self.fault_injector.loses() {
+                    if self.fault_injector.should_drop() {
                         return self.reset();
                     }
                     let Some((_, event)) = queue.pop_front() else { continue };
@@ -185,7 +185,7 @@ mod tests {
     fn the_configured_fraction_is_lost() {
         for (loss, expected) in [(0.0, 0..=0), (0.2, 150..=250), (0.5, 430..=570), (1.0, 1000..=1000)] {
             let (_sender, fault_injector) = injector(NetworkFaults { loss, ..NetworkFaults::default() });
-            let lost = (0..1000).filter(|_| fault_injector.loses()).count();
+            let lost = (0..1000).filter(|_| fault_injector.should_drop()).count();
             assert!(expected.contains(&lost), "{lost} of 1000 at {loss}");
         }
     }

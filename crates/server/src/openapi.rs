@@ -2,6 +2,9 @@
 //!
 //! They are generated on first use and kept compressed, because nearly all clients accept gzip.
 
+// upstream: k8s.io/kube-openapi/pkg/handler/handler.go
+// upstream: k8s.io/kube-openapi/pkg/handler3/handler.go
+
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -252,7 +255,7 @@ pub fn is_document(path: &str) -> bool {
 }
 
 /// Generates documents on blocking threads, because it takes long.
-pub async fn answer(
+pub async fn handle(
     server: &Arc<Server>,
     documents: Arc<discovery_cache::ApiDocuments>,
     workspace: Workspace,

@@ -1,5 +1,7 @@
 //! OpenID discovery documents, with which others can verify tokens of ServiceAccounts.
 
+// upstream: pkg/routes/openidmetadata.go
+
 use atoll_authn::service_account::{configuration, key_set};
 use atoll_meta::Status;
 use http::header::CACHE_CONTROL;
@@ -21,7 +23,7 @@ pub fn is_document(path: &str) -> bool {
 /// Cache lifetime of the documents, as upstream.
 const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
-pub fn answer(
+pub fn handle(
     server: &Server,
     info: &RequestInfo,
     workspace: &str,

@@ -1,5 +1,8 @@
 //! Options of requests, from the query or the body, validated as upstream.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/internalversion/validation/validation.go
+
 use atoll_meta::{FieldError, FieldPath, FieldSelector, LabelSelector, Status, object, quote};
 use atoll_registry::{DeleteOptions, Propagation, Row, Selection};
 use http::HeaderMap;

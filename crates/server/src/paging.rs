@@ -1,5 +1,7 @@
 //! Continue tokens: the position and revision at which a list continues, in upstream's format.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go
+
 use atoll_meta::{Status, json};
 use atoll_registry::Start;
 use base64::Engine;
@@ -21,12 +23,12 @@ pub struct Token {
     pub after: String,
     /// Number of remaining objects when the token was issued, so that they need not be counted again at its
     /// revision.
-    pub rest: Option<Rest>,
+    pub rest: Option<Remaining>,
 }
 
 /// Number of remaining objects of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest {
+pub struct Remaining {
     pub count: usize,
     /// A hash of the list's scope: in another namespace the token denotes another list, as upstream.
     pub of: u64,
@@ -39,7 +41,7 @@ impl Token {
         Start { after: &self.after, rest, is_anew: self.revision.is_none() }
     }
 
-    pub fn encode(revision: Option<u64>, after: &str, rest: Option<Rest>) -> String {
+    pub fn encode(revision: Option<u64>, after: &str, rest: Option<Remaining>) -> String {
         let revision = revision.map_or(json!(-1), |revision| json!(revision));
         // The next key is the smallest one after the last: the same with a zero byte.
         let mut token = json!({ "v": VERSION, "rv": revision, "start": format!("{after}\0") });
@@ -90,7 +92,7 @@ impl Token {
         let after = relative.strip_suffix('\0').unwrap_or(relative).to_string();
         let count = token["rest"][0].as_u64().and_then(|count| usize::try_from(count).ok());
         let of = token["rest"][1].as_str().and_then(|of| u64::from_str_radix(of, 16).ok());
-        let rest = count.zip(of).map(|(count, of)| Rest { count, of });
+        let rest = count.zip(of).map(|(count, of)| Remaining { count, of });
         // The count is meaningless without a revision.
         Ok(Token { revision, after, rest: rest.filter(|_| revision.is_some()) })
     }
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn tokens_round_trip() {
-        let three = Some(Rest { count: 3, of: u64::MAX });
+        let three = Some(Remaining { count: 3, of: u64::MAX });
         for (revision, after, rest) in [(Some(7), "default/a", three), (None, "x", None)] {
             let token = Token::decode(&Token::encode(revision, after, rest)).unwrap();
             assert_eq!(token, Token { revision, after: after.into(), rest });
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn a_token_without_revision_has_no_remaining_count() {
         for (revision, rest) in [(Some(7), Some(3)), (None, None)] {
-            let three = Some(Rest { count: 3, of: 1 });
+            let three = Some(Remaining { count: 3, of: 1 });
             let token = Token::decode(&Token::encode(revision, "a", three)).unwrap();
             assert_eq!(
                 (token.start().rest, token.start().is_anew),

@@ -1,5 +1,7 @@
 //! Panics of one request become an error response and a log line, and do not affect other requests.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/filters/wrap.go
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,5 +1,7 @@
 //! The query of a request, decoded once.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/conversion.go
+
 use percent_encoding::percent_decode_str;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

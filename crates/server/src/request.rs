@@ -1,5 +1,7 @@
 //! The attributes of a request, parsed from its method and path.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go
+
 use atoll_authz::Target;
 use atoll_meta::names;
 use atoll_meta::selector::FieldSelector;

@@ -1,5 +1,7 @@
 //! Conversion of results to HTTP responses.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go
+
 pub mod list;
 pub mod metadata;
 mod pretty;

@@ -41,7 +41,7 @@ const FORMAT: u64 = 2;
 
 const CHUNK_BYTES: usize = 256 << 10;
 
-pub async fn answer<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
+pub async fn handle<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -24,7 +24,6 @@ pub mod warnings;
 
 use std::sync::Arc;
 
-use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::view::Report;
 use atoll_meta::{Status, json, object};
 use atoll_registry::bootstrap::ROOT;
@@ -50,7 +49,7 @@ pub fn cluster(path: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains('/')).then_some(name)
 }
 
-pub async fn answer(
+pub async fn handle(
     server: &Arc<Server>,
     workspace: &Workspace,
     cluster: &str,
@@ -63,12 +62,12 @@ pub async fn answer(
     let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
     let uid = object::uid(&parse(&registered.json())?).to_string();
     match *method {
-        Method::GET => Ok(view::answer(server, workspace, cluster, control_plane(server)?, uid)),
+        Method::GET => Ok(view::handle(server, workspace, cluster, control_plane(server)?, uid)),
         Method::POST => {
             let report: Report = serde_json::from_slice(&body)
                 .map_err(|error| Status::bad_request(format!("the body is not a valid report: {error}")))?;
             report::apply(server, workspace, cluster, &uid, report).await?;
-            let answer = serde_json::to_value(heartbeat::answer(server));
+            let answer = serde_json::to_value(heartbeat::response(server));
             Ok(respond::json(&answer.map_err(|error| Status::internal_error(error.to_string()))?))
         }
         _ => Err(Status::method_not_supported_generic()),
@@ -80,9 +79,7 @@ fn control_plane(server: &Server) -> Result<String, Status> {
     let key = atoll_store::Key::object("", "namespaces", ROOT, "", "kube-system");
     let namespace = server.registry.snapshot().get(&key);
     let namespace = namespace.ok_or_else(|| {
-        Status::internal_error(format!(
-            "root has no namespace kube-system, whose UID identifies the control plane"
-        ))
+        Status::internal_error("root has no namespace kube-system, which identifies the control plane")
     })?;
     Ok(object::uid(&parse(&namespace.json())?).to_string())
 }

@@ -3,6 +3,8 @@
 //! Spans are queued and sent in batches. A slow or unreachable collector loses spans and never delays
 //! requests.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/traces.go
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atoll_meta::json;

@@ -65,7 +65,7 @@ impl Server {
 }
 
 /// Handles a request for `metrics.k8s.io`.
-pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let info = &*call.info;
     if info.verb == "watch" {
         return Err(Status::method_not_supported(&row.group, &row.resource, info.verb));
@@ -94,7 +94,7 @@ pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<B
         let mut item = item(&parsed(&found), &measured.ok_or_else(missing)?, row);
         item["kind"] = row.kind.as_str().into();
         item["apiVersion"] = row.api_version().into();
-        return Ok(one(&item, call.output));
+        return Ok(object_response(&item, call.output));
     }
     let options = ListOptions::parse(row, &call.query, false)?;
     let snapshot = registry.snapshot();
@@ -108,7 +108,7 @@ pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<B
         let measured = if row.namespaced { usage.pod(namespace, name) } else { nodes.remove(name) };
         items.extend(measured.map(|measured| item(&whole, &measured, row)));
     }
-    Ok(many(items, row, call.output))
+    Ok(list_response(items, row, call.output))
 }
 
 fn parsed(object: &Object) -> Value {
@@ -146,7 +146,7 @@ fn amounts(part: &UsagePart) -> Value {
     json!({ "cpu": written(format!("{}n", part.nanocores)), "memory": written(kibibytes) })
 }
 
-fn one(item: &Value, output: Output) -> Response<Body> {
+fn object_response(item: &Value, output: Output) -> Response<Body> {
     match (output.form, output.media) {
         (Form::Table(version, include), media) => {
             let table = forms::table(std::slice::from_ref(item), version, include);
@@ -157,7 +157,7 @@ fn one(item: &Value, output: Output) -> Response<Body> {
     }
 }
 
-fn many(items: Vec<Value>, row: &Row, output: Output) -> Response<Body> {
+fn list_response(items: Vec<Value>, row: &Row, output: Output) -> Response<Body> {
     let list = |kind: &str, api_version: &str, items: Vec<Value>| json!({ "kind": kind, "apiVersion": api_version, "metadata": {}, "items": items });
     let (form, whole) = (output.form, Output::whole(output.media));
     match form {

@@ -1,5 +1,8 @@
 //! Dispatch of resource requests to verbs, which have one file each.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go
+
 mod admission;
 mod binding;
 mod components;
@@ -51,7 +54,7 @@ pub async fn dispatch(
         return Err(Status::method_not_supported_generic());
     }
     if let Some(metrics_row) = server.metrics_row(info) {
-        return Ok(respond::compress(usage::answer(server, &metrics_row, &call)?, &call.headers));
+        return Ok(respond::compress(usage::handle(server, &metrics_row, &call)?, &call.headers));
     }
     let workspace = call.workspace.scope();
     let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
@@ -102,30 +105,30 @@ async fn call_verb(
     forwarded: Option<ForwardedRequest>,
 ) -> Result<Response<Body>, Status> {
     let info = &*call.info;
-    if let Some(forwarded) = open {
-        return connect::answer(server, row, call, forwarded).await;
+    if let Some(forwarded) = forwarded {
+        return connect::handle(server, row, call, forwarded).await;
     }
     match (info.subresource.as_str(), info.verb) {
-        ("binding", _) => binding::answer(server, row, call).await,
+        ("binding", _) => binding::handle(server, row, call).await,
         ("", "get") if components::is_component(row) => components::get(server, row, call).await,
         ("", "list") if components::is_component(row) => components::list(server, row, call).await,
-        ("", "create") if row.resource == "bindings" => binding::answer(server, row, call).await,
-        ("", "create") if review::is_review(row) => review::answer(server, row, call).await,
-        ("eviction", _) => eviction::answer(server, row, call).await,
-        ("token", _) => token::answer(server, row, call).await,
-        ("scale", _) => scale::answer(server, row, call).await,
-        (atoll_registry::placement::SUBRESOURCE, _) => placement::answer(server, row, call).await,
-        (_, "create") => create::answer(server, row, call).await,
-        (_, "get") => get::answer(server, row, call).await,
-        (_, "list") => list::answer(server, row, call).await,
+        ("", "create") if row.resource == "bindings" => binding::handle(server, row, call).await,
+        ("", "create") if review::is_review(row) => review::handle(server, row, call).await,
+        ("eviction", _) => eviction::handle(server, row, call).await,
+        ("token", _) => token::handle(server, row, call).await,
+        ("scale", _) => scale::handle(server, row, call).await,
+        (atoll_registry::placement::SUBRESOURCE, _) => placement::handle(server, row, call).await,
+        (_, "create") => create::handle(server, row, call).await,
+        (_, "get") => get::handle(server, row, call).await,
+        (_, "list") => list::handle(server, row, call).await,
         ("", "watch") if !row.serves("watch") => {
             Err(Status::method_not_supported(&row.group, &row.resource, "watch"))
         }
-        (_, "watch") => watch::answer(server, row, call).await,
-        (_, "update") => update::answer(server, row, call).await,
-        (_, "patch") => patch::answer(server, row, call).await,
-        (_, "delete") => delete::answer(server, row, call).await,
-        (_, "deletecollection") => delete_collection::answer(server, row, call).await,
+        (_, "watch") => watch::handle(server, row, call).await,
+        (_, "update") => update::handle(server, row, call).await,
+        (_, "patch") => patch::handle(server, row, call).await,
+        (_, "delete") => delete::handle(server, row, call).await,
+        (_, "deletecollection") => delete_collection::handle(server, row, call).await,
         _ => Err(Status::method_not_supported_generic()),
     }
 }

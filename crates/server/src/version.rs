@@ -1,5 +1,7 @@
 //! `/version`: the Kubernetes version of the API.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/server/routes/version.go
+
 use atoll_meta::Status;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
@@ -8,7 +10,7 @@ use crate::body::Body;
 use crate::negotiate::Output;
 use crate::respond;
 
-pub fn answer(headers: &HeaderMap) -> Result<Response<Body>, Status> {
+pub fn handle(headers: &HeaderMap) -> Result<Response<Body>, Status> {
     Output::check_json(headers)?;
     let kubernetes = atoll_schema::kubernetes_version();
     let mut numbers = kubernetes.trim_start_matches('v').split('.');

@@ -7,6 +7,9 @@
 //! Each has a data stream and an error stream. Clients use SPDY, SPDY in a WebSocket, or (older ones)
 //! WebSocket channels, two for each port of the query.
 
+// upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/portforward/httpstream.go
+// upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go
+
 use std::collections::HashMap;
 use std::io;
 

@@ -7,6 +7,9 @@
 //!
 //! A kubelet sends the response that [`accept`] returns and then waits for the session.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
+// upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/remotecommand/httpstream.go
+
 mod exec_status;
 mod resize;
 mod session;

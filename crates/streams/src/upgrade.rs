@@ -1,5 +1,8 @@
 //! Upgrade requests.
 
+// upstream: staging/src/k8s.io/streaming/pkg/httpstream/httpstream.go
+// upstream: staging/src/k8s.io/streaming/pkg/httpstream/spdy/upgrade.go
+
 use http::header::{CONNECTION, CONTENT_TYPE, UPGRADE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 

@@ -55,7 +55,7 @@ impl PendingWrites {
     }
 
     /// Records pending reservations: the quota's name, its key and the reserved amounts.
-    pub fn begin(self: &Arc<Self>, taken: Vec<(String, Key, Amounts)>) -> PendingWrite {
+    pub fn start(self: &Arc<Self>, taken: Vec<(String, Key, Amounts)>) -> PendingWrite {
         let mut quotas = self.quotas();
         if quotas.len() > MAX_ENTRIES {
             quotas.retain(|_, entry| !entry.is_idle());
@@ -119,9 +119,9 @@ mod tests {
         let pending_writes = Arc::new(PendingWrites::default());
         let key = Key::from("core/resourcequotas/root/n/q");
         assert!(pending_writes.is_current(&key, 3), "nothing was reserved");
-        let begin = || pending_writes.begin(vec![("q".into(), key.clone(), Amounts::default())]);
-        let mut first = begin();
-        let mut second = begin();
+        let start = || pending_writes.start(vec![("q".into(), key.clone(), Amounts::default())]);
+        let mut first = start();
+        let mut second = start();
         assert!(!pending_writes.is_current(&key, 5), "two are pending");
         first.finish(Written::At(7));
         assert!(!pending_writes.is_current(&key, 8), "one is pending");
@@ -130,7 +130,7 @@ mod tests {
         assert!(!pending_writes.is_current(&key, 6), "revision 7 may be missing");
         assert!(pending_writes.is_behind(&key, 6));
         assert!(pending_writes.is_current(&key, 7));
-        drop(begin());
+        drop(start());
         assert!(!pending_writes.is_current(&key, 100), "the outcome is unknown");
         assert!(!pending_writes.is_behind(&key, 100), "writing the quota again does not help");
     }

@@ -4,6 +4,8 @@
 //! Requests of a namespace contend for its quotas. Written one by one, each would wait for the disk once for
 //! every request before it; a batch waits once.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,7 +94,7 @@ impl QuotaQueues {
             if !waiting.iter().any(|own| Arc::ptr_eq(own, &waiter)) {
                 waiting.push(waiter.clone());
             }
-            group.work(&waiting).await;
+            group.process(&waiting).await;
         }
     }
 
@@ -163,15 +165,15 @@ impl NamespaceQuotas<'_> {
     }
 
     /// Processes all waiting requests.
-    async fn work(&self, waiting: &[Arc<Waiter>]) {
-        let mut conflict = None;
+    async fn process(&self, waiting: &[Arc<Waiter>]) {
+        let mut last_conflict = None;
         for _ in 0..=RETRIES {
             let (stored, pending) = self.check_all(waiting);
             if pending.is_empty() {
                 return;
             }
             // Recorded before it is written, so that no recount in between misses it.
-            let taken = self.note(&stored, &pending);
+            let taken = self.record_pending(&stored, &pending);
             let written = self.write(&stored, &pending).await;
             for ((waiter, _), mut taken) in pending.iter().zip(taken) {
                 match written {
@@ -181,11 +183,13 @@ impl NamespaceQuotas<'_> {
             }
             match written {
                 Ok(()) => return,
-                Err(status) if matches!(status.reason(), "Conflict" | "NotFound") => conflict = Some(status),
+                Err(status) if matches!(status.reason(), "Conflict" | "NotFound") => {
+                    last_conflict = Some(status)
+                }
                 Err(status) => return fail(pending.iter().map(|(waiter, _)| waiter), &status),
             }
         }
-        if let Some(status) = conflict {
+        if let Some(status) = last_conflict {
             let undecided = waiting.iter().filter(|waiter| locked(&waiter.outcome).is_none());
             fail(undecided, &status);
         }
@@ -239,7 +243,7 @@ impl NamespaceQuotas<'_> {
         Ok(())
     }
 
-    fn note(&self, stored: &[StoredQuota], pending: &[PendingRequest]) -> Vec<PendingWrite> {
+    fn record_pending(&self, stored: &[StoredQuota], pending: &[PendingRequest]) -> Vec<PendingWrite> {
         let row = quotas(self.registry);
         let of = |taken: &Vec<Amounts>| {
             let quotas = stored.iter().zip(taken).filter(|(_, taken)| !taken.is_empty());
@@ -247,7 +251,7 @@ impl NamespaceQuotas<'_> {
                 let name = stored.quota.name.clone();
                 Some((name.clone(), row.as_ref()?.key(&self.object_ref(&name)), taken.clone()))
             });
-            self.pending_writes.begin(quotas.collect())
+            self.pending_writes.start(quotas.collect())
         };
         pending.iter().map(|(_, taken)| of(taken)).collect()
     }

@@ -1,5 +1,7 @@
 //! Secrets that a Pod uses.
 
+// upstream: plugin/pkg/admission/serviceaccount/admission.go
+
 use serde_json::Value;
 
 use crate::resource_list::containers;
@@ -39,7 +41,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 /// Returns an error about the first secret that the account does not list.
-pub fn foreign(pod: &Value, account: &Value) -> Option<String> {
+pub fn unlisted_secret(pod: &Value, account: &Value) -> Option<String> {
     let (spec, account_name) = (&pod["spec"], atoll_meta::object::name(account));
     let lists = |part: &str, name: &str| containers(account, part).any(|own| text(own, "name") == name);
     for volume in containers(spec, "volumes").filter(|volume| volume.get("secret").is_some()) {
@@ -65,7 +67,7 @@ pub fn foreign(pod: &Value, account: &Value) -> Option<String> {
 }
 
 /// The same for ephemeral containers.
-pub fn foreign_to_ephemeral(pod: &Value, account: &Value) -> Option<String> {
+pub fn unlisted_ephemeral_secret(pod: &Value, account: &Value) -> Option<String> {
     of_containers(pod, account, "ephemeralContainers", "ephemeral container")
 }
 
@@ -128,7 +130,7 @@ mod tests {
         for (spec, expected) in cases {
             let uses_some = spec != json!({});
             let pod = json!({ "spec": spec });
-            assert_eq!(foreign(&pod, &account), expected, "{pod}");
+            assert_eq!(unlisted_secret(&pod, &account), expected, "{pod}");
             assert_eq!(any(&pod), uses_some, "{pod}");
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! They are assembled here because the subject must be preserved: several organizations are several groups.
 
+// upstream: pkg/controller/certificates/authority/policies.go
+
 use std::time::Duration;
 
 use base64::Engine;

@@ -1,5 +1,8 @@
 //! The claims of a token with a verified signature.
 
+// upstream: pkg/serviceaccount/claims.go
+// upstream: pkg/serviceaccount/legacy.go
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;

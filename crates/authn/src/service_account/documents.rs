@@ -1,5 +1,7 @@
 //! OpenID discovery documents, with which others can verify tokens.
 
+// upstream: pkg/serviceaccount/openidmetadata.go
+
 use serde::Serialize;
 
 use super::Keys;

@@ -4,6 +4,8 @@
 //! verified with, newest first. When a key is replaced, its private key is deleted; tokens that it signed
 //! stay valid until its public key is retired. A running server checks the files for changes regularly.
 
+// upstream: pkg/serviceaccount/jwt.go
+
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

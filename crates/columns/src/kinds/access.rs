@@ -1,5 +1,7 @@
 //! RBAC, certificate signing requests, webhooks and admission policies.
 
+// upstream: pkg/printers/internalversion/printers.go
+
 use atoll_meta::time::{Timestamp, human_duration};
 use serde_json::Value;
 

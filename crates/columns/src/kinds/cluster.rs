@@ -1,5 +1,8 @@
 //! Cluster-level kinds: leases, priorities, devices, APIs, and Atoll's own kinds.
 
+// upstream: pkg/printers/internalversion/printers.go
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/etcd/etcd.go
+
 use std::cmp::Ordering;
 
 use atoll_meta::time::Timestamp;

@@ -1,5 +1,7 @@
 //! The core group, except for Pods and volumes.
 
+// upstream: pkg/printers/internalversion/printers.go
+
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 

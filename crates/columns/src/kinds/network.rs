@@ -1,5 +1,7 @@
 //! Services, endpoints, ingresses and network policies.
 
+// upstream: pkg/printers/internalversion/printers.go
+
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 

@@ -1,5 +1,7 @@
 //! Pods, whose status is computed from several fields.
 
+// upstream: pkg/printers/internalversion/printers.go
+
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 

@@ -1,5 +1,7 @@
 //! Workloads and disruption budgets.
 
+// upstream: pkg/printers/internalversion/printers.go
+
 use atoll_meta::time::{Timestamp, human_duration};
 use serde_json::Value;
 

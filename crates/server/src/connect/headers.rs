@@ -1,5 +1,7 @@
 //! Headers of forwarded requests and responses.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go
+
 use std::net::IpAddr;
 
 use atoll_streams::header_values;

@@ -1,5 +1,7 @@
 //! TLS configuration for connections to kubelets: the client certificate and the trusted CAs.
 
+// upstream: pkg/kubelet/client/kubelet_client.go
+
 use std::fmt;
 use std::sync::Arc;
 

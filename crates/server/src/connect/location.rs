@@ -1,5 +1,8 @@
 //! Destinations of requests, computed from objects.
 
+// upstream: pkg/registry/core/pod/strategy.go
+// upstream: pkg/kubelet/client/kubelet_client.go
+
 use std::net::IpAddr;
 
 use atoll_meta::{FieldError, FieldPath, Status};

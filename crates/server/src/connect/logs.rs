@@ -1,5 +1,7 @@
 //! The `log` subresource: relays the kubelet's response.
 
+// upstream: pkg/registry/core/pod/rest/log.go
+
 use atoll_meta::Status;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
@@ -13,7 +15,7 @@ use crate::body::Body;
 /// Bytes of a kubelet's error message that are passed on, as upstream.
 const MAX_ERROR_BYTES: usize = 50_000;
 
-pub async fn answer(connection: &Connection<'_>) -> Result<Response<Body>, Status> {
+pub async fn handle(connection: &Connection<'_>) -> Result<Response<Body>, Status> {
     let (query, name) = (&connection.call.query, connection.object_ref.name);
     let wanted = location::log_query(query, name)?;
     let pod = connection.object("pods", name)?;

@@ -1,6 +1,8 @@
 //! HTML pages that pass through a proxy, with their links rewritten on the fly. At most one tag is kept in
 //! memory, because requests to proxies are not counted against the limits on requests in flight.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/transport.go
+
 use std::io::{self, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,5 +1,9 @@
 //! The `proxy` subresource of nodes, Pods and Services.
 
+// upstream: pkg/registry/core/node/rest/proxy.go
+// upstream: pkg/registry/core/service/proxy.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use atoll_meta::Status;
@@ -17,7 +21,7 @@ use crate::body::Body;
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-pub async fn answer(
+pub async fn handle(
     connection: &Connection<'_>,
     forwarded: ForwardedRequest,
 ) -> Result<Response<Body>, Status> {

@@ -1,5 +1,7 @@
 //! Rewriting of links in proxied responses, so that they lead through the proxy.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/transport.go
+
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 

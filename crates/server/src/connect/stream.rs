@@ -1,6 +1,10 @@
 //! The `exec`, `attach` and `portforward` subresources: an upgraded connection between a client and a
 //! kubelet.
 
+// upstream: pkg/registry/core/pod/rest/subresources.go
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/streamtunnel.go
+
 use std::sync::Arc;
 
 use atoll_meta::Status;
@@ -25,7 +29,7 @@ use crate::respond;
 /// The feature that a node declares whose kubelet supports WebSockets.
 const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 
-pub async fn answer(
+pub async fn handle(
     connection: &Connection<'_>,
     forwarded: ForwardedRequest,
 ) -> Result<Response<Body>, Status> {
@@ -55,7 +59,7 @@ pub async fn answer(
     let offered = websocket::offered(forwarded.request.headers());
     let is_v5 = is_websocket(forwarded.request.headers()) && offered.contains(&V5);
     if !is_forward && is_v5 && !has_websockets {
-        return translate::answer(connection.server, forwarded.request, options(query), kubelet, target);
+        return translate::handle(connection.server, forwarded.request, options(query), kubelet, target);
     }
     let tunneled = port_forward::tunneled(forwarded.request.headers());
     if is_forward && !tunneled.is_empty() && !has_websockets {

@@ -1,5 +1,8 @@
 //! Exec and attach between a client with WebSocket and a kubelet with SPDY.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/streamtranslator.go
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/websocket.go
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +32,7 @@ const MAX_STATUS_BYTES: usize = 64 << 10;
 
 /// Accepts the client's WebSocket before dialing the kubelet. Errors of the kubelet are reported in the
 /// session.
-pub fn answer(
+pub fn handle(
     server: &Arc<Server>,
     mut request: Request<RequestBody>,
     options: StreamOptions,

@@ -1,5 +1,7 @@
 //! Decoding of custom resources, which have a schema instead of a Go type.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go
+
 use atoll_extension::Origin;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;

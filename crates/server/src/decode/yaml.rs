@@ -1,5 +1,7 @@
 //! YAML bodies, including duplicate keys.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go
+
 use std::collections::HashSet;
 use std::fmt;
 

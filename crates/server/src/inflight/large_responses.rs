@@ -36,7 +36,7 @@ pub struct ResponseLimits {
 /// A permit to serialize, until it is dropped.
 struct SerializationPermit {
     _of_all: OwnedSemaphorePermit,
-    _of_circle: Option<OwnedSemaphorePermit>,
+    _of_group: Option<OwnedSemaphorePermit>,
 }
 
 /// Bytes with the memory reserved for them.
@@ -64,10 +64,10 @@ impl SerializationPermits {
     /// Uses half of the cores.
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        SerializationPermits::with((cores / 2).max(GROUP_DIVISOR))
+        SerializationPermits::with_permits((cores / 2).max(GROUP_DIVISOR))
     }
 
-    fn with(permits: usize) -> Self {
+    fn with_permits(permits: usize) -> Self {
         SerializationPermits {
             permits: Arc::new(Semaphore::new(permits)),
             per_group: (permits / GROUP_DIVISOR).max(1),
@@ -77,14 +77,11 @@ impl SerializationPermits {
 
     /// Waits for a permit of the group first, so that a group has few entries in the common queue.
     async fn acquire(&self, sender: Option<&Sender>) -> Result<SerializationPermit, AcquireError> {
-        let of_circle = match sender.and_then(|sender| sender.0.first()) {
+        let of_group = match sender.and_then(|sender| sender.0.first()) {
             Some(group) => Some(self.group(group).acquire_owned().await?),
             None => None,
         };
-        Ok(SerializationPermit {
-            _of_all: self.permits.clone().acquire_owned().await?,
-            _of_circle: of_circle,
-        })
+        Ok(SerializationPermit { _of_all: self.permits.clone().acquire_owned().await?, _of_group: of_group })
     }
 
     fn group(&self, name: &str) -> Arc<Semaphore> {
@@ -179,7 +176,7 @@ mod tests {
     }
 
     fn limits(memory: &Arc<Memory>, sender: Option<Sender>) -> ResponseLimits {
-        let permits = Arc::new(SerializationPermits::with(2));
+        let permits = Arc::new(SerializationPermits::with_permits(2));
         ResponseLimits { permits, memory: memory.clone(), sender, may_refuse: true }
     }
 
@@ -216,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_group_gets_half_of_the_permits() {
-        let permits = SerializationPermits::with(4);
+        let permits = SerializationPermits::with_permits(4);
         let (ann, bob) = (sender("ann"), sender("bob"));
         let _held = [permits.acquire(Some(&ann)).await.unwrap(), permits.acquire(Some(&ann)).await.unwrap()];
         let mut third = std::pin::pin!(permits.acquire(Some(&ann)));

@@ -26,7 +26,7 @@ fn within(path: &[&str]) -> Workspace {
     Workspace::One { id: path.last().unwrap_or(&"root").to_string(), deleting: false, steps: steps.collect() }
 }
 
-fn start<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<Share<'a>, Status> {
+fn start<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<CountedRequest<'a>, Status> {
     inflight.start(&request(verb), Some(Sender::of(user, None)))
 }
 
@@ -34,7 +34,8 @@ fn start<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<
 fn requests_are_refused_while_all_permits_are_taken() {
     let inflight = InFlight::new(1, 1, BODY_TIMEOUT);
     let (ann, bob) = (user("ann"), user("bob"));
-    let acquire = |verb: &'static str, user: &User| start(&inflight, verb, user).and_then(Share::acquire);
+    let acquire =
+        |verb: &'static str, user: &User| start(&inflight, verb, user).and_then(CountedRequest::acquire);
     let permit = acquire("list", &ann).ok();
     for user in [&ann, &bob] {
         let refused = acquire("list", user).err().unwrap();
@@ -42,9 +43,9 @@ fn requests_are_refused_while_all_permits_are_taken() {
     }
     assert!(acquire("create", &ann).is_ok(), "writes have permits of their own");
     assert!(acquire("watch", &ann).is_ok());
-    assert!(inflight.start(&request("list"), None).and_then(Share::acquire).is_ok());
+    assert!(inflight.start(&request("list"), None).and_then(CountedRequest::acquire).is_ok());
     let probe = RequestInfo { verb: "get", path: "/livez".into(), ..RequestInfo::default() };
-    assert!(inflight.start(&probe, Some(Sender::of(&ann, None))).and_then(Share::acquire).is_ok());
+    assert!(inflight.start(&probe, Some(Sender::of(&ann, None))).and_then(CountedRequest::acquire).is_ok());
     drop(permit);
     assert!(acquire("list", &ann).is_ok());
     assert!(inflight.senders.0.lock().unwrap().is_empty(), "senders without requests have no entry");
@@ -58,7 +59,7 @@ fn a_sender_cannot_exceed_its_share() {
     assert_eq!(held.len(), 4);
     assert!(start(&inflight, "list", &ann).is_ok() && start(&inflight, "create", &bob).is_ok());
     // Users of a workspace share what their workspace has, and workspaces share what their parent has.
-    let fill = |user: &User, workspace: &Workspace| -> Vec<Share<'_>> {
+    let fill = |user: &User, workspace: &Workspace| -> Vec<CountedRequest<'_>> {
         let sender = || Some(Sender::of(user, Some(workspace)));
         std::iter::from_fn(|| inflight.start(&request("create"), sender()).ok()).collect()
     };
@@ -80,7 +81,7 @@ fn a_sender_cannot_exceed_its_share() {
 fn accounts_of_a_namespace_share_but_agents_do_not() {
     let inflight = InFlight::new(16, 16, BODY_TIMEOUT);
     let root = within(&[]);
-    let fill = |namespace: &str, name: &str| -> Vec<Share<'_>> {
+    let fill = |namespace: &str, name: &str| -> Vec<CountedRequest<'_>> {
         let user = user(&format!("system:serviceaccount:{namespace}:{name}")).of_workspace(ROOT);
         let sender = || Some(Sender::of(&user, Some(&root)));
         std::iter::from_fn(|| inflight.start(&request("create"), sender()).ok()).collect()

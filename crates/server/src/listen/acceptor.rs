@@ -65,7 +65,7 @@ impl Acceptor {
                     () = fault_injector.until(|faults| faults.is_partitioned || faults.is_down) => {}
                     accepted = listener.accept() => {
                         let (stream, address) = accepted?;
-                        if !fault_injector.loses() {
+                        if !fault_injector.should_drop() {
                             return Ok((stream, address));
                         }
                         // Dropping it now resets the connection.

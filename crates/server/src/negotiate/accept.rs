@@ -1,5 +1,8 @@
 //! The Accept header: its clauses, and the choice among them.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go
+// upstream: github.com/munnerz/goautoneg/autoneg.go
+
 use super::{AVAILABLE, Endpoint, Form, Include, Media, Meta, WHOLE};
 
 /// Available media types, in the order of preference for clients without one.

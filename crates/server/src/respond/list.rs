@@ -67,7 +67,7 @@ enum Item {
 
 /// Renders a list of `row`; `token` continues it. Large lists that cannot be assembled while they are sent
 /// are rendered on blocking threads.
-pub async fn answer(
+pub async fn render(
     row: &Row,
     listing: Listing,
     token: Option<&str>,

@@ -1,5 +1,7 @@
 //! `PartialObjectMetadata`.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go
+
 use atoll_meta::{json, object};
 use bytes::Bytes;
 

@@ -1,5 +1,8 @@
 //! Tables of objects. The cells come from `atoll_columns`.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use atoll_columns::{Column, Printer};

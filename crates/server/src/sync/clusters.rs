@@ -28,7 +28,7 @@ pub const PATH: &str = "/services/clusters";
 /// The resource that is listed. The right to list it gives access to this path.
 pub const RESOURCE: &str = "clusters";
 
-pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, call: &Call) -> Result<Response<Body>, Status> {
     if call.method != Method::GET {
         return Err(Status::method_not_supported_generic());
     }
@@ -57,7 +57,7 @@ pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>,
         .collect();
     let listing =
         Listing { objects: objects.into(), revision: snapshot.revision, next: None, remaining: None };
-    respond::list::answer(row, listing, None, call).await
+    respond::list::render(row, listing, None, call).await
 }
 
 /// Returns the part of an inherited Cluster that tenants may see. All other fields are omitted: credentials,

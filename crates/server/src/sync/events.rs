@@ -39,14 +39,10 @@ impl EventLimits {
 }
 
 /// Records an event, or updates its count.
-pub async fn record(
-    server: &Arc<Server>,
-    scope: ClusterScope<'_>,
-    happening: &Happening,
-) -> Result<(), Status> {
+pub async fn record(server: &Arc<Server>, scope: ClusterScope<'_>, report: &Happening) -> Result<(), Status> {
     let ClusterScope { cluster, uid, .. } = scope;
     let registry = &server.registry;
-    let target = &happening.target;
+    let target = &report.target;
     let resource = &target.resource;
     let row = registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
     let Some(row) = row else { return Ok(()) };
@@ -59,10 +55,10 @@ pub async fn record(
     if !scope.may_have(registry, &target.workspace, &Placement::of(&known)) {
         return Ok(());
     }
-    if object::uid(&known) != target.uid || is_foreign(server, happening) {
+    if object::uid(&known) != target.uid || is_foreign(server, report) {
         return Ok(());
     }
-    write(server, scope, happening, &row.kind).await
+    write(server, scope, report, &row.kind).await
 }
 
 /// Records that an object that is no longer placed on a cluster stays there, and why. The object itself may
@@ -104,28 +100,28 @@ async fn write_own(
     event["firstTimestamp"] = now.as_str().into();
     event["lastTimestamp"] = now.into();
     event["source"] = json!({ "component": MANAGER });
-    let happening = Happening { target: target.clone(), id: id.into(), about: Value::Null, event };
-    write(server, scope, &happening, kind).await
+    let report = Happening { target: target.clone(), id: id.into(), about: Value::Null, event };
+    write(server, scope, &report, kind).await
 }
 
 /// Writes an event, unless it is unchanged or the rate limit is exceeded. `kind` is that of the object above.
 async fn write(
     server: &Arc<Server>,
     scope: ClusterScope<'_>,
-    happening: &Happening,
+    report: &Happening,
     kind: &str,
 ) -> Result<(), Status> {
     let ClusterScope { workspace, cluster, .. } = scope;
-    let (registry, target) = (&server.registry, &happening.target);
-    if is_namespace_terminating(server, happening)? {
+    let (registry, target) = (&server.registry, &report.target);
+    if is_namespace_terminating(server, report)? {
         return Ok(());
     }
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
-    let name = happening.name(cluster);
-    let at = Place { workspace: &target.workspace, namespace: happening.namespace(), name: &name };
-    let mut shown = happening.shown(cluster);
+    let name = report.name(cluster);
+    let at = Place { workspace: &target.workspace, namespace: report.namespace(), name: &name };
+    let mut shown = report.shown(cluster);
     // The kind above, whatever the cluster calls it.
-    if happening.about.is_null() {
+    if report.about.is_null() {
         shown["involvedObject"]["kind"] = kind.into();
     }
     if registry.get(events, &at).is_ok_and(|found| is_unchanged(&found.json(), &shown))
@@ -158,13 +154,13 @@ async fn write(
 
 /// Whether an event of an object that a cluster has created is not to be shown: its kind is not created by
 /// controllers, or the object is known above as one of its own.
-fn is_foreign(server: &Server, happening: &Happening) -> bool {
-    let about = &happening.about;
+fn is_foreign(server: &Server, report: &Happening) -> bool {
+    let about = &report.about;
     if about.is_null() {
         return false;
     }
     let text = |field: &str| about[field].as_str().unwrap_or_default();
-    let (api_version, target) = (text("apiVersion"), &happening.target);
+    let (api_version, target) = (text("apiVersion"), &report.target);
     let Some(plural) = happening::made(api_version, text("kind")) else { return true };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let Some(row) = server.registry.catalog.find(group, version, plural) else { return false };
@@ -174,11 +170,10 @@ fn is_foreign(server: &Server, happening: &Happening) -> bool {
 }
 
 /// Whether the namespace of an event is being deleted.
-fn is_namespace_terminating(server: &Server, happening: &Happening) -> Result<bool, Status> {
+fn is_namespace_terminating(server: &Server, report: &Happening) -> Result<bool, Status> {
     let namespaces = server.registry.catalog.find("", "v1", "namespaces");
     let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
-    let object_ref =
-        Place { workspace: &happening.target.workspace, namespace: "", name: happening.namespace() };
+    let object_ref = Place { workspace: &report.target.workspace, namespace: "", name: report.namespace() };
     let namespace = super::parse(&server.registry.get(namespaces, &object_ref)?.json())?;
     Ok(object::is_being_deleted(&namespace))
 }

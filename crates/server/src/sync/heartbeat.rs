@@ -220,7 +220,7 @@ fn is_owned_by(lease: &Value, uid: &str) -> bool {
 }
 
 /// Returns the response to a heartbeat.
-pub fn answer(server: &Server) -> Answer {
+pub fn response(server: &Server) -> Answer {
     let asked = server.heartbeat.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
     Answer { heartbeat_milliseconds: asked }
 }

@@ -22,19 +22,19 @@ pub fn for_view(
     home: &str,
     workspaces: impl FnOnce() -> BTreeSet<String>,
 ) -> BTreeMap<String, String> {
-    if let Some(brake) = Brake::of_cluster(cluster) {
-        return BTreeMap::from([(String::new(), of_cluster(&brake, name))]);
+    if let Some(pause) = Brake::of_cluster(cluster) {
+        return BTreeMap::from([(String::new(), cluster_pause_reason(&pause, name))]);
     }
-    let brakes = server.registry.placements.brakes();
+    let pauses = server.registry.placements.brakes();
     let mut paused = BTreeMap::new();
-    if brakes.is_empty() {
+    if pauses.is_empty() {
         return paused;
     }
     let workspaces = workspaces();
-    for (workspace, brake) in &brakes {
-        let descendants_of_it = descendants(&server.registry, workspace);
-        let is_affected = |other: &str| other == workspace || descendants_of_it.contains(other);
-        let why = || server.registry.why_paused(workspace, brake);
+    for (workspace, pause) in &pauses {
+        let descendant_ids = descendants(&server.registry, workspace);
+        let is_affected = |other: &str| other == workspace || descendant_ids.contains(other);
+        let why = || server.registry.why_paused(workspace, pause);
         if is_affected(home) {
             return BTreeMap::from([(String::new(), why())]);
         }
@@ -44,8 +44,8 @@ pub fn for_view(
     paused
 }
 
-fn of_cluster(brake: &Brake, name: &str) -> String {
-    brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}"))
+fn cluster_pause_reason(pause: &Brake, name: &str) -> String {
+    pause.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}"))
 }
 
 /// Refuses a change of a placement that adds or removes shares while that is paused.
@@ -61,8 +61,9 @@ pub fn check(
     if moved.is_empty() {
         return Ok(());
     }
-    let why = of_workspace(server, workspace)
-        .or_else(|| moved.into_iter().find_map(|share| paused(server, workspace, &share.name, &share.uid)));
+    let why = workspace_pause_reason(server, workspace).or_else(|| {
+        moved.into_iter().find_map(|share| cluster_paused(server, workspace, &share.name, &share.uid))
+    });
     match why {
         None => Ok(()),
         Some(why) => Err(Status::forbidden(&row.group, &row.resource, name, &why).with_cause(
@@ -74,25 +75,25 @@ pub fn check(
 }
 
 /// Returns why deletions from the clusters of a placement are paused.
-pub fn why(server: &Server, workspace: &Workspace, placement: &Placement) -> Option<String> {
+pub fn pause_reason(server: &Server, workspace: &Workspace, placement: &Placement) -> Option<String> {
     if placement.is_empty() {
         return None;
     }
-    let of_cluster = |(name, uid)| paused(server, workspace, name, uid);
-    of_workspace(server, workspace).or_else(|| placement.spots().find_map(of_cluster))
+    let of_cluster = |(name, uid)| cluster_paused(server, workspace, name, uid);
+    workspace_pause_reason(server, workspace).or_else(|| placement.spots().find_map(of_cluster))
 }
 
 /// Returns why a workspace or one of its ancestors is paused.
-fn of_workspace(server: &Server, workspace: &Workspace) -> Option<String> {
-    let brakes = server.registry.placements.brakes();
-    if brakes.is_empty() {
+fn workspace_pause_reason(server: &Server, workspace: &Workspace) -> Option<String> {
+    let pauses = server.registry.placements.brakes();
+    if pauses.is_empty() {
         return None;
     }
     let mut path = String::from(atoll_registry::bootstrap::ROOT);
-    for (id, step) in path(workspace) {
-        if let Some(brake) = brakes.get(id) {
+    for (id, step) in path_steps(workspace) {
+        if let Some(pause) = pauses.get(id) {
             return Some(
-                brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}")),
+                pause.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}")),
             );
         }
         path.push(':');
@@ -102,7 +103,7 @@ fn of_workspace(server: &Server, workspace: &Workspace) -> Option<String> {
 }
 
 /// Returns the IDs of all workspaces from root to this one, each with the name of the next.
-fn path(workspace: &Workspace) -> Vec<(&str, &str)> {
+fn path_steps(workspace: &Workspace) -> Vec<(&str, &str)> {
     let Workspace::One { id, steps, .. } = workspace else { return Vec::new() };
     let mut path: Vec<(&str, &str)> =
         steps.iter().map(|step| (step.parent.as_str(), step.name.as_str())).collect();
@@ -111,9 +112,9 @@ fn path(workspace: &Workspace) -> Vec<(&str, &str)> {
 }
 
 /// Returns why a cluster of a placement is paused.
-fn paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Option<String> {
+fn cluster_paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Option<String> {
     let registered = server.registry.cluster(workspace.id().ok()?, name, uid)?;
-    Brake::of_cluster(&registered.cluster).map(|brake| of_cluster(&brake, name))
+    Brake::of_cluster(&registered.cluster).map(|pause| cluster_pause_reason(&pause, name))
 }
 
 /// Returns the IDs of all descendants of a workspace.

@@ -32,7 +32,7 @@ const MAX_QUEUED_CHUNKS: usize = 4;
 /// Maximum size of a chunk of lines that are ready at the same time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-pub fn answer(
+pub fn handle(
     server: &Arc<Server>,
     workspace: &str,
     cluster: &str,

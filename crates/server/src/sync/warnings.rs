@@ -63,7 +63,7 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &Place<'_>, new: &Value)
 /// Returns a warning that clusters do not delete the object because they are paused.
 pub fn paused(server: &Server, workspace: &Workspace, old: &Value) -> Option<String> {
     let placement = Placement::of(old);
-    let why = pauses::why(server, workspace, &placement)?;
+    let why = pauses::pause_reason(server, workspace, &placement)?;
     Some(format!("it stays until its clusters have deleted it, and {why}"))
 }
 

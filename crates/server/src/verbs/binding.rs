@@ -1,5 +1,7 @@
 //! POST of a Binding, to a Pod or to its namespace.
 
+// upstream: pkg/registry/core/pod/storage/storage.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
@@ -17,7 +19,7 @@ use crate::chain::Call;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded =
         decode::other_kind(("", "v1", "Binding"), &call.headers, &call.body, options.field_validation)?;

@@ -1,5 +1,7 @@
 //! ComponentStatuses. They are not stored: each request checks the components of the control plane.
 
+// upstream: pkg/registry/core/componentstatus/rest.go
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +47,7 @@ pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Respon
         }
     }
     let listing = Listing { objects: objects.into(), revision: 0, next: None, remaining: None };
-    respond::list::answer(row, listing, None, call).await
+    respond::list::render(row, listing, None, call).await
 }
 
 /// Returns the current status of a component.

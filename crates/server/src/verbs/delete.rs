@@ -1,5 +1,7 @@
 //! DELETE on one object.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
@@ -15,7 +17,7 @@ use crate::body::Body;
 use crate::chain::Call;
 use crate::{decode, options, respond};
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = read_options(call)?;
     let object_ref = object_ref(row, call)?;
     let warnings = Warnings::default();

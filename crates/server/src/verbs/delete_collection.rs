@@ -1,5 +1,7 @@
 //! DELETE on a collection: deletes all selected objects, each with a delete of its own.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go
+
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +26,7 @@ use crate::respond;
 /// Number of concurrent deletions: enough to share commits, and few enough not to crowd out others.
 const CONCURRENT_DELETIONS: usize = 64;
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let list = ListOptions::parse(row, &call.query, false)?;
     let options = Arc::new(read_options(call)?);
     let scope = scope(row, call, &list);
@@ -69,7 +71,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     while let Some(outcome) = running.join_next().await {
         finished(Some(outcome))?;
     }
-    let answer = respond::list::answer(&row, listing, None, call).await;
+    let answer = respond::list::render(&row, listing, None, call).await;
     Ok(warn(answer, &warnings.current(), call))
 }
 

@@ -1,5 +1,7 @@
 //! Privilege escalation checks of roles and bindings.
 
+// upstream: pkg/registry/rbac/escalation_check.go
+
 use atoll_authz::RoleChange;
 use atoll_authz::binding::GROUP;
 use atoll_meta::Status;

@@ -1,5 +1,7 @@
 //! POST of an Eviction to a Pod.
 
+// upstream: pkg/registry/core/pod/storage/eviction.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
@@ -17,7 +19,7 @@ use crate::chain::Call;
 use crate::options::{self, WriteOptions};
 use crate::{decode, respond};
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let write = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded =
         decode::other_kind(("policy", "v1", "Eviction"), &call.headers, &call.body, write.field_validation)?;

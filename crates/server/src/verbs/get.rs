@@ -1,5 +1,7 @@
 //! GET on one object.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go
+
 use std::sync::Arc;
 
 use atoll_meta::Status;
@@ -14,7 +16,7 @@ use crate::chain::Call;
 use crate::respond;
 use crate::sync::heartbeat_times;
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let revision = parse_revision(call.query.get("resourceVersion").unwrap_or_default());
     let revision = revision.map_err(|error| Status::plain_internal(error.to_string()))?;
     wait_for_revision(server, revision).await?;

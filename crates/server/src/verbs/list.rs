@@ -1,5 +1,8 @@
 //! GET on a collection: at any revision, complete or in pages.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go
+
 mod kubectl_pods;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +18,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::options::{ListOptions, Match};
-use crate::paging::{Rest, Token};
+use crate::paging::{Remaining, Token};
 use crate::respond;
 use crate::sync::heartbeat_times;
 
@@ -27,7 +30,7 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
     of the results. Continuing with the provided token results in an inconsistent list - objects that were created, \
     modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, false)?;
     kubectl_pods::check(server, row, call, &options)?;
     let scope = scope(row, call, &options);
@@ -41,9 +44,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         heartbeat_times::set_heartbeat_times(&mut listing, &snapshot);
     }
     let next = listing.next.as_deref();
-    let rest = listing.remaining.map(|count| Rest { count, of: hash(&scope) });
+    let rest = listing.remaining.map(|count| Remaining { count, of: hash(&scope) });
     let token = next.map(|next| Token::encode(Some(listing.revision), next, rest));
-    respond::list::answer(row, listing, token.as_deref(), call).await
+    respond::list::render(row, listing, token.as_deref(), call).await
 }
 
 /// Returns the scope of a list; a single object if the selector names it.

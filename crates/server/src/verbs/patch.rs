@@ -1,6 +1,8 @@
 //! PATCH: a JSON patch, merge patch, strategic merge patch or apply configuration, applied to the latest
 //! version of the object.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
+
 mod apply;
 mod strategic;
 
@@ -33,7 +35,7 @@ pub struct Patch {
     pub remarks: Vec<String>,
 }
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let kind = PatchKind::of(call, row)?;
     let options = options(call, kind)?;
     // A missing object is reported before an invalid patch.

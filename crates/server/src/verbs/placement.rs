@@ -34,12 +34,12 @@ pub fn serves(row: &Row, subresource: &str, verb: &str) -> Option<bool> {
     (subresource == SUBRESOURCE && is_placeable(row)).then(|| VERBS.contains(&verb))
 }
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let object_ref = object_ref(row, call)?;
     let (wanted, dry_run): (PlacementChange, bool) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &object_ref)?;
-            return Ok(shown(&parse(&object.json())?, call));
+            return Ok(response(&parse(&object.json())?, call));
         }
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
@@ -110,7 +110,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         Ok(decided)
     };
     let placed = server.registry.place(row, &object_ref, None, dry_run, &change).await?;
-    Ok(shown(&parse(&placed.json)?, call))
+    Ok(response(&parse(&placed.json)?, call))
 }
 
 enum PlacementChange {
@@ -155,7 +155,7 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     shown
 }
 
-fn shown(object: &Value, call: &Call) -> Response<Body> {
+fn response(object: &Value, call: &Call) -> Response<Body> {
     let placement = shape(object, &Placement::of(object));
     respond::value(StatusCode::OK, &placement, call.output)
 }

@@ -1,5 +1,8 @@
 //! POST of a review, which is answered in its status and not stored.
 
+// upstream: pkg/registry/authentication/tokenreview/storage.go
+// upstream: pkg/registry/authentication/selfsubjectreview/rest.go
+
 mod access;
 mod selectors;
 
@@ -25,7 +28,7 @@ pub fn is_review(row: &Row) -> bool {
         && matches!(&*row.group, "authentication.k8s.io" | "authorization.k8s.io")
 }
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
     let Decoded { object: mut review, warnings } = decoded;
@@ -49,7 +52,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         "tokenreviews" => token(server, call, &review),
         "selfsubjectrulesreviews" => access::rules(server, call, &review),
-        _ => access::answer(server, row, call, &review),
+        _ => access::handle(server, row, call, &review),
     };
     if row.resource == "selfsubjectrulesreviews" {
         // Upstream returns the status without the spec.

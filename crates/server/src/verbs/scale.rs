@@ -1,5 +1,7 @@
 //! The scale subresource: an object's replicas as `autoscaling/v1` Scale.
 
+// upstream: pkg/registry/apps/deployment/storage/storage.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
@@ -19,7 +21,7 @@ use crate::chain::Call;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let object_ref = object_ref(row, call)?;
     // Each retry of a write replaces the warnings of the previous one.
     let warnings = Warnings::default();

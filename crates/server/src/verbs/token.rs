@@ -1,5 +1,8 @@
 //! POST of a TokenRequest to a ServiceAccount.
 
+// upstream: pkg/registry/core/serviceaccount/storage/token.go
+// upstream: pkg/apis/authentication/validation/validation.go
+
 use std::sync::{Arc, LazyLock};
 
 use atoll_admission::AdmissionOptions;
@@ -23,13 +26,13 @@ use crate::{decode, respond};
 
 const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
-const LEAST_SECONDS: i64 = 600;
-const MOST_SECONDS: i64 = 1 << 32;
+const MIN_SECONDS: i64 = 600;
+const MAX_SECONDS: i64 = 1 << 32;
 /// The default that kubelets request. Such tokens are valid for much longer, and their use is recorded.
 const WARNED_SECONDS: i64 = 60 * 60 + 7;
 const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded = decode::other_kind(
         (GROUP, "v1", "TokenRequest"),
@@ -165,10 +168,10 @@ fn check(request: &Value) -> Vec<FieldError> {
     let path = FieldPath::new("spec").child("expirationSeconds");
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(0);
     let mut errors = Vec::new();
-    if seconds < LEAST_SECONDS {
+    if seconds < MIN_SECONDS {
         errors.push(FieldError::invalid(&path, seconds, "may not specify a duration less than 10 minutes"));
     }
-    if seconds > MOST_SECONDS {
+    if seconds > MAX_SECONDS {
         errors.push(FieldError::invalid(
             &path,
             seconds,

@@ -1,5 +1,7 @@
 //! PUT on an object or one of its subresources.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/update.go
+
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
@@ -19,7 +21,7 @@ use crate::decode::Decoded;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
     let decoded = decoded.map_err(|status| seal::without_quoted_body(row, status))?;

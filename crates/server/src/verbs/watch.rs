@@ -1,5 +1,8 @@
 //! GET on a collection with `watch`: existing objects, then changes, until the timeout.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/watch.go
+
 mod frames;
 
 use std::collections::VecDeque;
@@ -38,7 +41,7 @@ const MAX_QUEUED_CHUNKS: usize = 4;
 /// Maximum size of a chunk of events that are ready at the same time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, true)?;
     let wanted = parse_revision(&options.resource_version);
     let wanted = wanted.map_err(|error| Status::plain_internal(error.to_string()))?;

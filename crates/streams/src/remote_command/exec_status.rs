@@ -1,5 +1,8 @@
 //! The exit status of a session, which is sent last on its error stream.
 
+// upstream: staging/src/k8s.io/client-go/tools/remotecommand/v4.go
+// upstream: staging/src/k8s.io/client-go/tools/remotecommand/errorstream.go
+
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

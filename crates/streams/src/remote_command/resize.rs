@@ -1,5 +1,7 @@
 //! Changes of the client's terminal size.
 
+// upstream: staging/src/k8s.io/client-go/tools/remotecommand/resize.go
+
 use serde_json::Value;
 
 use crate::pipe::Input;

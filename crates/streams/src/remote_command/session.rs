@@ -1,5 +1,8 @@
 //! The server side of sessions, in a kubelet or in an API server that translates for one.
 
+// upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/remotecommand/httpstream.go
+// upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/remotecommand/websocket.go
+
 use std::io;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! A connection with streams: one task reads, one writes.
 
+// upstream: github.com/moby/spdystream/connection.go
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,7 @@
 //! Frames of SPDY/3.1.
 
+// upstream: github.com/moby/spdystream/spdy/types.go
+
 use std::fmt;
 
 use bytes::Bytes;

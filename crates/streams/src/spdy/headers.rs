@@ -1,5 +1,7 @@
 //! Headers of SPDY streams: length-prefixed names and values, compressed with a fixed dictionary.
 
+// upstream: github.com/moby/spdystream/spdy/dictionary.go
+
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use super::frame::FrameError;

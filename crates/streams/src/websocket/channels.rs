@@ -1,5 +1,7 @@
 //! Several streams on one WebSocket: each message starts with its channel number.
 
+// upstream: staging/src/k8s.io/streaming/pkg/httpstream/wsstream/conn.go
+
 use std::io;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! The WebSocket handshake and protocol negotiation.
 
+// upstream: staging/src/k8s.io/streaming/pkg/httpstream/wsstream/conn.go
+
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,7 @@
 //! Tunnels another protocol in WebSocket messages.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/streamtunnel.go
+
 use std::io;
 
 use bytes::BytesMut;

@@ -1,7 +1,7 @@
 //! Errors for kubectl commands on Pods that run in member clusters.
 //!
 //! `kubectl logs`, `exec`, `attach` and `port-forward` of a workload or Service list Pods by its selector and
-//! wait until there are some, which is in vain if the workload runs in member clusters or nowhere. kubectl
+//! wait until there are some, which never happens if the workload runs in member clusters or nowhere. kubectl
 //! sends its command (`Kubectl-Command`), so only these commands get an error that says where the Pods are.
 
 use atoll_fleet::Placement;
@@ -64,7 +64,7 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
             if !labels.matches(|name| template[name].as_str()) {
                 continue;
             }
-            // Its Pods are created in the control plane, so waiting is not in vain.
+            // Its Pods are created in the control plane, so waiting makes sense.
             if warnings::creates_pods_here(&workload) {
                 return Ok(());
             }

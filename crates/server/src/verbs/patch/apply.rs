@@ -1,5 +1,7 @@
 //! Server-side apply.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
+
 use atoll_merge::apply::Author;
 use atoll_meta::{Status, json, object};
 use atoll_registry::scale;

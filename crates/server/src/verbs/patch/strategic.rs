@@ -1,5 +1,7 @@
 //! Strategic merge patches of objects with known types.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
+
 use atoll_merge::{print_map, strategic_merge};
 use atoll_meta::{Status, object};
 use atoll_schema::{TypeId, Types, normalise, restore};

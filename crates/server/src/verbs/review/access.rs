@@ -1,5 +1,10 @@
 //! Access reviews and rules reviews.
 
+// upstream: pkg/registry/authorization/subjectaccessreview/rest.go
+// upstream: pkg/registry/authorization/localsubjectaccessreview/rest.go
+// upstream: pkg/registry/authorization/selfsubjectrulesreview/rest.go
+// upstream: pkg/apis/authorization/validation/validation.go
+
 use std::collections::BTreeMap;
 
 use atoll_authn::{HOME, User};
@@ -14,7 +19,7 @@ use crate::chain::Call;
 use crate::impersonation::account;
 
 /// Answers an access review.
-pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
+pub fn handle(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
     let spec = &review["spec"];
     let errors = check(row, call, spec, review);
     if !errors.is_empty() {

@@ -1,5 +1,8 @@
 //! The selectors of an access review.
 
+// upstream: pkg/apis/authorization/validation/validation.go
+// upstream: pkg/registry/authorization/util/helpers.go
+
 use atoll_meta::selector::{FieldSelector, LabelSelector};
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;

@@ -1,5 +1,8 @@
 //! Encoding of watch events. Encodings that are the same for all watchers are kept with the event.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/watch.go
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
