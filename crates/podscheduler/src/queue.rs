@@ -42,9 +42,9 @@ enum QueueState {
     /// End of the backoff, and whether the Pod may be popped earlier if the active queue is empty.
     BackingOff(Duration, bool),
     /// In the unschedulable queue since this time.
-    Waiting(Duration),
+    Unschedulable(Duration),
     /// Popped: a node is being searched.
-    Tried,
+    InFlight,
 }
 
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use atoll_fleet::Locator;
 use atoll_fleet::event::{created_plural, trim};
 use atoll_fleet::rate_limit::{Rate, RateLimiter};
 use atoll_fleet::view::{EventReport, ObjectTarget};
-use atoll_informer::{ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, follow, resources};
+use atoll_informer::{ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -77,8 +77,8 @@ pub async fn forward(syncer: &Arc<Syncer>, api: &ApiScope) {
         Arc::new(EventForwarder { syncer: syncer.clone(), queue, began, state: Mutex::new(state) });
     // The placed objects are not known before.
     syncer.gate.wait_open().await;
-    let look = ListWatch::all(&resources::EVENTS).field_selector(FIELD_SELECTOR);
-    let watching = follow(api, look, |event| {
+    let list_watch = ListWatch::all(&resources::EVENTS).field_selector(FIELD_SELECTOR);
+    let watching = list_and_watch(api, list_watch, |event| {
         if let ListWatchEvent::Upserted(event) = event {
             forwarder.add(event);
         }

@@ -174,11 +174,7 @@ impl Guard {
         let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(600);
         if !other.is_empty() && other != holder && since.elapsed() < Duration::from_secs(seconds) {
             self.lease = Some((lease, since));
-            return Err(RenewError::AwaitedNamespace(NotReady::new(
-                "HeldByAnother",
-                &settings.cluster,
-                &other,
-            )));
+            return Err(RenewError::Held(NotReady::new("HeldByAnother", &settings.cluster, &other)));
         }
         let transitions = lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0);
         let acquired = lease["spec"]["acquireTime"].as_str().unwrap_or(&now).to_string();
@@ -216,7 +212,7 @@ impl Guard {
 /// Reason why the lease was not renewed.
 enum RenewError {
     /// Another syncer holds it.
-    AwaitedNamespace(NotReady),
+    Held(NotReady),
     /// The request failed.
     Answered(Status),
 }
@@ -224,7 +220,7 @@ enum RenewError {
 impl RenewError {
     fn problem(self, settings: &Settings) -> NotReady {
         match self {
-            RenewError::AwaitedNamespace(problem) => problem,
+            RenewError::Held(problem) => problem,
             RenewError::Answered(status) => NotReady::of(&status, settings),
         }
     }

@@ -25,7 +25,7 @@ use ownership::{Ownership, find_existing, ownership_of};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// How long a namespace may wait for objects that the garbage collector should delete.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const DELETION_GRACE: Duration = Duration::from_secs(120);
 /// Maximum number of unmapped namespaces that are reported.
 const MAX_UNMAPPED: usize = 50;
 
@@ -157,7 +157,7 @@ impl Namespaces {
     }
 
     /// Records that the namespace above is being deleted.
-    pub fn end(&self, workspace: &str, namespace: &str, awaited: Option<AwaitedNamespace>) {
+    pub fn set_terminating(&self, workspace: &str, namespace: &str, awaited: Option<AwaitedNamespace>) {
         let mut terminating = self.terminating();
         let entry = terminating.entry((workspace.to_string(), namespace.to_string())).or_default();
         if awaited.is_some() {
@@ -219,7 +219,7 @@ impl Namespaces {
         let mut terminating = self.terminating();
         let terminating =
             terminating.entry((locator.workspace.clone(), locator.namespace.clone())).or_default();
-        terminating.since.get_or_insert_with(Instant::now).elapsed() < TIMEOUT
+        terminating.since.get_or_insert_with(Instant::now).elapsed() < DELETION_GRACE
     }
 
     fn terminating(&self) -> MutexGuard<'_, HashMap<(String, String), TerminatingNamespace>> {

@@ -86,9 +86,7 @@ impl ObjectWork<'_> {
             (Action::Apply, Some(seen)) => self.apply(seen).await,
             (Action::Delete, Some(seen)) => self.delete(seen).await,
             (Action::Release, Some(seen)) => self.release(seen).await,
-            (Action::ListWatch | Action::Apply | Action::Delete | Action::Release, _) => {
-                self.read_again().await
-            }
+            (Action::Read | Action::Apply | Action::Delete | Action::Release, _) => self.read_again().await,
         }
     }
 
@@ -184,10 +182,10 @@ impl ObjectWork<'_> {
 
     /// Whether a decision made before other requests were sent is still valid.
     fn is_still_valid(&self, action: &Action) -> bool {
-        let is_awaited =
+        let is_paused =
             *action != Action::Apply && self.syncer.pauses.reason_for(&self.task.target.workspace).is_some();
         let is_wanted = |task: Task| task.target == self.task.target && task.desired == self.task.desired;
-        !is_awaited && self.syncer.table.task(self.key).is_some_and(is_wanted)
+        !is_paused && self.syncer.table.task(self.key).is_some_and(is_wanted)
     }
 
     async fn create(&self) -> Result<Next, Status> {
@@ -237,13 +235,13 @@ impl ObjectWork<'_> {
     /// Reads the object and decides again.
     async fn read_again(&self) -> Result<Next, Status> {
         let target = &self.task.target;
-        let mut message = String::new();
+        let mut conflict = String::new();
         for namespace in self.namespaces().await? {
             let found =
                 self.syncer.with_permit.get(&path(&target.resource, &namespace, &target.name)).await?;
             match classify(found.as_ref(), self.control_plane, target) {
                 Lookup::Absent => {}
-                Lookup::Foreign(message) => message = message,
+                Lookup::Foreign(message) => conflict = message,
                 Lookup::Managed(seen) => {
                     if let Some(found) = &found {
                         self.syncer.namespaces.record_found(
@@ -265,7 +263,7 @@ impl ObjectWork<'_> {
         if let Some(seen) = &self.task.seen {
             self.syncer.table.record_deleted(self.key, &seen.uid);
         }
-        match (&self.task.desired, message.is_empty()) {
+        match (&self.task.desired, conflict.is_empty()) {
             // An object that cannot be read is not necessarily gone.
             (Desired::Absent, true) if self.task.seen.is_some() && !self.is_certain().await? => {
                 let what = unserved::name(&target.resource);
@@ -278,8 +276,8 @@ impl ObjectWork<'_> {
             (Desired::Absent, false) if self.is_definition() => {
                 self.finish_removal(self.kept_reason("")).await
             }
-            (Desired::Absent, _) => self.finish_removal(message).await,
-            (Desired::Present { .. }, false) => self.record_failure(State::Conflict, message, RETRY_PAUSE),
+            (Desired::Absent, _) => self.finish_removal(conflict).await,
+            (Desired::Present { .. }, false) => self.record_failure(State::Conflict, conflict, RETRY_PAUSE),
             // It was deleted between two reads.
             (Desired::Present { .. }, true) => Ok(Next::Again),
         }

@@ -222,7 +222,7 @@ pub enum Action {
     /// Remove the marks and leave the object: a released object needs it, or it is a definition.
     Release,
     /// No managed object was observed: read the object with that name.
-    ListWatch,
+    Read,
 }
 
 pub fn action(
@@ -239,7 +239,7 @@ pub fn action(
             true if !seen.drifted || drift == Drift::Report => Action::None,
             _ => Action::Apply,
         },
-        (Desired::Absent, None) => Action::ListWatch,
+        (Desired::Absent, None) => Action::Read,
         (Desired::Absent, Some(_)) if is_definition(&resource.group, &resource.resource) => Action::Release,
         (Desired::Absent, Some(seen)) if !seen.keep.is_empty() => Action::Release,
         (Desired::Absent, Some(_)) => Action::Delete,

@@ -153,7 +153,7 @@ impl Syncer {
             }
             SyncLine::Ending { workspace, namespace, uid, since } => {
                 // The view belongs to this registration, which was verified before.
-                self.namespaces.end(
+                self.namespaces.set_terminating(
                     &workspace,
                     &namespace,
                     (!uid.is_empty()).then_some(AwaitedNamespace { uid, since }),

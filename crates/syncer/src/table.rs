@@ -50,11 +50,11 @@ pub struct Task {
 /// Consequence of an observation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    Nothing,
+    None,
     /// The object must be reported.
-    News,
+    Report,
     /// The object must be reported and reconciled.
-    Work,
+    Reconcile,
 }
 
 #[derive(Default)]

@@ -56,7 +56,7 @@ pub enum Ownership {
     Owned,
     /// It has no locator, and this workspace may use it.
     Available,
-    Conflict(String),
+    Taken(String),
 }
 
 /// Decides whether an existing namespace may be used. `in_registering_workspace` tells whether the namespace above is in the

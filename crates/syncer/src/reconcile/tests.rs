@@ -38,7 +38,7 @@ fn next_action() {
         (desired(), Some(drifted.clone()), Correct, Action::Apply),
         (desired(), Some(drifted.clone()), Report, Action::None),
         (desired(), Some(going.clone()), Correct, Action::Wait),
-        (Desired::Absent, None, Correct, Action::ListWatch),
+        (Desired::Absent, None, Correct, Action::Read),
         (Desired::Absent, Some(seen("old")), Correct, Action::Delete),
         (Desired::Absent, Some(drifted), Report, Action::Delete),
         (Desired::Absent, Some(kept.clone()), Correct, Action::Release),
