@@ -87,7 +87,8 @@ impl NodeIndex {
         bindings.unwrap_or_default()
     }
 
-    /// Returns all feasible nodes with their scores, as [`NodeIndex::choose`] compares them in small clusters.
+    /// Returns all feasible nodes with their scores, as [`NodeIndex::choose`] compares them in small
+    /// clusters.
     pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
         self.sort_by_zone();
         let prefilter = PreFilterState::prepare(self, pod);

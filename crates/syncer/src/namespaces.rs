@@ -170,7 +170,7 @@ impl Namespaces {
         self.terminating().retain(|_, terminating| terminating.awaited.is_none());
     }
 
-    /// Records that objects are placed in the namespace again: it was created anew, unless its deletion is
+    /// Records that objects are placed in the namespace again: it was recreated, unless its deletion is
     /// known to wait.
     pub fn clear_terminating(&self, workspace: &str, namespace: &str) {
         let mut terminating = self.terminating();
@@ -250,8 +250,8 @@ impl Namespaces {
         Ok(name)
     }
 
-    /// Returns the namespace below and creates it if necessary. `registering_workspace` is the id of the registering
-    /// workspace; other workspaces get an existing namespace only if it is labelled for them.
+    /// Returns the namespace below and creates it if necessary. `registering_workspace` is the id of the
+    /// registering workspace; other workspaces get an existing namespace only if it is labelled for them.
     pub async fn ensure(
         &self,
         below: &ClusterClient,
@@ -375,8 +375,8 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Returns namespaces that workspaces other than `registering_workspace` use without a label that allows it, from before
-    /// names were mapped. Reads them again, because an administrator may have labelled them.
+    /// Returns namespaces that workspaces other than `registering_workspace` use without a label that allows
+    /// it, from before names were mapped. Reads them again, because an administrator may have labelled them.
     pub async fn unmapped(
         &self,
         below: &ClusterClient,
