@@ -98,11 +98,11 @@ impl EventForwarder {
         }
         let key = Key::new("", object::namespace(&event), object::name(&event));
         let mut state = self.state();
-        let is_told = state
+        let is_reported = state
             .forwarded
             .get(object::uid(&event))
             .is_some_and(|forwarded| forwarded == object::resource_version(&event));
-        if is_told || state.waiting.len() >= WAITING && !state.waiting.contains_key(&key) {
+        if is_reported || state.waiting.len() >= WAITING && !state.waiting.contains_key(&key) {
             return;
         }
         state.waiting.insert(key.clone(), (event, 0));
@@ -196,7 +196,7 @@ impl EventForwarder {
     /// Returns the placed object for an object in the cluster.
     fn placed_object(&self, location: &Location, at: &Owner) -> Option<Arc<ObjectTarget>> {
         let (group, _) = at.api_version.rsplit_once('/').unwrap_or_default();
-        let resource = self.syncer.followed(group, &at.kind)?;
+        let resource = self.syncer.watched_resource(group, &at.kind)?;
         let key = match location {
             Location::Namespaced(_, locator) => {
                 key_of(&resource, &locator.workspace, &locator.namespace, &at.name)

@@ -18,7 +18,7 @@ const ATTEMPTS: usize = 4;
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 
 /// Reasons for which the syncer must not write the lease.
-const NOT_OURS: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
+const NOT_THIS_CLUSTER: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
 
 /// Reason and message of the Ready condition when the cluster cannot be synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Guard {
         }
         .await;
         // The lease belongs to another cluster and must not be released either.
-        if verdict.as_ref().is_err_and(|problem| NOT_OURS.contains(&problem.reason)) {
+        if verdict.as_ref().is_err_and(|problem| NOT_THIS_CLUSTER.contains(&problem.reason)) {
             self.lease = None;
         }
         (check, verdict)
@@ -251,7 +251,7 @@ async fn claim(
                 "metadata": { "name": marks::CLAIM, "namespace": marks::SYSTEM_NAMESPACE },
                 "data": { "controlPlane": registration.control_plane, "workspace": workspace, "cluster": registration.cluster },
             });
-            match make(below, &collection, &made).await {
+            match create_in_system_namespace(below, &collection, &made).await {
                 // `atoll cluster join` may create it at the same time; its content decides.
                 Err(status) if status.reason() == "AlreadyExists" => {
                     let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
@@ -277,7 +277,11 @@ fn check_claim(cluster: &str, data: &Value, registration: &ClusterRegistration) 
 }
 
 /// Creates an object in the system namespace, and the namespace if it does not exist.
-async fn make(below: &ClusterClient, collection: &str, object: &Value) -> Result<Value, Status> {
+async fn create_in_system_namespace(
+    below: &ClusterClient,
+    collection: &str,
+    object: &Value,
+) -> Result<Value, Status> {
     let is_missing = |status: &Status| status.code() == 404;
     match below.establish(collection, object).await {
         Err(status) if is_missing(&status) => {

@@ -194,7 +194,7 @@ impl Namespaces {
 
     /// Records why a namespace still exists. Returns the namespace above that waits for it, unless the reason
     /// was reported before.
-    pub fn is_news(&self, locator: &Locator, why: &str) -> Option<AwaitedNamespace> {
+    pub fn record_reason(&self, locator: &Locator, why: &str) -> Option<AwaitedNamespace> {
         let mut terminating = self.terminating();
         let terminating =
             terminating.get_mut(&namespace_key(locator)).filter(|terminating| terminating.reported != why)?;

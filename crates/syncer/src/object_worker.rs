@@ -91,8 +91,8 @@ impl ObjectWork<'_> {
     }
 
     /// Records and reports the state of the object.
-    fn record_state(&self, trouble: Option<(State, String)>) -> Result<Next, Status> {
-        self.syncer.table.set_trouble(self.key, trouble);
+    fn record_state(&self, failure: Option<(State, String)>) -> Result<Next, Status> {
+        self.syncer.table.set_failure(self.key, failure);
         self.syncer.report(self.key);
         Ok(Next::Done)
     }
@@ -184,8 +184,8 @@ impl ObjectWork<'_> {
     fn is_still_valid(&self, action: &Action) -> bool {
         let is_paused =
             *action != Action::Apply && self.syncer.pauses.reason_for(&self.task.target.workspace).is_some();
-        let is_wanted = |task: Task| task.target == self.task.target && task.desired == self.task.desired;
-        !is_paused && self.syncer.table.task(self.key).is_some_and(is_wanted)
+        let is_unchanged = |task: Task| task.target == self.task.target && task.desired == self.task.desired;
+        !is_paused && self.syncer.table.task(self.key).is_some_and(is_unchanged)
     }
 
     async fn create(&self) -> Result<Next, Status> {
@@ -213,7 +213,7 @@ impl ObjectWork<'_> {
                 }
             }
         }
-        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        let mut sent = configuration_of(object, self.task, &namespace, self.control_plane, *generation, hash);
         if !self.task.keep.is_empty() {
             object::set_annotation(&mut sent, marks::KEEP, &self.task.keep);
         }
@@ -265,7 +265,7 @@ impl ObjectWork<'_> {
         }
         match (&self.task.desired, conflict.is_empty()) {
             // An object that cannot be read is not necessarily gone.
-            (Desired::Absent, true) if self.task.seen.is_some() && !self.is_certain().await? => {
+            (Desired::Absent, true) if self.task.seen.is_some() && !self.is_certainly_absent().await? => {
                 let what = unserved::name(&target.resource);
                 let message = format!(
                     "the cluster no longer serves {what}, so it is not known whether the object still exists"
@@ -284,7 +284,7 @@ impl ObjectWork<'_> {
     }
 
     /// Whether an object that was not found certainly does not exist.
-    async fn is_certain(&self) -> Result<bool, Status> {
+    async fn is_certainly_absent(&self) -> Result<bool, Status> {
         let (below, resource) = (&self.syncer.with_permit, &self.task.target.resource);
         Ok(unserved::is_served(below, resource).await
             || unserved::is_gone_with_definition(below, resource).await?)
@@ -346,7 +346,7 @@ impl ObjectWork<'_> {
 }
 
 /// Returns the configuration for the desired state.
-fn sent(
+fn configuration_of(
     object: &[u8],
     task: &Task,
     namespace: &str,

@@ -269,7 +269,7 @@ pub fn record(
     target: &ObjectTarget,
     desired: &Desired,
     seen: Option<&ObservedObject>,
-    trouble: Option<&(State, String)>,
+    failure: Option<&(State, String)>,
 ) -> Record {
     let status =
         seen.filter(|seen| !seen.status.is_empty()).map(|seen| atoll_meta::json::parse(&seen.status));
@@ -282,7 +282,7 @@ pub fn record(
         (_, Some(seen)) => (seen.generation, false),
         (_, None) => (0, false),
     };
-    let (state, message) = trouble.cloned().unwrap_or_default();
+    let (state, message) = failure.cloned().unwrap_or_default();
     let observed = is_current && seen.is_some_and(|seen| seen.observed);
     Record { target: target.clone(), generation, state, message, observed, status, since: 0 }
 }

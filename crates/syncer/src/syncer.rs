@@ -275,7 +275,7 @@ impl Syncer {
     }
 
     /// Returns the watched resource of a kind.
-    pub fn followed(&self, group: &str, kind: &str) -> Option<SyncResource> {
+    pub fn watched_resource(&self, group: &str, kind: &str) -> Option<SyncResource> {
         self.watches().keys().find(|resource| resource.group == group && resource.kind == kind).cloned()
     }
 
