@@ -245,7 +245,7 @@ impl Queue {
         match entry.place {
             QueueState::Active => drop(self.active.remove(&(entry.rank, key.clone()))),
             QueueState::BackingOff(until, _) => {
-                drop(self.backing_off.remove(&(until, entry.rank, key.clone())))
+                self.backing_off.remove(&(until, entry.rank, key.clone()));
             }
             QueueState::Unschedulable(_) => {
                 self.waiting.remove(key);
