@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::cluster_client::{collection, path};
 use crate::mark::configuration;
 use crate::namespace_worker::{self, SHORT_PAUSE};
-use crate::namespaces::{Place, locator};
+use crate::namespaces::{NamespaceResolution, locator};
 use crate::reconcile::{Action, Desired, Lookup, ObservedObject, action, classify};
 use crate::syncer::Syncer;
 use crate::table::Task;

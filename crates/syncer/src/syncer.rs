@@ -133,7 +133,7 @@ impl Syncer {
         match line {
             SyncLine::Object { target, generation, object, drift } => {
                 self.namespaces.clear_terminating(&target.workspace, &target.namespace);
-                self.set_desired(target, Desired::present(generation, &object).drifting(drift), 0);
+                self.set_desired(target, Desired::present(generation, &object).with_drift(drift), 0);
             }
             SyncLine::Remove { target, since } => self.set_desired(target, Desired::Absent, since),
             SyncLine::Forget { target } => {
