@@ -142,9 +142,9 @@ impl Guard {
             })
         };
         // Usually the lease is unchanged, and one request is enough.
-        let awaited = self.lease.take();
+        let held = self.lease.take();
         if let Some((mut lease, _)) =
-            awaited.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
+            held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
         {
             lease["spec"]["renewTime"] = now.clone().into();
             lease["spec"]["leaseDurationSeconds"] = duration(note.interval).as_secs().into();
@@ -170,7 +170,7 @@ impl Guard {
         let same = |(seen, _): &&(Value, Instant)| {
             object::resource_version(seen) == object::resource_version(&lease)
         };
-        let since = awaited.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
+        let since = held.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
         let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(600);
         if !other.is_empty() && other != holder && since.elapsed() < Duration::from_secs(seconds) {
             self.lease = Some((lease, since));
