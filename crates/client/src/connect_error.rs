@@ -101,7 +101,7 @@ mod tests {
         let found = to_status(&BoxError::from(error));
         assert_eq!((found.code(), found.message()), (503, "a:1: connection refused"));
         assert!(found.has_cause("ConnectionRefused"));
-        assert!(status(&"it broke".into()).has_cause("Unreachable"));
+        assert!(to_status(&"it broke".into()).has_cause("Unreachable"));
         for cause in Cause::ALL {
             assert_eq!(Cause::of(&unavailable(cause, "")), Some(cause));
         }

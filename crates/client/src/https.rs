@@ -54,7 +54,7 @@ pub struct Https {
     watches: Mutex<Option<Connection>>,
 }
 
-type Connection = SendRequest<BudgetExceeded<Bytes>>;
+type Connection = SendRequest<Full<Bytes>>;
 
 #[cfg(feature = "kubeconfig")]
 impl Endpoint {

@@ -1,7 +1,7 @@
-//! CustomResourceDefinitions in clusters. Deleting one deletes every object of its type, whoever created
-//! those, and checking for such objects first would be a race. Atoll therefore never deletes a definition in
-//! a cluster: it removes its own labels, annotations and field ownership, and reports how an administrator of
-//! the cluster can delete it.
+//! CustomResourceDefinitions in clusters. Deleting one deletes every object of its type, no matter
+//! who created it, and checking for such objects first would be a race. Atoll therefore never deletes a
+//! definition in a cluster: it removes its own labels, annotations and field ownership, and reports how an
+//! administrator of the cluster can delete it.
 
 /// Whether a resource is that of CustomResourceDefinitions, in any version.
 pub fn is_definition(group: &str, resource: &str) -> bool {

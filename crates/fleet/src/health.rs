@@ -56,7 +56,7 @@ pub const PROBLEMS: [ClusterProblem; 24] = [
         Reach::Fails,
         true,
         "the cluster's API server does not respond in time",
-        "check the network and firewalls, and whether it is overloaded: \
+        "check whether the network or a firewall blocks it, and whether it is overloaded: \
          kubectl --kubeconfig FILE get --raw /readyz",
     ),
     problem(

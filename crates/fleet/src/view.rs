@@ -58,7 +58,7 @@ impl ObjectTarget {
     }
 }
 
-/// What happens with changes of other writers to fields that the syncer owns.
+/// Policy for changes of other writers to fields that the syncer owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Drift {

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn delete_options_contain_only_what_is_set() {
+    fn delete_options_contain_only_set_fields() {
         let plain = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
         assert_eq!(DeleteOptions::default().to_value(), plain);
         let options = DeleteOptions {

@@ -44,7 +44,7 @@ impl<'a> ListWatch<'a> {
     pub fn all(resource: &'a Resource) -> Self {
         ListWatch {
             resource,
-            scope: &Scope::Everywhere,
+            scope: &Scope::AllWorkspaces,
             fields: "",
             labels: "",
             metadata_only: false,
@@ -80,7 +80,7 @@ impl<'a> ListWatch<'a> {
     /// Returns the path with the query parameters that all requests share.
     fn path(&self, api: &ApiScope) -> Result<String, Status> {
         let path = match self.scope {
-            Scope::Everywhere => api.everywhere(self.resource),
+            Scope::AllWorkspaces => api.everywhere(self.resource),
             Scope::Workspace(id) => api.collection(self.resource, id, "")?,
         };
         let mut path = format!("{path}?");

@@ -6,9 +6,9 @@ use atoll_meta::Status;
 use serde_json::Value;
 
 /// Objects per page.
-const PAGE: usize = 500;
+const PAGE_SIZE: usize = 500;
 /// Number of consecutive empty pages after which a list is considered endless.
-const EMPTY: usize = 1000;
+const MAX_EMPTY_PAGES: usize = 1000;
 
 /// Position in a list. A page that is too large is requested again with a smaller limit.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Pages {
 
 impl Default for Pages {
     fn default() -> Pages {
-        Pages { limit: PAGE, empty: 0 }
+        Pages { limit: PAGE_SIZE, empty: 0 }
     }
 }
 
@@ -50,14 +50,14 @@ impl Pages {
             }
         };
         // A single large object makes only one page small.
-        self.limit = (self.limit * 2).min(PAGE);
+        self.limit = (self.limit * 2).min(PAGE_SIZE);
         self.empty = match page["items"].as_array().is_none_or(Vec::is_empty) {
             true => self.empty + 1,
             false => 0,
         };
-        match self.empty > EMPTY {
+        match self.empty > MAX_EMPTY_PAGES {
             true => Err(Status::internal_error(format!(
-                "the server returned {EMPTY} consecutive pages without an object"
+                "the server returned {MAX_EMPTY_PAGES} consecutive pages without an object"
             ))),
             false => Ok(page),
         }

@@ -14,7 +14,7 @@ use crate::score;
 use crate::storage::{Bindings, PreFilterFailure};
 
 /// With fewer nodes than this, all are filtered (`minFeasibleNodesToFind`).
-const ENOUGH: usize = 100;
+const MIN_FEASIBLE_NODES: usize = 100;
 const LEAST_PERCENTAGE: usize = 5;
 /// Message of upstream's DynamicResources plugin about Pods without resource claims.
 const NO_DEVICES: &str = "no new claims to deallocate";
@@ -87,7 +87,8 @@ impl NodeIndex {
         bindings.unwrap_or_default()
     }
 
-    /// Returns all feasible nodes with their scores, as [`NodeIndex::choose`] compares them in small clusters.
+    /// Returns all feasible nodes with their scores, as [`NodeIndex::choose`] compares them in small
+    /// clusters.
     pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
         self.sort_by_zone();
         let prefilter = PreFilterState::prepare(self, pod);
@@ -179,11 +180,11 @@ fn filter_node(cycle: &Cycle<'_>, slot: usize) -> Result<(), Refusal> {
 /// Returns how many feasible nodes are scored: in large clusters not all, to save time
 /// (`numFeasibleNodesToFind`).
 fn num_feasible_nodes(nodes: usize) -> usize {
-    if nodes < ENOUGH {
+    if nodes < MIN_FEASIBLE_NODES {
         return nodes;
     }
     let percentage = 50_usize.saturating_sub(nodes / 125).max(LEAST_PERCENTAGE);
-    (nodes * percentage / 100).max(ENOUGH)
+    (nodes * percentage / 100).max(MIN_FEASIBLE_NODES)
 }
 
 /// Returns one of the nodes with the highest score at random (`selectHost`).

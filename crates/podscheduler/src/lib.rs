@@ -10,10 +10,10 @@
 //!                       └─ Decision ◄────────────┴─ preemption     which Pods must be evicted?
 //! ```
 //!
-//! A [`NodeIndex`] is updated incrementally and holds everything in a compiled form: the requirements of a Pod
-//! are computed once and shared by all Pods with the same requirements, and Pods are counted per node as they
-//! are assigned and deleted. Choosing a node is a pure function of the index, the Pod and a source of random
-//! numbers for ties; only [`run()`] uses an API and time. Messages are those of kube-scheduler.
+//! A [`NodeIndex`] is updated incrementally and holds everything in a compiled form: the requirements of a
+//! Pod are computed once and shared by all Pods with the same requirements, and Pods are counted per node as
+//! they are assigned and deleted. Choosing a node is a pure function of the index, the Pod and a source of
+//! random numbers for ties; only [`run()`] uses an API and time. Messages are those of kube-scheduler.
 
 mod budgets;
 mod choose;

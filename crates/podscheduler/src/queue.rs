@@ -31,7 +31,7 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LAST_BACKOFF: Duration = Duration::from_secs(10);
 /// Longest time in the unschedulable queue without a helpful event
 /// (`DefaultPodMaxInUnschedulablePodsDuration`).
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const MAX_UNSCHEDULABLE_DURATION: Duration = Duration::from_secs(300);
 
 /// Sort key of active Pods: priority, then time of arrival.
 type Rank = (Reverse<i64>, Duration, u64);
@@ -42,9 +42,9 @@ enum QueueState {
     /// End of the backoff, and whether the Pod may be popped earlier if the active queue is empty.
     BackingOff(Duration, bool),
     /// In the unschedulable queue since this time.
-    Waiting(Duration),
+    Unschedulable(Duration),
     /// Popped: a node is being searched.
-    Tried,
+    InFlight,
 }
 
 #[derive(Debug)]
@@ -214,16 +214,15 @@ impl Queue {
             QueueState::Unschedulable(since) => Some(since),
             _ => None,
         };
-        let long = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| since(entry).is_some_and(|since| now.saturating_sub(since) > LONGEST_WAIT));
+        let long = self.entries.iter().filter(|(_, entry)| {
+            since(entry).is_some_and(|since| now.saturating_sub(since) > MAX_UNSCHEDULABLE_DURATION)
+        });
         for key in long.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.requeue(&key, now);
         }
         let soonest = self.backing_off.first().map(|(until, _, _)| *until);
         let oldest = self.waiting.iter().filter_map(|key| since(self.entries.get(key)?)).min();
-        let oldest = oldest.map(|since| since + LONGEST_WAIT + Duration::from_secs(1));
+        let oldest = oldest.map(|since| since + MAX_UNSCHEDULABLE_DURATION + Duration::from_secs(1));
         soonest.into_iter().chain(oldest).min()
     }
 
@@ -246,7 +245,7 @@ impl Queue {
         match entry.place {
             QueueState::Active => drop(self.active.remove(&(entry.rank, key.clone()))),
             QueueState::BackingOff(until, _) => {
-                drop(self.backing_off.remove(&(until, entry.rank, key.clone())))
+                self.backing_off.remove(&(until, entry.rank, key.clone()));
             }
             QueueState::Unschedulable(_) => {
                 self.waiting.remove(key);

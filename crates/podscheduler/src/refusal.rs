@@ -62,9 +62,9 @@ impl VolumeConflict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Unschedulable,
-    Name,
+    NodeName,
     Taint,
-    Affinity,
+    NodeAffinity,
     Ports,
     Resources(Box<Shortage>),
     ClaimInUse,
@@ -72,9 +72,9 @@ pub enum Refusal {
     VolumeZone,
     SpreadLabelMissing,
     Spread,
-    NotNear,
-    NotApart,
-    Rejected,
+    PodAffinity,
+    PodAntiAffinity,
+    ExistingPodsAntiAffinity,
     /// The node has no Pods of lower priority.
     NoVictims,
 }

@@ -125,7 +125,7 @@ pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Sche
                     tokio::task::yield_now().await;
                 }
             }
-            NextStep::ListWatch(at) => {
+            NextStep::Wait(at) => {
                 drop(permit);
                 shared.changed(at).await;
             }

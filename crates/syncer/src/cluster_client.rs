@@ -50,7 +50,7 @@ pub struct Permit {
 impl Permit {
     /// Runs work with the permit. A cluster that hangs releases the permit early, so that other clusters can
     /// continue.
-    pub async fn take<T>(self, work: impl Future<Output = T>) -> T {
+    pub async fn run<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         tokio::select! {
             biased;

@@ -36,15 +36,15 @@ fn covers_field(key: &str, desired: &Value, found: &Value) -> bool {
     }
     match found.get(key) {
         Some(found) => covers(desired, found),
-        None => is_nothing(desired),
+        None => is_empty_value(desired),
     }
 }
 
 /// Whether a value is empty, so that API servers omit it.
-fn is_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
-        Value::Object(content) => content.values().all(is_nothing),
+        Value::Object(content) => content.values().all(is_empty_value),
         Value::Array(content) => content.is_empty(),
         Value::String(content) => content.is_empty(),
         Value::Number(number) => number.as_f64() == Some(0.0),
@@ -102,22 +102,22 @@ pub fn resolve(
 /// Returns messages about the changes in a field manager conflict, except those of controllers.
 pub fn conflict_messages(conflict: &Status) -> Vec<String> {
     let causes = conflict.details().into_iter().flat_map(|details| &details.causes);
-    let told = causes.filter(|cause| cause.reason == "FieldManagerConflict").filter_map(|cause| {
+    let messages = causes.filter(|cause| cause.reason == "FieldManagerConflict").filter_map(|cause| {
         let manager = cause.message.split('"').nth(1).unwrap_or_default();
         (!is_controller(manager)).then(|| format!("{manager} changed {}", cause.field))
     });
-    told.collect()
+    messages.collect()
 }
 
 /// Whether the syncer owns a field of an object in the cluster.
 pub fn owns(found: &Value, field: &str) -> bool {
     let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
     let ours = entries.filter(|entry| entry["manager"] == marks::MANAGER && entry["subresource"].is_null());
-    ours.into_iter().any(|entry| leads(&entry["fieldsV1"], field))
+    ours.into_iter().any(|entry| contains_path(&entry["fieldsV1"], field))
 }
 
 /// Whether a set of fields contains a path.
-fn leads(fields: &Value, path: &str) -> bool {
+fn contains_path(fields: &Value, path: &str) -> bool {
     if path.is_empty() {
         return true;
     }
@@ -126,12 +126,12 @@ fn leads(fields: &Value, path: &str) -> bool {
         return fields.iter().any(|(key, below)| {
             let after = key.strip_prefix("f:").and_then(|name| rest.strip_prefix(name));
             after.is_some_and(|after| {
-                (after.is_empty() || after.starts_with(['.', '['])) && leads(below, after)
+                (after.is_empty() || after.starts_with(['.', '['])) && contains_path(below, after)
             })
         });
     }
     let Some((element, rest)) = element(path) else { return false };
-    fields.iter().any(|(key, below)| element.is_named(key) && leads(below, rest))
+    fields.iter().any(|(key, below)| element.is_named(key) && contains_path(below, rest))
 }
 
 /// Controllers of every cluster, and suffixes of usual controller names. All other managers are considered
@@ -146,11 +146,11 @@ const CONTROLLERS: [&str; 8] = [
     "cluster-autoscaler",
     "keda",
 ];
-const ENDINGS: [&str; 6] =
+const CONTROLLER_SUFFIXES: [&str; 6] =
     ["-controller", "-controllers", "-controller-manager", "-operator", "-autoscaler", "-updater"];
 
 pub fn is_controller(manager: &str) -> bool {
-    CONTROLLERS.contains(&manager) || ENDINGS.iter().any(|ending| manager.ends_with(ending))
+    CONTROLLERS.contains(&manager) || CONTROLLER_SUFFIXES.iter().any(|suffix| manager.ends_with(suffix))
 }
 
 /// Removes the value at a field path such as `.spec.containers[name="a"].image`.
@@ -325,10 +325,10 @@ mod tests {
         let mut corrected = whole.clone();
         let resolution = resolve(&mut corrected, &status, Drift::Correct, |_| false);
         assert_eq!(corrected, json!({"spec": {"paused": true, "minReadySeconds": 3}}));
-        let told = vec!["kubectl-edit changed .spec.paused".to_string()];
+        let messages = vec!["kubectl-edit changed .spec.paused".to_string()];
         assert_eq!(
             resolution,
-            Resolution { yielded: true, force: true, corrected: told, ..Resolution::default() }
+            Resolution { yielded: true, force: true, corrected: messages, ..Resolution::default() }
         );
         let mut reported = whole;
         let resolution = resolve(&mut reported, &status, Drift::Report, |_| false);

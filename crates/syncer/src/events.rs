@@ -12,7 +12,7 @@ use atoll_fleet::Locator;
 use atoll_fleet::event::{created_plural, trim};
 use atoll_fleet::rate_limit::{Rate, RateLimiter};
 use atoll_fleet::view::{EventReport, ObjectTarget};
-use atoll_informer::{ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, follow, resources};
+use atoll_informer::{ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -77,8 +77,8 @@ pub async fn forward(syncer: &Arc<Syncer>, api: &ApiScope) {
         Arc::new(EventForwarder { syncer: syncer.clone(), queue, began, state: Mutex::new(state) });
     // The placed objects are not known before.
     syncer.gate.wait_open().await;
-    let look = ListWatch::all(&resources::EVENTS).field_selector(FIELD_SELECTOR);
-    let watching = follow(api, look, |event| {
+    let list_watch = ListWatch::all(&resources::EVENTS).field_selector(FIELD_SELECTOR);
+    let watching = list_and_watch(api, list_watch, |event| {
         if let ListWatchEvent::Upserted(event) = event {
             forwarder.add(event);
         }
@@ -98,11 +98,11 @@ impl EventForwarder {
         }
         let key = Key::new("", object::namespace(&event), object::name(&event));
         let mut state = self.state();
-        let is_told = state
+        let is_reported = state
             .forwarded
             .get(object::uid(&event))
             .is_some_and(|forwarded| forwarded == object::resource_version(&event));
-        if is_told || state.waiting.len() >= WAITING && !state.waiting.contains_key(&key) {
+        if is_reported || state.waiting.len() >= WAITING && !state.waiting.contains_key(&key) {
             return;
         }
         state.waiting.insert(key.clone(), (event, 0));
@@ -196,7 +196,7 @@ impl EventForwarder {
     /// Returns the placed object for an object in the cluster.
     fn placed_object(&self, location: &Location, at: &Owner) -> Option<Arc<ObjectTarget>> {
         let (group, _) = at.api_version.rsplit_once('/').unwrap_or_default();
-        let resource = self.syncer.followed(group, &at.kind)?;
+        let resource = self.syncer.watched_resource(group, &at.kind)?;
         let key = match location {
             Location::Namespaced(_, locator) => {
                 key_of(&resource, &locator.workspace, &locator.namespace, &at.name)

@@ -19,7 +19,7 @@ pub fn keep_foreign_fields(desired: &mut Value, found: &Value, drift: Drift) -> 
             _ if manager == marks::MANAGER => continue,
             (true, _) => Retention::All,
             (false, Drift::Report) => Retention::NotOwned,
-            (false, Drift::Correct) => Retention::ListListItems,
+            (false, Drift::Correct) => Retention::ListItems,
         };
         let mut walker = FieldWalker { retention, path: String::new(), kept: Vec::new() };
         walker.fields(desired, found, &entry["fieldsV1"], &owned);

@@ -18,7 +18,7 @@ const ATTEMPTS: usize = 4;
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 
 /// Reasons for which the syncer must not write the lease.
-const NOT_OURS: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
+const NOT_THIS_CLUSTER: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
 
 /// Reason and message of the Ready condition when the cluster cannot be synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Guard {
         }
         .await;
         // The lease belongs to another cluster and must not be released either.
-        if verdict.as_ref().is_err_and(|problem| NOT_OURS.contains(&problem.reason)) {
+        if verdict.as_ref().is_err_and(|problem| NOT_THIS_CLUSTER.contains(&problem.reason)) {
             self.lease = None;
         }
         (check, verdict)
@@ -142,9 +142,9 @@ impl Guard {
             })
         };
         // Usually the lease is unchanged, and one request is enough.
-        let awaited = self.lease.take();
+        let held = self.lease.take();
         if let Some((mut lease, _)) =
-            awaited.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
+            held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
         {
             lease["spec"]["renewTime"] = now.clone().into();
             lease["spec"]["leaseDurationSeconds"] = duration(note.interval).as_secs().into();
@@ -170,15 +170,11 @@ impl Guard {
         let same = |(seen, _): &&(Value, Instant)| {
             object::resource_version(seen) == object::resource_version(&lease)
         };
-        let since = awaited.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
+        let since = held.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
         let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(600);
         if !other.is_empty() && other != holder && since.elapsed() < Duration::from_secs(seconds) {
             self.lease = Some((lease, since));
-            return Err(RenewError::AwaitedNamespace(NotReady::new(
-                "HeldByAnother",
-                &settings.cluster,
-                &other,
-            )));
+            return Err(RenewError::Held(NotReady::new("HeldByAnother", &settings.cluster, &other)));
         }
         let transitions = lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0);
         let acquired = lease["spec"]["acquireTime"].as_str().unwrap_or(&now).to_string();
@@ -216,7 +212,7 @@ impl Guard {
 /// Reason why the lease was not renewed.
 enum RenewError {
     /// Another syncer holds it.
-    AwaitedNamespace(NotReady),
+    Held(NotReady),
     /// The request failed.
     Answered(Status),
 }
@@ -224,7 +220,7 @@ enum RenewError {
 impl RenewError {
     fn problem(self, settings: &Settings) -> NotReady {
         match self {
-            RenewError::AwaitedNamespace(problem) => problem,
+            RenewError::Held(problem) => problem,
             RenewError::Answered(status) => NotReady::of(&status, settings),
         }
     }
@@ -255,7 +251,7 @@ async fn claim(
                 "metadata": { "name": marks::CLAIM, "namespace": marks::SYSTEM_NAMESPACE },
                 "data": { "controlPlane": registration.control_plane, "workspace": workspace, "cluster": registration.cluster },
             });
-            match make(below, &collection, &made).await {
+            match create_in_system_namespace(below, &collection, &made).await {
                 // `atoll cluster join` may create it at the same time; its content decides.
                 Err(status) if status.reason() == "AlreadyExists" => {
                     let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
@@ -281,7 +277,11 @@ fn check_claim(cluster: &str, data: &Value, registration: &ClusterRegistration) 
 }
 
 /// Creates an object in the system namespace, and the namespace if it does not exist.
-async fn make(below: &ClusterClient, collection: &str, object: &Value) -> Result<Value, Status> {
+async fn create_in_system_namespace(
+    below: &ClusterClient,
+    collection: &str,
+    object: &Value,
+) -> Result<Value, Status> {
     let is_missing = |status: &Status| status.code() == 404;
     match below.establish(collection, object).await {
         Err(status) if is_missing(&status) => {

@@ -16,7 +16,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Heartbeats between requests for the Kubernetes version.
 const VERSION_BEATS: u64 = 30;
 /// Number of heartbeat intervals after which a check of the cluster times out.
-const TIMEOUT: u32 = 2;
+const TIMEOUT_INTERVALS: u32 = 2;
 /// Shortest timeout of a check.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -99,7 +99,7 @@ async fn check_once(
         };
         (check, outcome)
     };
-    match tokio::time::timeout((interval * TIMEOUT).max(SHORTEST_TIMEOUT), checking).await {
+    match tokio::time::timeout((interval * TIMEOUT_INTERVALS).max(SHORTEST_TIMEOUT), checking).await {
         Ok(result) => result,
         Err(_) => (ClusterCheck::default(), Err(NotReady::new("TimedOut", cluster, ""))),
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use atoll_client::memory_limits::Charge;
-use atoll_informer::{ApiScope, ListWatch, ListWatchEvent, follow, resources};
+use atoll_informer::{ApiScope, ListWatch, ListWatchEvent, list_and_watch, resources};
 use atoll_meta::object;
 use atoll_meta::quantity::{Format, Quantity};
 use atoll_quota::Amounts;
@@ -149,9 +149,9 @@ impl Inventory {
     /// Watches nodes and Pods for as long as it is polled.
     pub async fn run(&self, api: &ApiScope) {
         self.state().charge = Charge::new(api.client().budget().cloned());
-        let nodes = follow(api, ListWatch::all(&resources::NODES), |event| self.node(event));
-        let look = ListWatch::all(&resources::PODS).field_selector(UNFINISHED);
-        let pods = follow(api, look, |event| self.pod(event));
+        let nodes = list_and_watch(api, ListWatch::all(&resources::NODES), |event| self.node(event));
+        let list_watch = ListWatch::all(&resources::PODS).field_selector(UNFINISHED);
+        let pods = list_and_watch(api, list_watch, |event| self.pod(event));
         tokio::join!(nodes, pods);
     }
 
@@ -235,7 +235,7 @@ fn sum<'a>(all: impl Iterator<Item = &'a Amounts>) -> Amounts {
 }
 
 /// Returns the most frequent value; the first by name if there are several.
-fn most<'a>(said: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn most_frequent<'a>(said: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for one in said {
         *counts.entry(one).or_default() += 1;

@@ -110,7 +110,7 @@ fn report_unlisted(syncer: &Syncer, locator: &Locator, name: &str, unlisted: &[S
          delete the namespace in the cluster: kubectl delete namespace {name}",
         unlisted.join(", ")
     );
-    if let Some(awaited) = syncer.namespaces.is_news(locator, &message) {
+    if let Some(awaited) = syncer.namespaces.record_reason(locator, &message) {
         tracing::warn!(%cluster, namespace = name, "{message}");
         let target = ObjectTarget::namespace(&locator.workspace, &locator.namespace, &awaited.uid);
         let record =

@@ -25,7 +25,7 @@ use ownership::{Ownership, find_existing, ownership_of};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// How long a namespace may wait for objects that the garbage collector should delete.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const DELETION_GRACE: Duration = Duration::from_secs(120);
 /// Maximum number of unmapped namespaces that are reported.
 const MAX_UNMAPPED: usize = 50;
 
@@ -157,7 +157,7 @@ impl Namespaces {
     }
 
     /// Records that the namespace above is being deleted.
-    pub fn end(&self, workspace: &str, namespace: &str, awaited: Option<AwaitedNamespace>) {
+    pub fn set_terminating(&self, workspace: &str, namespace: &str, awaited: Option<AwaitedNamespace>) {
         let mut terminating = self.terminating();
         let entry = terminating.entry((workspace.to_string(), namespace.to_string())).or_default();
         if awaited.is_some() {
@@ -170,7 +170,7 @@ impl Namespaces {
         self.terminating().retain(|_, terminating| terminating.awaited.is_none());
     }
 
-    /// Records that objects are placed in the namespace again: it was created anew, unless its deletion is
+    /// Records that objects are placed in the namespace again: it was recreated, unless its deletion is
     /// known to wait.
     pub fn clear_terminating(&self, workspace: &str, namespace: &str) {
         let mut terminating = self.terminating();
@@ -194,7 +194,7 @@ impl Namespaces {
 
     /// Records why a namespace still exists. Returns the namespace above that waits for it, unless the reason
     /// was reported before.
-    pub fn is_news(&self, locator: &Locator, why: &str) -> Option<AwaitedNamespace> {
+    pub fn record_reason(&self, locator: &Locator, why: &str) -> Option<AwaitedNamespace> {
         let mut terminating = self.terminating();
         let terminating =
             terminating.get_mut(&namespace_key(locator)).filter(|terminating| terminating.reported != why)?;
@@ -219,7 +219,7 @@ impl Namespaces {
         let mut terminating = self.terminating();
         let terminating =
             terminating.entry((locator.workspace.clone(), locator.namespace.clone())).or_default();
-        terminating.since.get_or_insert_with(Instant::now).elapsed() < TIMEOUT
+        terminating.since.get_or_insert_with(Instant::now).elapsed() < DELETION_GRACE
     }
 
     fn terminating(&self) -> MutexGuard<'_, HashMap<(String, String), TerminatingNamespace>> {
@@ -250,8 +250,8 @@ impl Namespaces {
         Ok(name)
     }
 
-    /// Returns the namespace below and creates it if necessary. `registering_workspace` is the id of the registering
-    /// workspace; other workspaces get an existing namespace only if it is labelled for them.
+    /// Returns the namespace below and creates it if necessary. `registering_workspace` is the id of the
+    /// registering workspace; other workspaces get an existing namespace only if it is labelled for them.
     pub async fn ensure(
         &self,
         below: &ClusterClient,
@@ -375,8 +375,8 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Returns namespaces that workspaces other than `registering_workspace` use without a label that allows it, from before
-    /// names were mapped. Reads them again, because an administrator may have labelled them.
+    /// Returns namespaces that workspaces other than `registering_workspace` use without a label that allows
+    /// it, from before names were mapped. Reads them again, because an administrator may have labelled them.
     pub async fn unmapped(
         &self,
         below: &ClusterClient,

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::cluster_client::{collection, path};
 use crate::mark::configuration;
 use crate::namespace_worker::{self, SHORT_PAUSE};
-use crate::namespaces::{Place, locator};
+use crate::namespaces::{NamespaceResolution, locator};
 use crate::reconcile::{Action, Desired, Lookup, ObservedObject, action, classify};
 use crate::syncer::Syncer;
 use crate::table::Task;
@@ -86,15 +86,13 @@ impl ObjectWork<'_> {
             (Action::Apply, Some(seen)) => self.apply(seen).await,
             (Action::Delete, Some(seen)) => self.delete(seen).await,
             (Action::Release, Some(seen)) => self.release(seen).await,
-            (Action::ListWatch | Action::Apply | Action::Delete | Action::Release, _) => {
-                self.read_again().await
-            }
+            (Action::Read | Action::Apply | Action::Delete | Action::Release, _) => self.read_again().await,
         }
     }
 
     /// Records and reports the state of the object.
-    fn record_state(&self, trouble: Option<(State, String)>) -> Result<Next, Status> {
-        self.syncer.table.set_trouble(self.key, trouble);
+    fn record_state(&self, failure: Option<(State, String)>) -> Result<Next, Status> {
+        self.syncer.table.set_failure(self.key, failure);
         self.syncer.report(self.key);
         Ok(Next::Done)
     }
@@ -184,10 +182,10 @@ impl ObjectWork<'_> {
 
     /// Whether a decision made before other requests were sent is still valid.
     fn is_still_valid(&self, action: &Action) -> bool {
-        let is_awaited =
+        let is_paused =
             *action != Action::Apply && self.syncer.pauses.reason_for(&self.task.target.workspace).is_some();
-        let is_wanted = |task: Task| task.target == self.task.target && task.desired == self.task.desired;
-        !is_awaited && self.syncer.table.task(self.key).is_some_and(is_wanted)
+        let is_unchanged = |task: Task| task.target == self.task.target && task.desired == self.task.desired;
+        !is_paused && self.syncer.table.task(self.key).is_some_and(is_unchanged)
     }
 
     async fn create(&self) -> Result<Next, Status> {
@@ -215,7 +213,7 @@ impl ObjectWork<'_> {
                 }
             }
         }
-        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        let mut sent = configuration_of(object, self.task, &namespace, self.control_plane, *generation, hash);
         if !self.task.keep.is_empty() {
             object::set_annotation(&mut sent, marks::KEEP, &self.task.keep);
         }
@@ -237,13 +235,13 @@ impl ObjectWork<'_> {
     /// Reads the object and decides again.
     async fn read_again(&self) -> Result<Next, Status> {
         let target = &self.task.target;
-        let mut message = String::new();
+        let mut conflict = String::new();
         for namespace in self.namespaces().await? {
             let found =
                 self.syncer.with_permit.get(&path(&target.resource, &namespace, &target.name)).await?;
             match classify(found.as_ref(), self.control_plane, target) {
                 Lookup::Absent => {}
-                Lookup::Foreign(message) => message = message,
+                Lookup::Foreign(message) => conflict = message,
                 Lookup::Managed(seen) => {
                     if let Some(found) = &found {
                         self.syncer.namespaces.record_found(
@@ -265,9 +263,9 @@ impl ObjectWork<'_> {
         if let Some(seen) = &self.task.seen {
             self.syncer.table.record_deleted(self.key, &seen.uid);
         }
-        match (&self.task.desired, message.is_empty()) {
+        match (&self.task.desired, conflict.is_empty()) {
             // An object that cannot be read is not necessarily gone.
-            (Desired::Absent, true) if self.task.seen.is_some() && !self.is_certain().await? => {
+            (Desired::Absent, true) if self.task.seen.is_some() && !self.is_certainly_absent().await? => {
                 let what = unserved::name(&target.resource);
                 let message = format!(
                     "the cluster no longer serves {what}, so it is not known whether the object still exists"
@@ -278,15 +276,15 @@ impl ObjectWork<'_> {
             (Desired::Absent, false) if self.is_definition() => {
                 self.finish_removal(self.kept_reason("")).await
             }
-            (Desired::Absent, _) => self.finish_removal(message).await,
-            (Desired::Present { .. }, false) => self.record_failure(State::Conflict, message, RETRY_PAUSE),
+            (Desired::Absent, _) => self.finish_removal(conflict).await,
+            (Desired::Present { .. }, false) => self.record_failure(State::Conflict, conflict, RETRY_PAUSE),
             // It was deleted between two reads.
             (Desired::Present { .. }, true) => Ok(Next::Again),
         }
     }
 
     /// Whether an object that was not found certainly does not exist.
-    async fn is_certain(&self) -> Result<bool, Status> {
+    async fn is_certainly_absent(&self) -> Result<bool, Status> {
         let (below, resource) = (&self.syncer.with_permit, &self.task.target.resource);
         Ok(unserved::is_served(below, resource).await
             || unserved::is_gone_with_definition(below, resource).await?)
@@ -348,7 +346,7 @@ impl ObjectWork<'_> {
 }
 
 /// Returns the configuration for the desired state.
-fn sent(
+fn configuration_of(
     object: &[u8],
     task: &Task,
     namespace: &str,

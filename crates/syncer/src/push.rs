@@ -13,7 +13,7 @@ use atoll_client::kubeconfig::{Kubeconfig, Problem};
 use atoll_client::memory_limits::{Budget, Budgets};
 use atoll_fleet::marks;
 use atoll_informer::{
-    Cache, Clock, Informers, Key, ListWatch, ListWatchEvent, Next, Queue, follow, resources,
+    Cache, Clock, Informers, Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources,
 };
 use atoll_meta::{Status, object, time};
 use base64::Engine;
@@ -66,8 +66,8 @@ pub async fn push(setup: Push) {
         budget: Arc::new(Semaphore::new(TOTAL_CONCURRENCY)),
         running: Mutex::default(),
     });
-    let look = ListWatch::all(&resources::SECRETS).label_selector(marks::CLUSTER).metadata_only();
-    let secrets = follow(&api, look, |event| {
+    let list_watch = ListWatch::all(&resources::SECRETS).label_selector(marks::CLUSTER).metadata_only();
+    let secrets = list_and_watch(&api, list_watch, |event| {
         if let ListWatchEvent::Upserted(secret) | ListWatchEvent::Deleted(secret) = event
             && let Some(name) = object::label(&secret, marks::CLUSTER)
         {
@@ -170,7 +170,7 @@ impl PushSyncers {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
         let desired = self.clusters.get(key).filter(|cluster| cluster["spec"]["mode"] == "push");
         let Some(cluster) = desired else {
-            self.end(key).await;
+            self.stop(key).await;
             return Ok(Next::Done);
         };
         let api = self.setup.informers.api();
@@ -191,12 +191,12 @@ impl PushSyncers {
         if self.update_running(key, &config, &found) {
             return Ok(self.renew(key, found).await);
         }
-        self.end(key).await;
+        self.stop(key).await;
         let ancestry = api.ancestry(&key.workspace);
         // The last ancestor is root; the one before is the top-level workspace.
         let top = ancestry.iter().rev().nth(1).map(|(id, _)| id.as_str());
         let budget = self.setup.budgets.open(&key.workspace, &key.name, top);
-        let mut access = match Https::new(&found.endpoint) {
+        let mut cluster_access = match Https::new(&found.endpoint) {
             Ok(transport) if *key.workspace == self.setup.root => ClusterAccess::new(transport, budget),
             Ok(transport) => ClusterAccess::new(transport.for_tenant(self.setup.tenants.clone()), budget),
             Err(problem) => {
@@ -204,8 +204,8 @@ impl PushSyncers {
                 return self.report_unusable(key, &above, &problem).await;
             }
         };
-        access.read(&found, &self.setup);
-        let below = access.client();
+        cluster_access.read(&found, &self.setup);
+        let below = cluster_access.client();
         let mut settings = Settings::new(&key.name, INSTANCE, self.setup.random.clone());
         settings.identity = cluster["status"]["id"].as_str().filter(|id| !id.is_empty()).map(str::to_string);
         settings.workspace = key.workspace.to_string();
@@ -213,13 +213,14 @@ impl PushSyncers {
         settings.interval = self.setup.interval;
         settings.budget = Some(self.budget.clone());
         settings.clock = self.setup.clock.clone();
-        settings.expires = access.expires.clone();
+        settings.expires = cluster_access.expires.clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(crate::run(settings, above, below, async move {
             // No value is ever sent.
             let _ = stopped.await;
         }));
-        self.running().insert(key.clone(), RunningSyncer { config, access: access, _stop: stop, task });
+        self.running()
+            .insert(key.clone(), RunningSyncer { config, access: cluster_access, _stop: stop, task });
         Ok(Next::After(LOOK))
     }
 
@@ -288,7 +289,7 @@ impl PushSyncers {
 
     /// Reports a cluster whose credentials cannot be used, as often as a syncer would send heartbeats.
     async fn report_unusable(&self, key: &Key, above: &Client, problem: &NotReady) -> Result<Next, Status> {
-        self.end(key).await;
+        self.stop(key).await;
         let interval = self.setup.interval;
         let report = json!({ "heartbeat": {
             "reason": problem.reason, "message": problem.message,
@@ -300,7 +301,7 @@ impl PushSyncers {
     }
 
     /// Stops a syncer and waits for it, so that there are never two for a cluster.
-    async fn end(&self, key: &Key) {
+    async fn stop(&self, key: &Key) {
         let running = self.running().remove(key);
         if let Some(RunningSyncer { _stop: stop, task, .. }) = running {
             drop(stop);

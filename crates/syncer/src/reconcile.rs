@@ -222,7 +222,7 @@ pub enum Action {
     /// Remove the marks and leave the object: a released object needs it, or it is a definition.
     Release,
     /// No managed object was observed: read the object with that name.
-    ListWatch,
+    Read,
 }
 
 pub fn action(
@@ -239,7 +239,7 @@ pub fn action(
             true if !seen.drifted || drift == Drift::Report => Action::None,
             _ => Action::Apply,
         },
-        (Desired::Absent, None) => Action::ListWatch,
+        (Desired::Absent, None) => Action::Read,
         (Desired::Absent, Some(_)) if is_definition(&resource.group, &resource.resource) => Action::Release,
         (Desired::Absent, Some(seen)) if !seen.keep.is_empty() => Action::Release,
         (Desired::Absent, Some(_)) => Action::Delete,
@@ -269,7 +269,7 @@ pub fn record(
     target: &ObjectTarget,
     desired: &Desired,
     seen: Option<&ObservedObject>,
-    trouble: Option<&(State, String)>,
+    failure: Option<&(State, String)>,
 ) -> Record {
     let status =
         seen.filter(|seen| !seen.status.is_empty()).map(|seen| atoll_meta::json::parse(&seen.status));
@@ -282,7 +282,7 @@ pub fn record(
         (_, Some(seen)) => (seen.generation, false),
         (_, None) => (0, false),
     };
-    let (state, message) = trouble.cloned().unwrap_or_default();
+    let (state, message) = failure.cloned().unwrap_or_default();
     let observed = is_current && seen.is_some_and(|seen| seen.observed);
     Record { target: target.clone(), generation, state, message, observed, status, since: 0 }
 }

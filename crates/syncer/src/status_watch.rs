@@ -28,8 +28,8 @@ pub async fn run(syncer: Arc<Syncer>, api: ApiScope, resource: view::SyncResourc
         kind: resource.kind.clone().into(),
         namespaced: resource.namespaced,
     };
-    let look = ListWatch::all(&watched).label_selector(&labels).discovered();
-    atoll_informer::follow(&api, look, |event| match event {
+    let list_watch = ListWatch::all(&watched).label_selector(&labels).discovered();
+    atoll_informer::list_and_watch(&api, list_watch, |event| match event {
         ListWatchEvent::Upserted(found) => {
             let Some(key) = key_for(&syncer, &resource, &found) else { return };
             let effect = syncer.table.observe(&key, &registration.control_plane, &found);

@@ -133,7 +133,7 @@ impl Syncer {
         match line {
             SyncLine::Object { target, generation, object, drift } => {
                 self.namespaces.clear_terminating(&target.workspace, &target.namespace);
-                self.set_desired(target, Desired::present(generation, &object).drifting(drift), 0);
+                self.set_desired(target, Desired::present(generation, &object).with_drift(drift), 0);
             }
             SyncLine::Remove { target, since } => self.set_desired(target, Desired::Absent, since),
             SyncLine::Forget { target } => {
@@ -153,7 +153,7 @@ impl Syncer {
             }
             SyncLine::Ending { workspace, namespace, uid, since } => {
                 // The view belongs to this registration, which was verified before.
-                self.namespaces.end(
+                self.namespaces.set_terminating(
                     &workspace,
                     &namespace,
                     (!uid.is_empty()).then_some(AwaitedNamespace { uid, since }),
@@ -275,7 +275,7 @@ impl Syncer {
     }
 
     /// Returns the watched resource of a kind.
-    pub fn followed(&self, group: &str, kind: &str) -> Option<SyncResource> {
+    pub fn watched_resource(&self, group: &str, kind: &str) -> Option<SyncResource> {
         self.watches().keys().find(|resource| resource.group == group && resource.kind == kind).cloned()
     }
 

@@ -50,11 +50,11 @@ pub struct Task {
 /// Consequence of an observation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    Nothing,
+    None,
     /// The object must be reported.
-    News,
+    Report,
     /// The object must be reported and reconciled.
-    Work,
+    Reconcile,
 }
 
 #[derive(Default)]
@@ -103,7 +103,7 @@ impl Table {
                         entry.seen = None;
                     }
                     entry.target = Arc::new(target);
-                    entry.told = None;
+                    entry.last_reported = None;
                 }
                 if entry.desired != desired {
                     let is_corrected = |desired: &Desired| desired.drift(Drift::Correct) == Drift::Correct;
@@ -115,11 +115,11 @@ impl Table {
                         seen.drifted = true;
                     }
                     entry.desired = desired;
-                    entry.set_trouble(None);
+                    entry.set_failure(None);
                 }
                 // The control plane may have lost the last report; report again.
                 if entry.round != round {
-                    entry.told = None;
+                    entry.last_reported = None;
                 }
                 entry.round = round;
             }
@@ -130,8 +130,8 @@ impl Table {
                     desired,
                     seen: None,
                     keep: String::new(),
-                    trouble: None,
-                    told: None,
+                    failure: None,
+                    last_reported: None,
                     round,
                     corrections: (0, None),
                     corrected: 0,
@@ -208,8 +208,8 @@ impl Table {
         let mark = Mark::of(found);
         if mark.is_released {
             // A released object must be left alone.
-            let was_ours = entry.seen.take().is_some();
-            return if was_ours { Effect::Reconcile } else { Effect::None };
+            let was_managed = entry.seen.take().is_some();
+            return if was_managed { Effect::Reconcile } else { Effect::None };
         }
         if !mark.is_of(control_plane, &entry.target) {
             // The object has lost a mark, which is restored like any other drift.
@@ -232,13 +232,14 @@ impl Table {
         // A write may take effect long after it was sent.
         let is_news = before.is_none_or(|before| before.uid != now.uid || before.applied != now.applied);
         // Drift that is only reported is reported again whenever it may have changed.
-        let is_told = now.drifted && entry.desired.drift(Drift::Correct) == Drift::Report;
-        let is_more = is_told && same.is_some_and(|same| now.differs(same));
+        let is_reported = now.drifted && entry.desired.drift(Drift::Correct) == Drift::Report;
+        let has_changed_drift = is_reported && same.is_some_and(|same| now.differs(same));
         // The object exists now, so the reported failure is obsolete.
-        let is_relief = before.is_none() && entry.trouble.is_some();
-        let is_work = is_new_drift || is_more || is_relief || is_news && !entry.desired.is_applied(&now);
+        let is_recovered = before.is_none() && entry.failure.is_some();
+        let is_work =
+            is_new_drift || has_changed_drift || is_recovered || is_news && !entry.desired.is_applied(&now);
         entry.keep.clone_from(&now.keep);
-        entry.see(now);
+        entry.set_observed(now);
         if is_work { Effect::Reconcile } else { Effect::Report }
     }
 
@@ -254,7 +255,7 @@ impl Table {
         let is_older = |seen: &ObservedObject| seen.uid == now.uid && seen.revision() > now.revision();
         // A newer observation may contain changes by other writers.
         if !entry.seen.as_ref().is_some_and(is_older) {
-            entry.see(now);
+            entry.set_observed(now);
         }
     }
 
@@ -308,9 +309,9 @@ impl Table {
         (keys, is_missing)
     }
 
-    pub fn set_trouble(&self, key: &Key, trouble: Option<(State, String)>) {
+    pub fn set_failure(&self, key: &Key, failure: Option<(State, String)>) {
         if let Some(entry) = self.state().entries.get_mut(key) {
-            entry.set_trouble(trouble);
+            entry.set_failure(failure);
         }
     }
 
@@ -318,12 +319,12 @@ impl Table {
     pub fn changed_record(&self, key: &Key) -> Option<Record> {
         let mut state = self.state();
         let entry = state.entries.get_mut(key)?;
-        if entry.seen.is_none() && entry.trouble.is_none() {
+        if entry.seen.is_none() && entry.failure.is_none() {
             return None;
         }
-        let record = record(&entry.target, &entry.desired, entry.seen.as_ref(), entry.trouble.as_ref());
-        let told = digest::of(&[&serde_json::to_vec(&record).unwrap_or_default()]);
-        if entry.told.replace(told) == Some(told) {
+        let record = record(&entry.target, &entry.desired, entry.seen.as_ref(), entry.failure.as_ref());
+        let last_reported = digest::of(&[&serde_json::to_vec(&record).unwrap_or_default()]);
+        if entry.last_reported.replace(last_reported) == Some(last_reported) {
             return None;
         }
         Some(record)

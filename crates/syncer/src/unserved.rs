@@ -10,8 +10,8 @@ use crate::cluster_client::{ClusterClient, path};
 use crate::settings::Settings;
 
 /// First and longest pause between checks whether a resource is served.
-const SOON: Duration = Duration::from_secs(1);
-const LATEST: Duration = Duration::from_secs(15);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(15);
 /// Maximum number of versions of a group that are checked for the resource.
 const VERSIONS: usize = 8;
 
@@ -24,7 +24,7 @@ pub fn name(resource: &SyncResource) -> String {
 }
 
 /// Whether a group belongs to Kubernetes; others come from a CustomResourceDefinition or an aggregated API.
-fn is_builtin(group: &str) -> bool {
+fn is_kubernetes_group(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 
@@ -49,13 +49,13 @@ pub async fn is_served(below: &ClusterClient, resource: &SyncResource) -> bool {
 
 /// Waits until the cluster serves a resource.
 pub async fn until_served(below: &ClusterClient, settings: &Settings, resource: &SyncResource) {
-    let mut pause = SOON;
+    let mut pause = FIRST_PAUSE;
     loop {
         tokio::time::sleep(settings.jitter(pause)).await;
         if matches!(serves(below, resource, &resource.version).await, Ok(true)) {
             return;
         }
-        pause = (pause * 2).min(LATEST);
+        pause = (pause * 2).min(LAST_PAUSE);
     }
 }
 
@@ -65,7 +65,7 @@ pub async fn message(below: &ClusterClient, resource: &SyncResource) -> String {
     let (name, version) = (name(resource), &resource.version);
     let what = format!("the cluster does not serve {name} in version {version}");
     let end = "it will be applied as soon as the cluster serves that version";
-    match (others.is_empty(), is_builtin(&resource.group)) {
+    match (others.is_empty(), is_kubernetes_group(&resource.group)) {
         (false, _) => format!(
             "{what}, only in {}; make the cluster serve {version} as well, or place it elsewhere; {end}",
             others.join(", ")
@@ -94,7 +94,7 @@ async fn other_versions(below: &ClusterClient, resource: &SyncResource) -> Vec<S
 
 /// Whether objects that can no longer be read are certainly gone, because their definition was deleted.
 pub async fn is_gone_with_definition(below: &ClusterClient, resource: &SyncResource) -> Result<bool, Status> {
-    if is_builtin(&resource.group) {
+    if is_kubernetes_group(&resource.group) {
         return Ok(false);
     }
     let definitions = SyncResource {
@@ -109,7 +109,7 @@ pub async fn is_gone_with_definition(below: &ClusterClient, resource: &SyncResou
 /// Returns advice for a write that was forbidden for lack of permission on a custom resource.
 pub fn advice(status: &Status, resource: &SyncResource, cluster: &str) -> Option<String> {
     let is_about_rights = status.code() == 403 && status.message().contains(" cannot ");
-    (is_about_rights && !is_builtin(&resource.group)).then(|| {
+    (is_about_rights && !is_kubernetes_group(&resource.group)).then(|| {
         format!(
             "; grant the syncer this permission: atoll cluster join {cluster} --kubeconfig FILE --groups {}",
             resource.group
@@ -133,7 +133,7 @@ mod tests {
             ("example.com", false),
             ("snapshot.storage.k8s.io.example.com", false),
         ] {
-            assert_eq!(is_builtin(group), expected, "{group}");
+            assert_eq!(is_kubernetes_group(group), expected, "{group}");
         }
     }
 

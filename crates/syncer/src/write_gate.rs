@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GateConnectionState {
+enum GateState {
     Closed,
     /// Until this time, unless renewed.
     Open(Instant),
@@ -22,7 +22,7 @@ enum GateConnectionState {
 }
 
 pub struct WriteGate {
-    state: Mutex<GateConnectionState>,
+    state: Mutex<GateState>,
     /// Wakes waiters in order, so that test runs are reproducible.
     changed: Notify,
     /// Notified when the cluster must be checked again at once.
@@ -32,7 +32,7 @@ pub struct WriteGate {
 impl WriteGate {
     pub fn new() -> Arc<WriteGate> {
         Arc::new(WriteGate {
-            state: Mutex::new(GateConnectionState::Closed),
+            state: Mutex::new(GateState::Closed),
             changed: Notify::new(),
             recheck: Notify::new(),
         })
@@ -41,9 +41,9 @@ impl WriteGate {
     /// Opens the gate until the given time. Returns whether it was closed.
     pub fn open(&self, until: Instant) -> bool {
         let mut state = self.state();
-        let was_closed = *state == GateConnectionState::Closed;
-        if *state != GateConnectionState::Stopped {
-            *state = GateConnectionState::Open(until);
+        let was_closed = *state == GateState::Closed;
+        if *state != GateState::Stopped {
+            *state = GateState::Open(until);
             self.changed.notify_waiters();
         }
         was_closed
@@ -52,8 +52,8 @@ impl WriteGate {
     /// Closes the gate until it is opened again.
     pub fn close(&self) {
         let mut state = self.state();
-        if *state != GateConnectionState::Stopped {
-            *state = GateConnectionState::Closed;
+        if *state != GateState::Stopped {
+            *state = GateState::Closed;
         }
     }
 
@@ -61,25 +61,25 @@ impl WriteGate {
     /// cluster.
     pub fn suspend(&self) {
         let mut state = self.state();
-        if matches!(*state, GateConnectionState::Open(_)) {
-            *state = GateConnectionState::Closed;
+        if matches!(*state, GateState::Open(_)) {
+            *state = GateState::Closed;
             self.recheck.notify_one();
         }
     }
 
     /// Closes the gate forever.
     pub fn stop(&self) {
-        *self.state() = GateConnectionState::Stopped;
+        *self.state() = GateState::Stopped;
         self.changed.notify_waiters();
     }
 
     pub fn is_stopped(&self) -> bool {
-        *self.state() == GateConnectionState::Stopped
+        *self.state() == GateState::Stopped
     }
 
     /// Whether the cluster may be written to now.
     pub fn is_open(&self) -> bool {
-        matches!(*self.state(), GateConnectionState::Open(until) if until > Instant::now())
+        matches!(*self.state(), GateState::Open(until) if until > Instant::now())
     }
 
     /// Waits until the cluster may be written to; returns false if the gate is closed forever.
@@ -90,15 +90,15 @@ impl WriteGate {
             changed.as_mut().enable();
             let now = *self.state();
             match now {
-                GateConnectionState::Stopped => return false,
-                GateConnectionState::Open(until) if until > Instant::now() => return true,
+                GateState::Stopped => return false,
+                GateState::Open(until) if until > Instant::now() => return true,
                 // Expired: the last checks have failed.
-                GateConnectionState::Open(_) | GateConnectionState::Closed => changed.await,
+                GateState::Open(_) | GateState::Closed => changed.await,
             }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, GateConnectionState> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -92,7 +92,7 @@ fn overrides_are_applied() {
 }
 
 #[test]
-fn only_what_matches_is_changed() {
+fn only_matching_objects_are_changed() {
     let cases = [
         (json!({}), true),
         (json!({ "kinds": ["Deployment"] }), true),

@@ -62,10 +62,10 @@ impl Errors {
         self.variables(&row.env, &path.child("env"));
         let labels = path.child("labels");
         self.0.extend(object::validate_labels(pairs(&row.labels), &labels));
-        self.not_ours(&row.labels, &labels);
+        self.reject_marks(&row.labels, &labels);
         let annotations = path.child("annotations");
         self.0.extend(object::validate_annotations(pairs(&row.annotations), &annotations));
-        self.not_ours(&row.annotations, &annotations);
+        self.reject_marks(&row.annotations, &annotations);
         self.patch(&row.patch, &path.child("patch"));
     }
 
@@ -177,7 +177,7 @@ impl Errors {
         self.0.extend(broken.into_iter().map(|detail| FieldError::invalid(path, value, detail)));
     }
 
-    fn not_ours(&mut self, entries: &BTreeMap<String, String>, path: &FieldPath) {
+    fn reject_marks(&mut self, entries: &BTreeMap<String, String>, path: &FieldPath) {
         for key in entries.keys().filter(|key| key.starts_with(marks::PREFIX)) {
             self.0.push(FieldError::forbidden(&path.key(key), "is set by Atoll only"));
         }

@@ -163,10 +163,10 @@ async fn endless_lists_and_oversized_objects_are_recorded_in_the_budget() {
     };
     let too_large = |_: usize, path: &str| match path.contains("watch=true") {
         true => (200, String::new()),
-        false => (200, format!("\"{}\"", "x".repeat(atoll_client::memory_limits::ANSWER))),
+        false => (200, format!("\"{}\"", "x".repeat(atoll_client::memory_limits::MAX_RESPONSE))),
     };
     let long_line = |_: usize, path: &str| match path.contains("watch=true") {
-        true => (200, "x".repeat(atoll_client::memory_limits::LINE + 2)),
+        true => (200, "x".repeat(atoll_client::memory_limits::MAX_WATCH_LINE + 2)),
         false => listed(&[], 1),
     };
     let answers: [(Respond, Cause); 3] = [

@@ -35,7 +35,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub enum NextStep {
     Decision(Arc<str>, Decision),
     /// Wait for a change, at most until this time.
-    ListWatch(Option<Instant>),
+    Wait(Option<Instant>),
 }
 
 pub struct Schedulers {
@@ -207,7 +207,7 @@ impl Schedulers {
                 state.later.insert((look, workspace));
             }
         }
-        NextStep::ListWatch(state.later.first().map(|(at, _)| self.beginning + *at))
+        NextStep::Wait(state.later.first().map(|(at, _)| self.beginning + *at))
     }
 
     /// Waits for a change, or until the given time.

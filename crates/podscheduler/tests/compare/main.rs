@@ -263,7 +263,7 @@ impl<'a> Both<'a> {
     /// Reverts a claim that was being bound.
     async fn take_back(&self, pod: &Value, verdict: &Verdict) {
         let none = json!({"metadata": {"annotations": null}, "spec": {"claimRef": null}});
-        if let Some(volume) = &verdict.static_bindings {
+        if let Some(volume) = &verdict.given {
             let path = format!("/api/v1/persistentvolumes/{volume}");
             self.client.patch(&path, "merge", &none).await.expect("an answer");
         }
@@ -305,7 +305,7 @@ impl<'a> Both<'a> {
             Ok(_) => {
                 let ranking = self.node_index.rank(&pod);
                 let most = ranking.iter().map(|(_, points)| *points).max();
-                if let Some(given) = &verdict.static_bindings {
+                if let Some(given) = &verdict.given {
                     let mut best = ranking.iter().filter(|(_, points)| Some(*points) == most);
                     let is_given = |node: &str| {
                         let bindings = self.node_index.bindings_at(&pod, node);

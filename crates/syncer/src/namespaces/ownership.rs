@@ -56,11 +56,11 @@ pub enum Ownership {
     Owned,
     /// It has no locator, and this workspace may use it.
     Available,
-    Conflict(String),
+    Taken(String),
 }
 
-/// Decides whether an existing namespace may be used. `in_registering_workspace` tells whether the namespace above is in the
-/// registering workspace.
+/// Decides whether an existing namespace may be used. `in_registering_workspace` tells whether the namespace
+/// above is in the registering workspace.
 pub fn ownership_of(found: &Value, locator: &Locator, in_registering_workspace: bool) -> Ownership {
     let (name, workspace) = (object::name(found), &locator.workspace);
     match Locator::of(found) {

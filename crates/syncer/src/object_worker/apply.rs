@@ -8,7 +8,7 @@ use atoll_informer::Next;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use super::{ObjectWork, RETRY_PAUSE, sent};
+use super::{ObjectWork, RETRY_PAUSE, configuration_of};
 use crate::cluster_client::path;
 use crate::drift::{conflict_messages, covers, owns, resolve};
 use crate::foreign_fields::keep_foreign_fields;
@@ -43,7 +43,7 @@ impl ObjectWork<'_> {
         if seen.is_fresh {
             self.convert_created_fields(&place, seen).await?;
         }
-        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        let mut sent = configuration_of(object, self.task, &namespace, self.control_plane, *generation, hash);
         // Only this uid: another object with the same name is not managed.
         object::set_uid(&mut sent, &seen.uid);
         if seen.is_adopted {
@@ -169,7 +169,7 @@ impl ObjectWork<'_> {
         };
         let Some(namespace) = self.namespace() else { return self.read_again().await };
         let place = path(&target.resource, &namespace, &target.name);
-        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        let mut sent = configuration_of(object, self.task, &namespace, self.control_plane, *generation, hash);
         object::set_uid(&mut sent, &seen.uid);
         self.remove_autoscaled_replicas(&mut sent, &namespace, Some(&place)).await?;
         let Some(found) =

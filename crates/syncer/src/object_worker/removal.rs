@@ -93,7 +93,7 @@ impl ObjectWork<'_> {
 
     /// Deletes the namespace if it is being deleted above and this was its last object. Returns why that must
     /// wait, if so.
-    pub(super) async fn delete_if_empty(&self) -> Result<Option<(String, Next)>, Status> {
+    pub(super) async fn delete_namespace(&self) -> Result<Option<(String, Next)>, Status> {
         let (target, locator) = (&self.task.target, self.locator());
         let is_last = target.resource.namespaced
             && self.syncer.namespaces.is_terminating_above(&locator)

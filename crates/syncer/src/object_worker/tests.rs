@@ -98,7 +98,7 @@ fn paused() -> SyncLine {
     SyncLine::Paused { workspace: String::new(), paused: true, why: "an incident".into() }
 }
 
-struct Setting {
+struct Fixture {
     syncer: Arc<Syncer>,
     cluster: Arc<Cluster>,
     budget: Arc<Semaphore>,
@@ -106,7 +106,7 @@ struct Setting {
 }
 
 /// Returns a syncer with a limit of one concurrent request.
-fn setting(line: SyncLine) -> Setting {
+fn fixture(line: SyncLine) -> Fixture {
     let cluster = Arc::new(Cluster::default());
     let budget = Arc::new(Semaphore::new(1));
     let mut settings = Settings::new("east", "one", Arc::new(|| 500));
@@ -120,7 +120,7 @@ fn setting(line: SyncLine) -> Setting {
     };
     syncer.start_round(registration, Some(vec![line]));
     syncer.gate.open(Instant::now() + Duration::from_secs(3600));
-    Setting { syncer, cluster, budget, key: crate::table::key(&target()) }
+    Fixture { syncer, cluster, budget, key: crate::table::key(&target()) }
 }
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
@@ -138,7 +138,7 @@ async fn decision_is_made_after_waiting_for_a_permit() {
         (unwanted(), true, Some(paused()), vec![]),
         (unwanted(), true, Some(desired("a")), vec![]),
     ] {
-        let Setting { syncer, cluster, budget, key } = setting(desired("a"));
+        let Fixture { syncer, cluster, budget, key } = fixture(desired("a"));
         if is_there {
             while let Next::Again = work(syncer.clone(), key.clone()).await.expect("created") {}
             assert_eq!(cluster.writes().len(), 2);
@@ -162,7 +162,7 @@ async fn decision_is_made_after_waiting_for_a_permit() {
 #[tokio::test(start_paused = true)]
 async fn decision_is_checked_between_two_requests() {
     for line in [paused(), unwanted()] {
-        let Setting { syncer, cluster, key, .. } = setting(desired("a"));
+        let Fixture { syncer, cluster, key, .. } = fixture(desired("a"));
         let (heeding, said) = (syncer.clone(), line.clone());
         *cluster.meanwhile.lock().unwrap() = Some(Box::new(move || heeding.handle_line(said)));
         work(syncer.clone(), key.clone()).await.expect("no failure");
@@ -172,7 +172,7 @@ async fn decision_is_checked_between_two_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn no_permit_is_held_while_the_cluster_is_unverified() {
-    let Setting { syncer, cluster, budget, key } = setting(desired("a"));
+    let Fixture { syncer, cluster, budget, key } = fixture(desired("a"));
     let permit = budget.clone().acquire_owned().await.expect("never closed");
     let mut working = tokio::spawn(work(syncer.clone(), key.clone()));
     let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
@@ -190,7 +190,7 @@ async fn no_permit_is_held_while_the_cluster_is_unverified() {
 
 #[tokio::test(start_paused = true)]
 async fn cluster_in_backoff_holds_no_permit() {
-    let Setting { syncer, cluster, budget, key } = setting(desired("a"));
+    let Fixture { syncer, cluster, budget, key } = fixture(desired("a"));
     let until = Instant::now() + Duration::from_secs(5);
     syncer.below.back_off_until(until);
     let mut working = tokio::spawn(work(syncer.clone(), key.clone()));
@@ -207,7 +207,7 @@ async fn cluster_in_backoff_holds_no_permit() {
 
 #[tokio::test(start_paused = true)]
 async fn hanging_cluster_releases_its_permit() {
-    let Setting { syncer, cluster, budget, key } = setting(desired("a"));
+    let Fixture { syncer, cluster, budget, key } = fixture(desired("a"));
     cluster.hangs.store(true, Ordering::SeqCst);
     let began = Instant::now();
     let mut working = tokio::spawn(work(syncer.clone(), key));
@@ -221,7 +221,7 @@ async fn hanging_cluster_releases_its_permit() {
 
 #[tokio::test(start_paused = true)]
 async fn heartbeat_needs_no_permit() {
-    let Setting { syncer, budget, .. } = setting(desired("a"));
+    let Fixture { syncer, budget, .. } = fixture(desired("a"));
     let _turn = budget.acquire().await.expect("never closed");
     let answered = tokio::time::timeout(Duration::from_secs(60), syncer.unqueued.get("/version")).await;
     assert!(answered.is_ok_and(|answer| answer.is_ok()));

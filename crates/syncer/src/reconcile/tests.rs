@@ -38,7 +38,7 @@ fn next_action() {
         (desired(), Some(drifted.clone()), Correct, Action::Apply),
         (desired(), Some(drifted.clone()), Report, Action::None),
         (desired(), Some(going.clone()), Correct, Action::Wait),
-        (Desired::Absent, None, Correct, Action::ListWatch),
+        (Desired::Absent, None, Correct, Action::Read),
         (Desired::Absent, Some(seen("old")), Correct, Action::Delete),
         (Desired::Absent, Some(drifted), Report, Action::Delete),
         (Desired::Absent, Some(kept.clone()), Correct, Action::Release),
@@ -108,20 +108,20 @@ fn drift_is_a_change_of_owned_fields() {
 fn records_have_the_applied_generation() {
     let target = ObjectTarget { name: "a".into(), ..ObjectTarget::default() };
     let current = ObservedObject::of(&found("atoll", json!({}), 2));
-    let told = record(&target, &desired(), Some(&current), None);
-    assert_eq!((told.generation, told.observed, told.state), (4, true, State::Applied));
-    assert_eq!(told.status, json!({"observedGeneration": 2}));
+    let result = record(&target, &desired(), Some(&current), None);
+    assert_eq!((result.generation, result.observed, result.state), (4, true, State::Applied));
+    assert_eq!(result.status, json!({"observedGeneration": 2}));
     let refused = (State::Refused, "no".to_string());
     let old = ObservedObject { applied: "old".into(), ..current.clone() };
-    let told = record(&target, &desired(), Some(&old), Some(&refused));
+    let result = record(&target, &desired(), Some(&old), Some(&refused));
     assert_eq!(
-        (told.generation, told.observed, told.state, told.message.as_str()),
+        (result.generation, result.observed, result.state, result.message.as_str()),
         (3, false, State::Refused, "no")
     );
     let behind = ObservedObject { observed: false, ..current };
     assert!(!record(&target, &desired(), Some(&behind), None).observed);
-    let told = record(&target, &desired(), None, Some(&refused));
-    assert_eq!((told.generation, told.status.is_null()), (0, true));
+    let result = record(&target, &desired(), None, Some(&refused));
+    assert_eq!((result.generation, result.status.is_null()), (0, true));
 }
 
 #[test]

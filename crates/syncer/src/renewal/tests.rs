@@ -188,13 +188,13 @@ async fn storing_a_token_is_retried() {
         Arc::new(|| 0),
         |_| (),
     ));
-    let awaited = || kept.0.lock().expect("not poisoned").clone();
-    let first = awaited();
+    let held = || kept.0.lock().expect("not poisoned").clone();
+    let first = held();
     pass(Duration::from_secs(DAY.unsigned_abs())).await;
     assert!(!server.given.lock().expect("not poisoned").is_empty(), "the token was renewed");
-    assert_eq!(awaited(), first);
+    assert_eq!(held(), first);
     kept.1.store(false, Ordering::Relaxed);
     pass(CHECK_INTERVAL * 3).await;
-    assert_ne!(awaited(), first, "stored long before the next renewal");
+    assert_ne!(held(), first, "stored long before the next renewal");
     store.abort();
 }

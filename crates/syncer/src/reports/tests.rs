@@ -36,7 +36,7 @@ fn record(name: &str, generation: i64) -> (Key, Record) {
 }
 
 /// Sends reports for a while. Returns the accepted reports, and the number of reports sent.
-async fn told(reports: &Reports, answer: fn(usize, &Report) -> u16) -> (Vec<Report>, usize) {
+async fn send_reports(reports: &Reports, answer: fn(usize, &Report) -> u16) -> (Vec<Report>, usize) {
     let above = Arc::new(Above { heard: Mutex::default(), answer });
     let settings = Settings::new("east", "one", Arc::new(|| 500));
     let client = Client::new(above.clone());
@@ -66,7 +66,7 @@ async fn reports_are_batches_of_the_latest_records() {
         }
     }
     reports.set_heartbeat(json!({"id": "a"}));
-    let (taken, count) = told(&reports, |_, _| 200).await;
+    let (taken, count) = send_reports(&reports, |_, _| 200).await;
     assert_eq!((count, names(&taken)), (3, 1200));
     assert!(taken.iter().all(|report| report.records.len() <= MAX_RECORDS));
     assert!(taken.iter().flat_map(|report| &report.records).all(|record| record.generation == 2));
@@ -79,7 +79,7 @@ async fn failed_reports_are_repeated() {
     let (key, record) = record("a", 1);
     reports.report(key, record);
     reports.set_heartbeat(json!({"id": "a"}));
-    let (taken, count) = told(&reports, |before, _| if before < 5 { 503 } else { 200 }).await;
+    let (taken, count) = send_reports(&reports, |before, _| if before < 5 { 503 } else { 200 }).await;
     assert_eq!((count, names(&taken)), (6, 1));
     assert!(taken[0].heartbeat.is_some());
 }
@@ -97,7 +97,7 @@ async fn rejected_record_does_not_block_others() {
             true => 400,
             false => 200,
         };
-    let (taken, _) = told(&reports, is_wrong).await;
+    let (taken, _) = send_reports(&reports, is_wrong).await;
     assert_eq!(names(&taken), 39);
     assert!(taken.iter().any(|report| report.heartbeat.is_some()));
 }

@@ -20,9 +20,9 @@ pub(super) struct Entry {
     /// Released objects that refer to it, as last observed; needed if it must be created again.
     pub(super) keep: String,
     /// State and message of a failure or warning.
-    pub(super) trouble: Option<(State, String)>,
+    pub(super) failure: Option<(State, String)>,
     /// Hash of the last reported record.
-    pub(super) told: Option<u128>,
+    pub(super) last_reported: Option<u128>,
     /// Last round of the view that contained the object.
     pub(super) round: u64,
     /// Number of recent corrections of drift, and the time of the last one.
@@ -37,7 +37,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Stores an observation, without its status if that is too large or exceeds the budget.
-    pub fn see(&mut self, mut seen: ObservedObject) {
+    pub fn set_observed(&mut self, mut seen: ObservedObject) {
         if seen.status.len() > LARGEST_STATUS || self.charge.set(seen.size() + self.words()).is_err() {
             seen.status = Bytes::new();
         }
@@ -45,11 +45,11 @@ impl Entry {
     }
 
     /// Stores a failure, with a shortened message if the budget is exceeded.
-    pub fn set_trouble(&mut self, trouble: Option<(State, String)>) {
-        self.trouble = trouble.map(|(state, message)| (state, text::clean(&message, LONGEST_MESSAGE)));
+    pub fn set_failure(&mut self, failure: Option<(State, String)>) {
+        self.failure = failure.map(|(state, message)| (state, text::clean(&message, LONGEST_MESSAGE)));
         let seen = self.seen.as_ref().map_or(0, ObservedObject::size);
         if self.charge.set(seen + self.words()).is_err()
-            && let Some((_, message)) = &mut self.trouble
+            && let Some((_, message)) = &mut self.failure
         {
             *message = text::clean(message, SHORTEST);
         }
@@ -57,6 +57,6 @@ impl Entry {
 
     /// Memory of messages in addition to the observation.
     fn words(&self) -> usize {
-        self.keep.len() + self.trouble.as_ref().map_or(0, |(_, message)| message.len())
+        self.keep.len() + self.failure.as_ref().map_or(0, |(_, message)| message.len())
     }
 }

@@ -104,7 +104,7 @@ fn unchanged_record_is_reported_once_per_round() {
     );
     table.observe(&key, PLANE, &found(&ours, 1, "b", 6));
     assert_eq!(table.changed_record(&key), None, "the record has not changed");
-    table.set_trouble(&key, Some((State::Refused, "no".into())));
+    table.set_failure(&key, Some((State::Refused, "no".into())));
     assert!(table.changed_record(&key).is_some_and(|record| record.state == State::Refused));
     table.begin_round();
     table.set_desired(ours, desired(1));
@@ -137,9 +137,9 @@ fn object_that_appears_after_a_failure_is_reconciled() {
     let table = Table::default();
     let ours = target("a", "u");
     let key = table.set_desired(ours.clone(), desired(1));
-    table.set_trouble(&key, Some((State::Refused, "not created yet".into())));
+    table.set_failure(&key, Some((State::Refused, "not created yet".into())));
     assert_eq!(table.observe(&key, PLANE, &found(&ours, 1, "b", 5)), Effect::Reconcile);
-    table.set_trouble(&key, None);
+    table.set_failure(&key, None);
     assert_eq!(table.observe(&key, PLANE, &found(&ours, 1, "b", 6)), Effect::Report);
 }
 
@@ -165,20 +165,20 @@ fn messages_are_charged_to_the_cluster() {
     let table = Table::new(Some(budget.clone()));
     let keys: Vec<Key> =
         (0..100).map(|n| table.set_desired(target(&n.to_string(), "u"), desired(1))).collect();
-    let trouble = || Some((State::Refused, format!("\u{1b}[2J{}", "x".repeat(1 << 20))));
+    let failure = || Some((State::Refused, format!("\u{1b}[2J{}", "x".repeat(1 << 20))));
     for key in &keys {
-        table.set_trouble(key, trouble());
+        table.set_failure(key, failure());
         let message = table.changed_record(key).expect("there is a failure").message;
         assert!(!message.contains('\u{1b}') && message.len() <= 4096, "{}", message.len());
     }
     assert!(budget.used() > 90_000, "{}", budget.used());
     assert_eq!(table.changed_record(&keys[99]), None);
-    table.set_trouble(&keys[99], trouble());
+    table.set_failure(&keys[99], failure());
     let kept: usize =
-        keys.iter().filter_map(|key| table.state().entries[key].trouble.clone()).map(|(_, m)| m.len()).sum();
+        keys.iter().filter_map(|key| table.state().entries[key].failure.clone()).map(|(_, m)| m.len()).sum();
     assert!(kept < 100_000 + 100 * SHORTEST, "{kept}");
     for key in &keys {
-        table.set_trouble(key, None);
+        table.set_failure(key, None);
     }
     assert_eq!(budget.used(), 0);
 }
