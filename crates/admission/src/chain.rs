@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use atoll_meta::Status;
-use atoll_registry::{Registry, Written};
+use atoll_registry::{Registry, WriteOutcome};
 use atoll_store::Key;
 use serde_json::Value;
 
@@ -190,7 +190,7 @@ impl AdmissionChain {
                 Ok(reservation) => reservations.extend(reservation),
                 Err(status) => {
                     for reservation in reservations {
-                        reservation.finish(request.registry, Written::No).await;
+                        reservation.finish(request.registry, WriteOutcome::NotWritten).await;
                     }
                     return Err(status);
                 }

@@ -34,7 +34,7 @@ mod topology_labels;
 use std::pin::Pin;
 
 use atoll_meta::Status;
-use atoll_registry::{Registry, Written};
+use atoll_registry::{Registry, WriteOutcome};
 use atoll_store::Key;
 use serde_json::Value;
 
@@ -78,6 +78,6 @@ pub trait Reservation: Send {
     fn finish<'a>(
         self: Box<Self>,
         registry: &'a Registry,
-        written: Written,
+        written: WriteOutcome,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 }

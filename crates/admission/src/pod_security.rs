@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use atoll_meta::{Status, object};
-use atoll_podsecurity::{self as checks, Level, Policy, Rule, Violations};
+use atoll_podsecurity::{self as checks, Level, LevelVersion, Policy, Violations};
 use serde_json::Value;
 
 use crate::resource_list::containers;
@@ -57,8 +57,8 @@ fn concern(request: &Request<'_>) -> Option<Concern> {
 
 /// Validates the labels, and warns about existing Pods that violate a stricter level.
 fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Status> {
-    let (policy, errors) = Policy::of(|label| object::label(namespace, label));
-    let old = request.old.map(|old| Policy::of(|label| object::label(old, label)));
+    let (policy, errors) = Policy::from_labels(|label| object::label(namespace, label));
+    let old = request.old.map(|old| Policy::from_labels(|label| object::label(old, label)));
     let known = |(_, before): &(Policy, Vec<_>)| *before == errors;
     if !errors.is_empty() && !old.as_ref().is_some_and(known) {
         return Err(Status::invalid("", "Namespace", request.name, errors));
@@ -72,7 +72,7 @@ fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Statu
     Ok(())
 }
 
-fn warn_about_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
+fn warn_about_pods(request: &Request<'_>, namespace: &str, rule: LevelVersion) {
     let started = Instant::now();
     let pods = first_of_each_owner(request.list("", "pods", namespace));
     let total = pods.len();
@@ -81,7 +81,7 @@ fn warn_about_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(MAX_PODS) {
         checked += 1;
-        let violations = checks::run(rule, &pod["metadata"], &pod["spec"]);
+        let violations = checks::evaluate(rule, &pod["metadata"], &pod["spec"]);
         if !violations.is_empty() {
             let name = object::name(pod);
             let (first, count) = found.entry(violations.reasons()).or_insert_with(|| (name.to_owned(), 0));
@@ -134,21 +134,21 @@ fn check_pod(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
         let message = format!("failed to lookup namespace {:?}", request.namespace);
         return Err(Status::internal_error(message));
     };
-    let (policy, errors) = Policy::of(|label| namespace.label(label));
+    let (policy, errors) = Policy::from_labels(|label| namespace.label(label));
     if errors.is_empty() && policy.allows_all() {
         return Ok(());
     }
     if request.old.is_some_and(|old| !changes_images(pod, old)) {
         return Ok(());
     }
-    let enforced = checks::run(policy.enforce, &pod["metadata"], &pod["spec"]);
+    let enforced = checks::evaluate(policy.enforce, &pod["metadata"], &pod["spec"]);
     if !enforced.is_empty() {
         let message =
             format!("violates PodSecurity {:?}: {}", policy.enforce.to_string(), enforced.details());
         return Err(Status::forbidden("", "pods", request.name, message));
     }
     if policy.warn != policy.enforce {
-        warn(request, policy.warn, &checks::run(policy.warn, &pod["metadata"], &pod["spec"]));
+        warn(request, policy.warn, &checks::evaluate(policy.warn, &pod["metadata"], &pod["spec"]));
     }
     Ok(())
 }
@@ -156,11 +156,11 @@ fn check_pod(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
 fn warn_about_template(request: &Request<'_>, template: Option<&Value>) {
     let Some(template) = template.filter(|template| template.is_object()) else { return };
     let Some(namespace) = request.namespace_object() else { return };
-    let (policy, _) = Policy::of(|label| namespace.label(label));
-    warn(request, policy.warn, &checks::run(policy.warn, &template["metadata"], &template["spec"]));
+    let (policy, _) = Policy::from_labels(|label| namespace.label(label));
+    warn(request, policy.warn, &checks::evaluate(policy.warn, &template["metadata"], &template["spec"]));
 }
 
-fn warn(request: &Request<'_>, rule: Rule, violations: &Violations) {
+fn warn(request: &Request<'_>, rule: LevelVersion, violations: &Violations) {
     if !violations.is_empty() {
         (request.warn)(format!("would violate PodSecurity {:?}: {}", rule.to_string(), violations.details()));
     }

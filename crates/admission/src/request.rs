@@ -130,7 +130,7 @@ impl StoredObject {
 
     /// Whether the JSON contains a text: faster than parsing irrelevant objects.
     pub fn contains_text(&self, text: &str) -> bool {
-        let (whole, text) = (self.0.whole(), text.as_bytes());
+        let (whole, text) = (self.0.json_cow(), text.as_bytes());
         whole.len() >= text.len() && whole.windows(text.len()).any(|part| part == text)
     }
 }

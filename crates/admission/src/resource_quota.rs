@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use atoll_meta::{Status, object};
 use atoll_quota::{Amounts, Evaluator, Quota};
-use atoll_registry::{Place, Registry, Written};
+use atoll_registry::{ObjectRef, Registry, WriteOutcome};
 use serde_json::Value;
 
 use crate::request::{Operation, Request};
@@ -54,7 +54,7 @@ impl Plugin for ResourceQuota {
             return Ok(());
         }
         let object_ref =
-            Place { workspace: request.workspace, namespace: request.namespace, name: request.name };
+            ObjectRef { workspace: request.workspace, namespace: request.namespace, name: request.name };
         let key = request.row.key(&object_ref);
         if self.pending_writes.is_current(&key, revision) {
             return Ok(());
@@ -74,8 +74,8 @@ impl Plugin for ResourceQuota {
         }
         let evaluator = Evaluator::of(&request.row.group, &request.row.resource)?;
         let operation = match request.operation {
-            Operation::Create => atoll_quota::Operation::Create,
-            _ => atoll_quota::Operation::Update,
+            Operation::Create => atoll_quota::QuotaOperation::Create,
+            _ => atoll_quota::QuotaOperation::Update,
         };
         if !evaluator.handles(operation, request.subresource, object, request.old) {
             return None;
@@ -89,14 +89,14 @@ impl ResourceQuota {
         &'a self,
         request: &'a Request<'a>,
         evaluator: Evaluator,
-        operation: atoll_quota::Operation,
+        operation: atoll_quota::QuotaOperation,
         object: &'a Value,
     ) -> Result<Option<Box<dyn Reservation>>, Status> {
         // By now the object has a name, even a generated one.
         let name = Some(object::name(object)).filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| request.display_name(object));
         let (workspace, namespace) = (request.workspace, request.namespace);
-        let key = request.row.key(&Place { workspace, namespace, name });
+        let key = request.row.key(&ObjectRef { workspace, namespace, name });
         // An existing object will be refused later, so nothing is reserved. But a quota error is reported
         // first, as upstream.
         let in_vain = request.operation == Operation::Create && request.snapshot.get(&key).is_some();
@@ -133,11 +133,11 @@ impl Reservation for QuotaReservation {
     fn finish<'a>(
         mut self: Box<Self>,
         registry: &'a Registry,
-        written: Written,
+        written: WriteOutcome,
     ) -> atoll_store::BoxFuture<'a, ()> {
         Box::pin(async move {
             let (workspace, namespace) = (self.workspace.as_str(), self.namespace.as_str());
-            if written == Written::No {
+            if written == WriteOutcome::NotWritten {
                 let releasing = async {
                     for (name, amounts) in self.taken.amounts() {
                         release_usage(registry, workspace, namespace, name, amounts).await;
@@ -156,9 +156,9 @@ const ATTEMPTS: usize = 16;
 /// Releases usage. Best effort: leftovers are corrected when the namespace is counted again.
 async fn release_usage(registry: &Registry, workspace: &str, namespace: &str, name: &str, amounts: &Amounts) {
     for _ in 0..ATTEMPTS {
-        let object_ref = Place { workspace, namespace, name };
+        let object_ref = ObjectRef { workspace, namespace, name };
         let Some(mut stored) = StoredQuota::find(registry, &object_ref) else { return };
-        stored.quota.used.give_back(amounts);
+        stored.quota.used.subtract(amounts);
         match stored.write(registry, &object_ref).await {
             Err(status) if status.reason() == "Conflict" => {}
             _ => return,
@@ -178,14 +178,14 @@ impl StoredQuota {
         StoredQuota { quota: Quota::read(&object), object: Arc::new(object) }
     }
 
-    fn find(registry: &Registry, object_ref: &Place<'_>) -> Option<StoredQuota> {
+    fn find(registry: &Registry, object_ref: &ObjectRef<'_>) -> Option<StoredQuota> {
         let row = quotas(registry)?;
         let found = registry.snapshot().get(&row.key(object_ref))?;
         atoll_meta::json::parse(&found.json()).ok().map(|parsed| StoredQuota::read(parsed.value))
     }
 
     /// Writes the usage, on condition that the quota has not been written since it was read.
-    async fn write(&self, registry: &Registry, object_ref: &Place<'_>) -> Result<(), Status> {
+    async fn write(&self, registry: &Registry, object_ref: &ObjectRef<'_>) -> Result<(), Status> {
         let row = quotas(registry).ok_or_else(|| Status::internal_error("ResourceQuotas are not served"))?;
         let mut new = (*self.object).clone();
         new["status"]["used"] = self.quota.used.to_json();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_client::connect_error::Cause;
 use atoll_client::dialing::TenantAddresses;
 use atoll_client::https;
-use atoll_client::memory::{self, Charge, Unread};
-use atoll_client::unreached::Cause;
+use atoll_client::memory_limits::{self, Charge, ReadError};
 use atoll_meta::{Status, json};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
@@ -117,11 +117,11 @@ impl Client {
             let response = self.exchange(method, path, accept, content_type, body).await?;
             let status = response.status();
             let [bytes, values] = self.max_response;
-            match memory::read(response.into_body(), bytes, &mut Charge::default()).await {
-                Ok(read) if memory::parsed_size(&read) <= values => Ok((status, read)),
-                Ok(_) | Err(Unread::TooLong(_)) => Err(self.too_large()),
-                Err(Unread::Broken(error)) => Err(self.connection_lost(&error)),
-                Err(Unread::Refused(status)) => Err(Problem::Refused(status)),
+            match memory_limits::read(response.into_body(), bytes, &mut Charge::default()).await {
+                Ok(read) if memory_limits::parsed_size(&read) <= values => Ok((status, read)),
+                Ok(_) | Err(ReadError::TooLong(_)) => Err(self.too_large()),
+                Err(ReadError::Broken(error)) => Err(self.connection_lost(&error)),
+                Err(ReadError::Refused(status)) => Err(Problem::Refused(status)),
             }
         };
         let (status, bytes) = match tokio::time::timeout(RESPONSE_TIMEOUT, exchanged).await {

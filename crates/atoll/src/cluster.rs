@@ -24,8 +24,8 @@ pub mod rights;
 mod running_workloads;
 mod step_printer;
 
-use atoll_fleet::closed::FENCED;
 use atoll_fleet::marks::REGISTERED_IN;
+use atoll_fleet::placement_refusal::FENCED;
 use atoll_meta::object;
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use crate::kubelets::KubeletSettings;
-use atoll_controllers::catalog::Choice;
+use atoll_controllers::catalog::ControllerSelection;
 use atoll_registry::{PortRange, Prefix};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -214,7 +214,7 @@ pub struct StartOptions {
 
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false mean all and none
     #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
-    pub controllers: Choice,
+    pub controllers: ControllerSelection,
 
     /// Whether the server renews an identity Lease. Some tests disable it, because without it an idle server
     /// writes nothing

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atoll_authn::authority::write_private;
-use atoll_encryption::{Rules, Sealed, generate, with_new_key};
+use atoll_encryption::{EncryptedStore, Rules, generate, with_new_key};
 use atoll_sqlite::SqliteStore;
 
 /// An EncryptionConfiguration with a key that is generated at the first start. The key decrypts the Secrets.
@@ -15,10 +15,10 @@ pub async fn open_encrypted(
     store: Arc<SqliteStore>,
     directory: &Path,
     configuration: Option<&Path>,
-) -> Result<Arc<Sealed>, String> {
+) -> Result<Arc<EncryptedStore>, String> {
     let is_new = !directory.join(FILE).exists();
     let rules = rules(directory, configuration)?;
-    let encrypted = Sealed::new(store.clone(), rules);
+    let encrypted = EncryptedStore::new(store.clone(), rules);
     let progress = |done: usize, total: usize| {
         tracing::info!("encrypting objects with the newest key: {done} of {total}");
     };
@@ -46,7 +46,7 @@ fn rules(directory: &Path, configuration: Option<&Path>) -> Result<Rules, String
     let own = if own.exists() { Some(read(&own)?) } else { None };
     match (configuration.map(read).transpose()?, own) {
         // Objects that were encrypted before the configuration was given stay readable.
-        (Some(rules), Some(own)) => Ok(rules.reading_also(own)),
+        (Some(rules), Some(own)) => Ok(rules.with_decryption_keys_of(own)),
         (Some(rules), None) | (None, Some(rules)) => Ok(rules),
         (None, None) => Err(format!("{} cannot be read", directory.join(FILE).display())),
     }

@@ -160,7 +160,7 @@ impl Kubeconfig {
     /// The same, running the context's exec credential plugin if it has one. Kubeconfigs of managed clusters
     /// often need it.
     pub fn context_with_exec(&mut self) -> Result<Context, Failure> {
-        if let Some(exec) = self.content.program(&self.context) {
+        if let Some(exec) = self.content.credential_plugin(&self.context) {
             let base = self.path.parent().unwrap_or(Path::new(".")).to_path_buf();
             let user = exec::credentials(&exec, &base)?;
             // Kept in memory only.
@@ -191,7 +191,7 @@ impl Kubeconfig {
             Problem::NoCluster(_) | Problem::NoUser(_) => {
                 format!("{} has {problem}", self.path.display()).into()
             }
-            Problem::Program => Failure::new(
+            Problem::ExecPlugin => Failure::new(
                 format!("context {:?} gets its credentials from another program", self.context),
                 "only certificates and tokens are supported here; choose a context with one of these",
             ),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use atoll_authn::authority::Authority;
-use atoll_server::connect::kubelets::{Identity, Kubelets};
+use atoll_server::connect::kubelets::{ClientCertificate, Kubelets};
 use clap::Args;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -88,7 +88,11 @@ impl KubeletSettings {
 }
 
 /// A client certificate signed by the server's own CA.
-pub fn identity(authority: &Authority, now: OffsetDateTime, lifetime: Duration) -> Result<Identity, String> {
+pub fn identity(
+    authority: &Authority,
+    now: OffsetDateTime,
+    lifetime: Duration,
+) -> Result<ClientCertificate, String> {
     let made = authority.client(USER, None, now, lifetime).map_err(|error| error.to_string())?;
     let certificate = made.certificate_der().map_err(|error| error.to_string())?;
     Ok((vec![certificate], made.key_der().map_err(|error| error.to_string())?))
@@ -100,7 +104,7 @@ fn contains(pem: &[u8], authority: &Authority) -> bool {
     CertificateDer::pem_slice_iter(pem).any(|one| one.is_ok_and(|one| one == own))
 }
 
-fn from_files(certificate: &Path, key: &Path) -> Result<Identity, String> {
+fn from_files(certificate: &Path, key: &Path) -> Result<ClientCertificate, String> {
     let unusable = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?)
         .map(|one| one.map_err(|error| unusable(certificate, &error)))

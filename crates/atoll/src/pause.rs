@@ -1,7 +1,7 @@
 //! `atoll pause` and `atoll resume`: pauses a cluster, or a workspace and all workspaces below it.
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
-use atoll_fleet::{Brake, brake};
+use atoll_fleet::{Pause, pause};
 use atoll_meta::time;
 use serde_json::{Value, json};
 
@@ -23,14 +23,14 @@ pub fn resume(scope: PauseScope) -> Result<(), String> {
 
 async fn pause(options: &PauseOptions) -> Result<(), Failure> {
     let fleet = Fleet::open(&options.scope.connection)?;
-    let wanted = Brake { by: current_user(&fleet.api).await, reason: options.reason.clone(), since: now() };
+    let wanted = Pause { by: current_user(&fleet.api).await, reason: options.reason.clone(), since: now() };
     let (scope, how, found) = match &options.scope.cluster {
         Some(name) => {
             let cluster = fleet.get(name).await?;
-            let found = Brake::of_cluster(&cluster);
+            let found = Pause::of_cluster(&cluster);
             if found.is_none() {
                 let patch = json!({
-                    "metadata": { "annotations": { brake::ANNOTATION: wanted.text() } }, "spec": { "paused": true },
+                    "metadata": { "annotations": { pause::ANNOTATION: wanted.text() } }, "spec": { "paused": true },
                 });
                 fleet.change(name, &patch).await?;
             }
@@ -44,7 +44,7 @@ async fn pause(options: &PauseOptions) -> Result<(), Failure> {
             let found = match api.create(&config_maps_path(), &wanted.config_map()).await {
                 Ok(_) => None,
                 Err(problem) if problem.is("AlreadyExists") => {
-                    api.find(&config_map_path()).await?.map(|found| Brake::of_config_map(&found))
+                    api.find(&config_map_path()).await?.map(|found| Pause::of_config_map(&found))
                 }
                 Err(problem) => return Err(problem.into()),
             };
@@ -66,10 +66,10 @@ async fn resume_scope(scope: &PauseScope) -> Result<(), Failure> {
     let fleet = Fleet::open(&scope.connection)?;
     let (scope, was_paused) = match &scope.cluster {
         Some(name) => {
-            let was_paused = Brake::of_cluster(&fleet.get(name).await?).is_some();
+            let was_paused = Pause::of_cluster(&fleet.get(name).await?).is_some();
             if was_paused {
                 let patch = json!({
-                    "metadata": { "annotations": { brake::ANNOTATION: null } }, "spec": { "paused": null },
+                    "metadata": { "annotations": { pause::ANNOTATION: null } }, "spec": { "paused": null },
                 });
                 fleet.change(name, &patch).await?;
             }
@@ -112,7 +112,7 @@ fn config_maps_path() -> String {
 }
 
 fn config_map_path() -> String {
-    format!("{}/{}", config_maps_path(), brake::NAME)
+    format!("{}/{}", config_maps_path(), pause::NAME)
 }
 
 fn now() -> String {

@@ -22,22 +22,22 @@ use atoll_authz::Policies;
 use atoll_client::Client;
 use atoll_client::dialing::TenantAddresses;
 use atoll_controllers::Setup;
-use atoll_controllers::catalog::Choice;
-use atoll_controllers::context::{Acts, Signers};
-use atoll_informer::{Informers, Tree, World};
-use atoll_registry::bootstrap::{self, Birth};
+use atoll_controllers::catalog::ControllerSelection;
+use atoll_controllers::context::{Signers, WorkloadScope};
+use atoll_informer::{ApiScope, Informers, Tree};
+use atoll_registry::bootstrap::{self, BootstrapOptions};
 use atoll_registry::placement::Placements;
 use atoll_registry::usage::Usage;
 use atoll_registry::{
     Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, custom_keys, definitions, dialect,
     expiry,
 };
-use atoll_server::listen::Entrance;
+use atoll_server::listen::ListenerConfig;
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
-use atoll_server::{Chain, Limits, Server, Shelves, listen};
-use atoll_sim::Door;
+use atoll_server::{AdmissionChain, DiscoveryCache, Limits, Server, listen};
+use atoll_sim::KubeletListener;
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
 use atoll_store::memory::MemoryStore;
@@ -55,13 +55,13 @@ use crate::sim::{GatedTransport, Meter, Simulation, kubelets};
 /// Data shared by control planes of the same profile.
 pub struct SharedCatalog {
     catalog: Arc<Catalog>,
-    shelves: Arc<Shelves>,
+    discovery_cache: Arc<DiscoveryCache>,
 }
 
 impl SharedCatalog {
     pub fn new(profile: Profile) -> Arc<Self> {
         let catalog = Arc::new(Catalog::new(profile));
-        Arc::new(SharedCatalog { shelves: Arc::new(Shelves::new(&catalog)), catalog })
+        Arc::new(SharedCatalog { discovery_cache: Arc::new(DiscoveryCache::new(&catalog)), catalog })
     }
 }
 
@@ -89,7 +89,7 @@ pub struct PlaneSettings {
     pub any_port: bool,
     pub advertise: Option<IpAddr>,
     pub network: Network,
-    pub admission: Chain,
+    pub admission: AdmissionChain,
     pub authenticator: Authenticator,
     pub limits: Limits,
     pub tracer: Option<Tracer>,
@@ -99,7 +99,7 @@ pub struct PlaneSettings {
     pub certificate_lifetime: Duration,
     pub history: Duration,
     pub history_bytes: usize,
-    pub controllers: Choice,
+    pub controllers: ControllerSelection,
     /// Whether the server renews an identity Lease. A simulated cluster has none, so that it writes nothing
     /// while idle.
     pub identity_lease: bool,
@@ -132,7 +132,7 @@ impl PlaneSettings {
             any_port: false,
             advertise: None,
             network: network.map_err(|error| error.to_string())?,
-            admission: Chain::default(),
+            admission: AdmissionChain::default(),
             authenticator: Authenticator::default(),
             limits: Limits::default(),
             tracer: None,
@@ -142,7 +142,7 @@ impl PlaneSettings {
             certificate_lifetime: Duration::from_secs(365 * 86_400),
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
-            controllers: Choice::default(),
+            controllers: ControllerSelection::default(),
             identity_lease: true,
             controller_settings: atoll_controllers::settings::Settings::default(),
             cluster_heartbeat: None,
@@ -168,7 +168,7 @@ pub struct ControlPlane {
     pub authority_pem: String,
     pub identity: Identity,
     /// The listener for the kubelets of simulated nodes, until the nodes are created.
-    pub kubelet_listener: Option<Door>,
+    pub kubelet_listener: Option<KubeletListener>,
     /// The informers of the controllers, shared with other components.
     pub informers: Arc<Informers>,
     simulation: Option<Arc<Simulation>>,
@@ -238,15 +238,14 @@ impl ControlPlane {
         let tls = certificates.tls(now)?;
         let kubeconfig = certificates.kubeconfig.clone();
         let metrics = Metrics::new();
-        let (registry, policies) =
-            registry(&settings, metrics.measured(store), advertised, &authority).await?;
+        let (registry, policies) = registry(&settings, metrics.timed(store), advertised, &authority).await?;
         let mut server = Server::new(
             registry,
             policies,
             settings.limits,
             advertised.to_string(),
             metrics,
-            settings.shared.shelves.clone(),
+            settings.shared.discovery_cache.clone(),
             kubelets,
         );
         server.authenticator = settings.authenticator;
@@ -255,7 +254,7 @@ impl ControlPlane {
         let tokens = Arc::new(Tokens::new(&settings.issuer, keys));
         server.tokens = Some(tokens.clone());
         if let Some(simulation) = &settings.simulation {
-            server.pages.push(simulation.clone());
+            server.endpoints.push(simulation.clone());
         }
         if let Some(kubelet_listener) = kubelet_listener.as_ref().filter(|_| settings.metrics_api) {
             server.usage = Some(Arc::new(Meter::new(kubelet_listener.measurements.clone())));
@@ -278,23 +277,23 @@ impl ControlPlane {
         }
         tasks.spawn(definitions::run(server.registry.clone()));
         let weather = settings.simulation.as_ref().map(|simulation| simulation.network_faults());
-        let entrance = Entrance { tls: tls.clone(), weather, own_clock: true };
+        let entrance = ListenerConfig { tls: tls.clone(), fault_injector: weather, own_clock: true };
         let mut serving = vec![tokio::spawn(listen::serve(server.clone(), listener, entrance))];
         if let Some(control) = control {
-            let entrance = Entrance { tls, weather: None, own_clock: false };
+            let entrance = ListenerConfig { tls, fault_injector: None, own_clock: false };
             serving.push(tokio::spawn(listen::serve(server.clone(), control, entrance)));
         }
         // A simulated cluster has only one workspace.
         let tree = Arc::new(Tree::default());
         let client = client(&server, settings.simulation.as_ref(), "system:atoll-controllers");
-        let (world, acts) = match &settings.simulation {
-            Some(_) => (World::one(client.clone()), Acts::Everywhere),
-            None => (World::all(client.clone(), tree.clone()), Acts::OnPodGrain),
+        let (api, acts) = match &settings.simulation {
+            Some(_) => (ApiScope::single(client.clone()), WorkloadScope::All),
+            None => (ApiScope::all_workspaces(client.clone(), tree.clone()), WorkloadScope::PodGrain),
         };
         let mut plane = ControlPlane {
             name: settings.name,
             kubelet_listener,
-            informers: Informers::new(world),
+            informers: Informers::new(api),
             server,
             advertised,
             control: control_address,
@@ -346,8 +345,8 @@ impl ControlPlane {
                     ..Signers::of(authority, tokens)
                 },
                 clock: plane.clock(),
-                acts,
-                choice: settings.controllers,
+                workloads: acts,
+                controllers: settings.controllers,
                 settings: settings.controller_settings,
             };
             plane.tasks.spawn(atoll_controllers::run(setup));
@@ -429,7 +428,7 @@ async fn open_store(settings: &PlaneSettings) -> Result<OpenedStore, String> {
         StorageMode::Relaxed => atoll_sqlite::Synchronous::Off,
     };
     let directory = settings.directory.clone();
-    let options = atoll_sqlite::Options { synchronous, ..atoll_sqlite::Options::default() };
+    let options = atoll_sqlite::SqliteOptions { synchronous, ..atoll_sqlite::SqliteOptions::default() };
     let sqlite = blocking(move || SqliteStore::open(&directory, options)).await?;
     let sqlite = Arc::new(sqlite.map_err(|error| error.to_string())?);
     let encrypted =
@@ -469,12 +468,12 @@ async fn registry(
     custom_keys::migrate(&store).await.map_err(|error| {
         format!("the data in {} cannot be migrated: {error}", settings.directory.display())
     })?;
-    let birth = Birth {
+    let birth = BootstrapOptions {
         created: first_start(&settings.directory)?,
         endpoint,
         network: &settings.network,
         authority: &authority.certificate_pem,
-        belongings: maintains_default_objects(&settings.controllers),
+        controller_objects: maintains_default_objects(&settings.controllers),
     };
     let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
@@ -495,7 +494,7 @@ async fn registry(
 }
 
 /// Whether all controllers run that maintain the default objects of the bootstrap layer.
-fn maintains_default_objects(choice: &Choice) -> bool {
+fn maintains_default_objects(choice: &ControllerSelection) -> bool {
     let controllers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
     controllers.iter().all(|alias| choice.includes_alias(alias))
 }

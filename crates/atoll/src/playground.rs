@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use atoll_authn::authority::write_private;
 use atoll_registry::Profile;
-use atoll_sim::Furniture;
+use atoll_sim::BuiltInObjects;
 use tokio::task::JoinSet;
 
 use self::directory::{PlaygroundDirectory, PlaygroundRecord};
@@ -120,7 +120,7 @@ async fn start(
         starting.spawn(async move {
             let mut started = ControlPlane::start(settings).await;
             if let Ok(plane) = &mut started {
-                populate(plane, &simulation, nodes, Furniture::ALL, true).await;
+                populate(plane, &simulation, nodes, BuiltInObjects::ALL, true).await;
             }
             (position + 1, started)
         });

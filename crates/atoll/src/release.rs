@@ -4,7 +4,7 @@ mod dependents;
 
 use std::collections::HashSet;
 
-use atoll_fleet::view::Target;
+use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Locator, Placement, marks};
 use atoll_meta::object;
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ fn path(resource: &Resource, namespace: &str, name: &str) -> String {
 /// An object above and its copy in the cluster.
 struct ObjectPair {
     above: String,
-    target: Target,
+    target: ObjectTarget,
     /// Path and uid in the cluster, if it exists there with the mark of this control plane.
     below: Option<(String, String)>,
 }
@@ -269,7 +269,7 @@ impl ObjectRelease<'_> {
         let connection = self.connection;
         let placed = placed_objects::read(&connection.home, &connection.name).await?;
         let is_here =
-            |target: &Target| target.workspace == connection.workspace && target.namespace == namespace;
+            |target: &ObjectTarget| target.workspace == connection.workspace && target.namespace == namespace;
         if placed.assigned.iter().chain(&placed.leaving).any(is_here)
             || !marked_objects::find(&connection.below, &connection.control_plane, namespace_below)
                 .await?

@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use atoll_registry::Profile;
-use atoll_sim::Furniture;
+use atoll_sim::BuiltInObjects;
 
 pub use self::meter::Meter;
 pub use self::simulation::{GatedTransport, Simulation};
@@ -57,7 +57,7 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
         ..PlaneSettings::new(&options.name, &data_directory.path, SharedCatalog::new(Profile::Full))?
     };
     let mut plane = ControlPlane::start(settings).await?;
-    let built_in_objects = Furniture { storage: options.storage, metrics: options.metrics_api };
+    let built_in_objects = BuiltInObjects { storage: options.storage, metrics: options.metrics_api };
     let nodes = options.nodes.settings(&options.name);
     populate(&mut plane, &simulation, nodes, built_in_objects, options.scheduler).await;
     let stop = ShutdownSignal::listen()?;
@@ -77,19 +77,19 @@ pub async fn populate(
     plane: &mut ControlPlane,
     simulation: &Simulation,
     nodes: atoll_sim::Settings,
-    built_in_objects: Furniture,
+    built_in_objects: BuiltInObjects,
     scheduler: bool,
 ) {
     let client = plane.client("system:node-simulator");
     let kubelet_listener = plane.kubelet_listener.take();
     // Before the cluster is announced as ready.
-    atoll_sim::furnish(&client, built_in_objects).await;
+    atoll_sim::create_built_in_objects(&client, built_in_objects).await;
     if built_in_objects.storage {
         plane.run(atoll_sim::storage::run(plane.informers.clone(), plane.clock()));
     }
     plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), plane.clock(), kubelet_listener));
     if scheduler {
-        let options = atoll_podscheduler::Options::default();
+        let options = atoll_podscheduler::SchedulerOptions::default();
         plane.run(atoll_podscheduler::run(plane.informers.clone(), plane.clock(), options));
     }
 }

@@ -8,7 +8,7 @@ use atoll_authn::token_file::TokenFile;
 use atoll_controllers::settings::Settings as ControllerSettings;
 use atoll_registry::{Network, Profile};
 use atoll_server::trace::Tracer;
-use atoll_server::{Chain, Limits};
+use atoll_server::{AdmissionChain, Limits};
 
 use crate::command::{FleetSettings, Grain, ProfileName, StartOptions};
 use crate::plane::{ControlPlane, PlaneSettings, SharedCatalog, StorageMode};
@@ -86,7 +86,7 @@ pub fn authenticator(file: Option<&Path>) -> Result<Authenticator, String> {
     let Some(path) = file else { return Ok(Authenticator::default()) };
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let tokens: TokenFile = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
-    for remark in &tokens.remarks {
+    for remark in &tokens.warnings {
         tracing::warn!("{}: {remark}", path.display());
     }
     Ok(Authenticator { tokens })
@@ -102,8 +102,8 @@ fn limits(options: &StartOptions) -> Limits {
     }
 }
 
-fn admission(options: &StartOptions) -> Result<Chain, String> {
-    let chain = Chain::new(&options.enable_admission_plugins, &options.disable_admission_plugins)?;
+fn admission(options: &StartOptions) -> Result<AdmissionChain, String> {
+    let chain = AdmissionChain::new(&options.enable_admission_plugins, &options.disable_admission_plugins)?;
     Ok(match options.grain {
         Grain::Object => chain,
         Grain::Pod => chain.with_pods_by_default(),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::kubeconfig::{Kubeconfig as Content, Problem};
-use atoll_client::memory::{self, Budget};
+use atoll_client::memory_limits::{self, Budget};
 use atoll_informer::SystemClock;
-use atoll_syncer::renewal::{self, Keeper, Token};
+use atoll_syncer::renewal::{self, Token, TokenStore};
 use atoll_syncer::{Random, Settings};
 use tokio::task::JoinSet;
 
@@ -34,7 +34,7 @@ async fn sync(options: &SyncerOptions) -> Result<(), String> {
     let mut renewals = JoinSet::new();
     renewals.spawn(above.renew_token(Arc::default()));
     renewals.spawn(below.renew_token(settings.expires.clone()));
-    let cluster = below.client().charged_to(Some(Budget::new(memory::CLUSTER)));
+    let cluster = below.client().charged_to(Some(Budget::new(memory_limits::CLUSTER)));
     atoll_syncer::run(settings, above.client(), cluster, stop.received()).await;
     Ok(())
 }
@@ -66,7 +66,7 @@ impl ServerConnection {
                 tracing::warn!("cannot use the renewed token: {problem}");
             }
         };
-        renewal::keep(self.client(), keeper, Arc::new(SystemClock), random(), adopt)
+        renewal::keep_renewed(self.client(), keeper, Arc::new(SystemClock), random(), adopt)
     }
 }
 
@@ -78,7 +78,7 @@ fn context(path: &Path) -> Result<Context, String> {
 /// A kubeconfig file with a token.
 struct KubeconfigFile(PathBuf);
 
-impl Keeper for KubeconfigFile {
+impl TokenStore for KubeconfigFile {
     fn current(&self) -> Result<Token, String> {
         let token = context(&self.0)?.token.ok_or("the kubeconfig has no token")?;
         Token::read(&token).ok_or_else(|| {

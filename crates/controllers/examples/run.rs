@@ -16,7 +16,7 @@ use atoll_client::https::{Endpoint, Https};
 use atoll_controllers::catalog::ControllerSelection;
 use atoll_controllers::context::{Context, Signers, WorkloadScope};
 use atoll_controllers::settings::Settings;
-use atoll_informer::{SystemClock, World};
+use atoll_informer::{ApiScope, SystemClock};
 use base64::Engine;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         signers.authority = Some(Arc::new(authority));
     }
     let client = Client::new(Arc::new(Https::new(&endpoint(&kubeconfig)?)?));
-    let context = Context::new(World::one(client), Arc::new(SystemClock), WorkloadScope::All)
+    let context = Context::new(ApiScope::single(client), Arc::new(SystemClock), WorkloadScope::All)
         .with_settings(settings)
         .with_signers(signers);
     atoll_controllers::run_selected(context, &selection).await;

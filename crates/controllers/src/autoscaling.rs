@@ -153,7 +153,7 @@ impl Controller {
         }
         if !is_same_status(&reconciliation.autoscaler["status"], &autoscaler["status"]) {
             let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
-            match self.context.world().update_status(kind, &reconciliation.autoscaler).await {
+            match self.context.api().update_status(kind, &reconciliation.autoscaler).await {
                 Ok(written) => self.autoscalers.wrote(&written),
                 Err(status) if matches!(status.reason(), "NotFound" | "Conflict") => {}
                 Err(status) => self.warn(&reconciliation, "FailedUpdateStatus", status.message()),
@@ -264,16 +264,16 @@ impl Controller {
     }
 
     async fn target(&self, reconciliation: &Reconciliation) -> Result<(Resource, Key, Value), String> {
-        let world = self.context.world();
+        let api = self.context.api();
         let reference = &reconciliation.autoscaler["spec"]["scaleTargetRef"];
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
         let Some((group, _)) = object::split_api_version(api_version) else {
             return Err(format!("unexpected GroupVersion string: {api_version}"));
         };
-        let resource = scale::resource_of_kind(world, &reconciliation.key.workspace, group, kind).await?;
-        let target = reconciliation.key.beside(text("name"));
-        match scale::read(world, &resource, &target).await {
+        let resource = scale::resource_of_kind(api, &reconciliation.key.workspace, group, kind).await?;
+        let target = reconciliation.key.sibling(text("name"));
+        match scale::read(api, &resource, &target).await {
             Ok(mut scale) => {
                 let selector_text = scale["status"]["selector"].as_str().unwrap_or_default();
                 scale["status"]["selector"] = scale::plain_selector(selector_text)
@@ -318,7 +318,7 @@ impl Controller {
             },
             now: reconciliation.now,
         };
-        let metrics = Metrics { world: self.context.world(), autoscaler: &reconciliation.key };
+        let metrics = Metrics { api: self.context.api(), autoscaler: &reconciliation.key };
         let replicas = scale["status"]["replicas"].as_i64().unwrap_or(0);
         let mut proposals = Vec::new();
         for metric in spec["metrics"].as_array().into_iter().flatten() {
@@ -427,15 +427,15 @@ impl Controller {
         mut scale: Value,
         desired: i64,
     ) -> Result<(), Status> {
-        let world = self.context.world();
+        let api = self.context.api();
         let mut outcome = Ok(());
         for _ in 0..ATTEMPTS {
             scale["spec"]["replicas"] = desired.into();
-            outcome = match scale::write(world, resource, target, &scale).await {
+            outcome = match scale::write(api, resource, target, &scale).await {
                 Err(status) if status.reason() == "Conflict" => Err(status),
                 other => return other.map(drop),
             };
-            scale = scale::read(world, resource, target).await?;
+            scale = scale::read(api, resource, target).await?;
         }
         outcome
     }

@@ -17,7 +17,7 @@ mod recognize;
 pub mod sign;
 
 use atoll_authn::request::CertificateRequest;
-use atoll_informer::{Key, Look, Next, Queue, Sight, World, follow, resources};
+use atoll_informer::{ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources};
 use atoll_meta::Status;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,15 +27,15 @@ use serde_json::{Value, json};
 const WORKERS: usize = 8;
 
 /// Runs `work` for every request that matches `is`, whenever it changes.
-async fn work<W, F>(world: &World, what: &'static str, is: fn(&Value) -> bool, work: W)
+async fn work<W, F>(api: &ApiScope, what: &'static str, is: fn(&Value) -> bool, work: W)
 where
     W: Fn(Key) -> F + Send,
     F: Future<Output = Result<Next, Status>> + Send + 'static,
 {
     let queue = Queue::new();
-    let look = Look::everywhere(&resources::CERTIFICATE_SIGNING_REQUESTS);
-    let following = follow(world, look, |sight| {
-        if let Sight::There(request) = sight
+    let list_watch = ListWatch::all(&resources::CERTIFICATE_SIGNING_REQUESTS);
+    let following = list_and_watch(api, list_watch, |event| {
+        if let ListWatchEvent::Upserted(request) = event
             && is(&request)
         {
             queue.add(Key::of(&request));

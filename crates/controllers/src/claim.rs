@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use atoll_informer::{Cache, Key, Resource, World};
+use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ enum ClaimDecision {
 
 /// Adopts and releases objects for one owner.
 pub struct ControllerRefManager<'a> {
-    pub world: &'a World,
+    pub api: &'a ApiScope,
     /// Cache of the candidate objects; written objects are stored in it.
     pub cache: &'a Cache,
     /// Resource of the owner.
@@ -60,7 +60,7 @@ pub fn candidates(cache: &Cache, index: usize, owner: &Value) -> Vec<Arc<Value>>
     let uid = object::uid(owner);
     let own = cache.owned_by(&Key::of(owner), uid).into_iter();
     let mut found: Vec<Arc<Value>> = own.filter(|object| is_managed_by(object, uid)).collect();
-    found.extend(cache.found(index, &namespace_key(owner)));
+    found.extend(cache.by_index(index, &namespace_key(owner)));
     found
 }
 
@@ -75,7 +75,7 @@ pub fn controller_key(cache: &Cache, owners: &Resource, object: &Value) -> Optio
     if reference.kind != owners.kind {
         return None;
     }
-    let key = Key::of(object).beside(reference.name);
+    let key = Key::of(object).sibling(reference.name);
     cache.get(&key).filter(|owner| object::uid(owner) == reference.uid).map(|_| key)
 }
 
@@ -122,7 +122,7 @@ impl ControllerRefManager<'_> {
 
     async fn write(&self, object: &Value, patch: Value) -> Result<Arc<Value>, Status> {
         let key = Key::of(object);
-        let written = self.world.patch_strategic(&self.cache.resource, &key, &patch).await?;
+        let written = self.api.patch_strategic(&self.cache.resource, &key, &patch).await?;
         self.cache.wrote(&written);
         Ok(self.cache.get(&key).unwrap_or_else(|| Arc::new(written)))
     }
@@ -153,7 +153,7 @@ impl ControllerRefManager<'_> {
     /// orphaned on purpose.
     async fn may_adopt(&self) -> Result<(), Status> {
         let key = Key::of(self.owner);
-        let fresh = self.world.get(self.owners, &key).await?;
+        let fresh = self.api.get(self.owners, &key).await?;
         let (kind, place) = (&self.owners.kind, format!("{}/{}", key.namespace, key.name));
         if object::uid(&fresh) != object::uid(self.owner) {
             let (got, wanted) = (object::uid(&fresh), object::uid(self.owner));

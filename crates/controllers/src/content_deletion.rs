@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use atoll_fleet::Placement;
-use atoll_informer::{DeleteOptions, Key, Resource, World};
+use atoll_informer::{ApiScope, DeleteOptions, Key, Resource};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -84,12 +84,12 @@ impl Remaining {
 /// Deletes all objects of a resource in one namespace of a workspace or, if `namespace` is empty, in all.
 /// Returns those that still exist.
 pub async fn delete_all(
-    world: &World,
+    api: &ApiScope,
     resource: &Resource,
     workspace: &str,
     namespace: &str,
 ) -> Result<Vec<Value>, Status> {
-    let present = list(world, resource, workspace, namespace).await?;
+    let present = list(api, resource, workspace, namespace).await?;
     if present.is_empty() {
         return Ok(present);
     }
@@ -99,13 +99,13 @@ pub async fn delete_all(
     }
     if namespace.is_empty()
         || staying.len() == 1
-        || !delete_collection(world, resource, workspace, namespace).await?
+        || !delete_collection(api, resource, workspace, namespace).await?
     {
         for item in staying {
-            delete(world, resource, workspace, item).await?;
+            delete(api, resource, workspace, item).await?;
         }
     }
-    list(world, resource, workspace, namespace).await
+    list(api, resource, workspace, namespace).await
 }
 
 /// Whether the object is a bootstrap object, which has revision 1. Bootstrap objects do not block the
@@ -115,12 +115,12 @@ pub fn is_bootstrap_object(item: &Value) -> bool {
 }
 
 async fn list(
-    world: &World,
+    api: &ApiScope,
     resource: &Resource,
     workspace: &str,
     namespace: &str,
 ) -> Result<Vec<Value>, Status> {
-    match world.list(resource, workspace, namespace, true).await {
+    match api.list(resource, workspace, namespace, true).await {
         Ok(mut items) => {
             items.retain(|item| !is_bootstrap_object(item));
             Ok(items)
@@ -133,23 +133,23 @@ async fn list(
 
 /// Deletes a whole collection. Returns whether the resource supports that.
 async fn delete_collection(
-    world: &World,
+    api: &ApiScope,
     resource: &Resource,
     workspace: &str,
     namespace: &str,
 ) -> Result<bool, Status> {
-    let collection = world.collection(resource, workspace, namespace)?;
-    match world.client().delete(&format!("{collection}?propagationPolicy={BACKGROUND}")).await {
+    let collection = api.collection(resource, workspace, namespace)?;
+    match api.client().delete(&format!("{collection}?propagationPolicy={BACKGROUND}")).await {
         Ok(_) => Ok(true),
         Err(status) if matches!(status.code(), 404 | 405) => Ok(false),
         Err(status) => Err(status),
     }
 }
 
-async fn delete(world: &World, resource: &Resource, workspace: &str, item: &Value) -> Result<(), Status> {
+async fn delete(api: &ApiScope, resource: &Resource, workspace: &str, item: &Value) -> Result<(), Status> {
     let key = Key::new(workspace, object::namespace(item), object::name(item));
     let options = DeleteOptions { propagation: Some(BACKGROUND), ..DeleteOptions::default() };
-    match world.delete(resource, &key, options).await {
+    match api.delete(resource, &key, options).await {
         Err(status) if !matches!(status.reason(), "NotFound" | "Conflict" | "MethodNotAllowed") => {
             Err(status)
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
-use atoll_informer::{Clock, Events, Informers, World};
+use atoll_informer::{ApiScope, Clock, Events, Informers};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -63,13 +63,13 @@ impl Signers {
 }
 
 impl Context {
-    pub fn new(world: World, clock: Arc<dyn Clock>, workloads: WorkloadScope) -> Context {
-        Context::sharing(Informers::new(world), clock, workloads)
+    pub fn new(api: ApiScope, clock: Arc<dyn Clock>, workloads: WorkloadScope) -> Context {
+        Context::sharing(Informers::new(api), clock, workloads)
     }
 
     /// Creates a context that shares informers with other controllers.
     pub fn sharing(informers: Arc<Informers>, clock: Arc<dyn Clock>, workloads: WorkloadScope) -> Context {
-        let events = Events::new(informers.world().clone(), clock.clone());
+        let events = Events::new(informers.api().clone(), clock.clone());
         Context { informers, events, clock, workloads, settings: Arc::default(), signers: Signers::default() }
     }
 
@@ -81,8 +81,8 @@ impl Context {
         Context { signers, ..self }
     }
 
-    pub fn world(&self) -> &World {
-        self.informers.world()
+    pub fn api(&self) -> &ApiScope {
+        self.informers.api()
     }
 
     /// Whether controllers of pods handle this object.

@@ -13,7 +13,7 @@ pub(crate) mod schedule;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, World, resources};
+use atoll_informer::{ApiScope, Cache, DeleteOptions, Key, Next, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use atoll_zones::Zone;
 use serde_json::Value;
@@ -32,7 +32,7 @@ const ZONES: usize = 1000;
 
 struct Controller {
     context: Context,
-    world: World,
+    api: ApiScope,
     crons: Arc<Cache>,
     jobs: Arc<Cache>,
     recorder: Recorder,
@@ -43,7 +43,7 @@ struct Controller {
 pub async fn run(context: Context) {
     let informers = context.informers.clone();
     let controller = Arc::new(Controller {
-        world: informers.world().clone(),
+        api: informers.api().clone(),
         crons: informers.of(&resources::CRON_JOBS),
         jobs: informers.of(&resources::JOBS),
         recorder: context.events.recorder("cronjob-controller"),
@@ -129,7 +129,7 @@ impl Controller {
         if status != cron["status"] && !(cron["status"].is_null() && status == serde_json::json!({})) {
             let mut changed = cron.as_ref().clone();
             changed["status"] = status;
-            let written = self.world.update_status(&resources::CRON_JOBS, &changed).await?;
+            let written = self.api.update_status(&resources::CRON_JOBS, &changed).await?;
             self.crons.wrote(&written);
         }
         next
@@ -165,7 +165,7 @@ impl Controller {
             if jobs.iter().any(|job| object::uid(job) == text("uid")) {
                 continue;
             }
-            match self.world.get(&resources::JOBS, &Key::of(cron).beside(text("name"))).await {
+            match self.api.get(&resources::JOBS, &Key::of(cron).sibling(text("name"))).await {
                 Ok(_) => {}
                 Err(status) if status.reason() == "NotFound" => missing.push(text("uid").to_owned()),
                 Err(status) => return Err(status),
@@ -182,10 +182,8 @@ impl Controller {
         let zone = cron["spec"]["timeZone"].as_str().and_then(|name| self.zone(name));
         let wanted = reconcile::job(cron, at, zone.map_or(0, |zone| zone.offset(at)));
         let key_of_cron = Key::of(cron);
-        let created = self
-            .world
-            .create(&resources::JOBS, &key_of_cron.workspace, &key_of_cron.namespace, &wanted)
-            .await;
+        let created =
+            self.api.create(&resources::JOBS, &key_of_cron.workspace, &key_of_cron.namespace, &wanted).await;
         let job = match created {
             Ok(job) => {
                 self.jobs.wrote(&job);
@@ -196,8 +194,8 @@ impl Controller {
             Err(status) if status.has_cause("NamespaceTerminating") => return Err(status),
             Err(status) if status.reason() == "AlreadyExists" => {
                 // Created before the status could be written, or it belongs to another owner.
-                let key = key_of_cron.beside(object::name(&wanted));
-                let job = self.world.get(&resources::JOBS, &key).await?;
+                let key = key_of_cron.sibling(object::name(&wanted));
+                let job = self.api.get(&resources::JOBS, &key).await?;
                 if !is_managed_by(&job, object::uid(cron)) {
                     return Ok(false);
                 }
@@ -219,7 +217,7 @@ impl Controller {
         let active: Vec<Value> = status["active"].as_array().cloned().unwrap_or_default();
         for reference in active {
             let name = reference["name"].as_str().unwrap_or_default();
-            let job = self.world.get(&resources::JOBS, &Key::of(cron).beside(name)).await;
+            let job = self.api.get(&resources::JOBS, &Key::of(cron).sibling(name)).await;
             let job = job.inspect_err(|error| {
                 let message = format!("Get job: {error}");
                 self.recorder.warning(&resources::CRON_JOBS, cron, "FailedGet", message);
@@ -232,7 +230,7 @@ impl Controller {
     async fn delete(&self, cron: &Value, job: &Value, status: &mut Value) -> Result<(), Status> {
         let (key, uid) = (Key::of(job), object::uid(job));
         let options = DeleteOptions { propagation: Some("Background"), ..DeleteOptions::default() };
-        if let Err(error) = self.world.delete(&resources::JOBS, &key, options).await {
+        if let Err(error) = self.api.delete(&resources::JOBS, &key, options).await {
             let message = format!("Deleted job: {error}");
             self.recorder.warning(&resources::CRON_JOBS, cron, "FailedDelete", message);
             return Err(error);

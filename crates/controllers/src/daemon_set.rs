@@ -15,7 +15,7 @@ mod revisions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_informer::{Cache, Change, Key, Next, Queue, World, resources};
+use atoll_informer::{ApiScope, Cache, Change, Key, Next, Queue, resources};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ const MAX_PODS_PER_SYNC: usize = 250;
 
 struct Controller {
     context: Context,
-    world: World,
+    api: ApiScope,
     sets: Arc<Cache>,
     pods: Arc<Cache>,
     nodes: Arc<Cache>,
@@ -54,13 +54,13 @@ pub async fn run(context: Context) {
     let informers = context.informers.clone();
     let pods = informers.of(&resources::PODS);
     let controller = Arc::new(Controller {
-        world: informers.world().clone(),
+        api: informers.api().clone(),
         sets: informers.of(&resources::DAEMON_SETS),
         nodes: informers.of(&resources::NODES),
         orphans: pods.index(claim::orphans),
         history: History::new(&informers, &resources::DAEMON_SETS),
         pod_control: PodControl {
-            world: informers.world().clone(),
+            api: informers.api().clone(),
             cache: pods.clone(),
             recorder: context.events.recorder("daemonset-controller"),
             owners: &resources::DAEMON_SETS,
@@ -93,7 +93,7 @@ fn enqueue_on_node_changes(controller: &Controller, queue: &Queue) {
         if !affects_scheduling(change) {
             return;
         }
-        let pods_of_node = pods.found(on_node, &node_key(&change.key, &change.key.name));
+        let pods_of_node = pods.by_index(on_node, &node_key(&change.key, &change.key.name));
         for set in sets.list(&change.key.workspace, "") {
             let has_pod = pods_of_node.iter().any(|pod| claim::is_managed_by(pod, object::uid(&set)));
             let is_affected = change.new.as_deref().is_none_or(|node| {
@@ -210,7 +210,7 @@ impl Controller {
 
     async fn claimed(&self, set: &Value, selector: &LabelSelector) -> Result<Vec<Arc<Value>>, Status> {
         let claim = ControllerRefManager {
-            world: &self.world,
+            api: &self.api,
             cache: &self.pods,
             owners: &resources::DAEMON_SETS,
             owner: set,
@@ -248,7 +248,7 @@ impl Controller {
     async fn write_status(&self, set: &Value, status: Value) -> Result<(), Status> {
         let mut changed = set.clone();
         changed["status"] = status;
-        let written = self.world.update_status(&resources::DAEMON_SETS, &changed).await?;
+        let written = self.api.update_status(&resources::DAEMON_SETS, &changed).await?;
         self.sets.wrote(&written);
         Ok(())
     }

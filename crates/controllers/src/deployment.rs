@@ -133,7 +133,7 @@ impl Controller {
             return Ok(Next::Done);
         }
         let claim = ControllerRefManager {
-            world: self.context.world(),
+            api: self.context.api(),
             cache: &self.sets,
             owners: &resources::DEPLOYMENTS,
             owner: &deployment,
@@ -155,7 +155,7 @@ impl Controller {
     }
 
     async fn execute(&self, deployment: &Value, plan: Plan) -> Result<Next, Status> {
-        let world = self.context.world();
+        let api = self.context.api();
         if let Some(rollback) = plan.rollback {
             match rollback.is_warning {
                 true => self.recorder.warning(
@@ -166,7 +166,7 @@ impl Controller {
                 ),
                 false => self.record(deployment, rollback.reason, rollback.message),
             }
-            let written = world.update(&resources::DEPLOYMENTS, &rollback.deployment).await?;
+            let written = api.update(&resources::DEPLOYMENTS, &rollback.deployment).await?;
             self.deployments.wrote(&written);
             return Ok(Next::Done);
         }
@@ -180,7 +180,7 @@ impl Controller {
         }
         for set in plan.delete {
             let key = Key::of(&set);
-            match world.delete(&resources::REPLICA_SETS, &key, DeleteOptions::default()).await {
+            match api.delete(&resources::REPLICA_SETS, &key, DeleteOptions::default()).await {
                 Ok(_) => self.sets.deleting(&key, object::uid(&set)),
                 Err(status) if status.reason() == "NotFound" => {}
                 Err(status) => return Err(status),
@@ -193,7 +193,7 @@ impl Controller {
     }
 
     async fn update_status(&self, deployment: &Value) -> Result<(), Status> {
-        let written = self.context.world().update_status(&resources::DEPLOYMENTS, deployment).await?;
+        let written = self.context.api().update_status(&resources::DEPLOYMENTS, deployment).await?;
         self.deployments.wrote(&written);
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Controller {
 
     async fn change(&self, deployment: &Value, set: Set) -> Result<(), Status> {
         let Some(next) = &set.next else { return Ok(()) };
-        let written = self.context.world().update(&resources::REPLICA_SETS, next).await?;
+        let written = self.context.api().update(&resources::REPLICA_SETS, next).await?;
         self.sets.wrote(&written);
         let (from, to) = (set.current["spec"]["replicas"].as_i64().unwrap_or(1), set.replicas());
         if from != to {
@@ -217,27 +217,27 @@ impl Controller {
 
     /// Creates the new ReplicaSet. Returns whether it was created and the rest of the plan can be executed.
     async fn create(&self, deployment: &Value, set: &Value) -> Result<bool, Status> {
-        let (world, place) = (self.context.world(), Key::of(deployment));
-        let status =
-            match world.create(&resources::REPLICA_SETS, &place.workspace, &place.namespace, set).await {
-                Ok(created) => {
-                    self.sets.wrote(&created);
-                    let count = created["spec"]["replicas"].as_i64().unwrap_or(0);
-                    if count > 0 {
-                        let name = object::name(&created);
-                        let message = format!("Scaled up replica set {name} from 0 to {count}");
-                        self.record(deployment, "ScalingReplicaSet", message);
-                    }
-                    return Ok(true);
+        let (api, place) = (self.context.api(), Key::of(deployment));
+        let status = match api.create(&resources::REPLICA_SETS, &place.workspace, &place.namespace, set).await
+        {
+            Ok(created) => {
+                self.sets.wrote(&created);
+                let count = created["spec"]["replicas"].as_i64().unwrap_or(0);
+                if count > 0 {
+                    let name = object::name(&created);
+                    let message = format!("Scaled up replica set {name} from 0 to {count}");
+                    self.record(deployment, "ScalingReplicaSet", message);
                 }
-                Err(status) => status,
-            };
+                return Ok(true);
+            }
+            Err(status) => status,
+        };
         if status.has_cause(NAMESPACE_TERMINATING) {
             return Ok(false);
         }
         let mut changed = deployment.clone();
         if status.reason() == "AlreadyExists" {
-            let other = world.get(&resources::REPLICA_SETS, &place.beside(object::name(set))).await?;
+            let other = api.get(&resources::REPLICA_SETS, &place.sibling(object::name(set))).await?;
             let templates = (&other["spec"]["template"], &deployment["spec"]["template"]);
             if claim::is_managed_by(&other, object::uid(deployment))
                 && is_same_template(templates.0, templates.1)

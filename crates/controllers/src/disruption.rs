@@ -158,8 +158,8 @@ impl Controller {
 
     async fn write_status(&self, updated: Option<Value>) -> Result<(), Status> {
         let Some(updated) = updated else { return Ok(()) };
-        let world = self.context.world();
-        match world.update_status(&resources::POD_DISRUPTION_BUDGETS, &updated).await {
+        let api = self.context.api();
+        match api.update_status(&resources::POD_DISRUPTION_BUDGETS, &updated).await {
             Ok(written) => self.budgets.wrote(&written),
             Err(status) if status.reason() == "NotFound" => {}
             Err(status) => return Err(status),

@@ -78,7 +78,7 @@ pub async fn run(context: Context) {
 /// Index of slices by namespace and Service.
 fn by_service(slice: &Value) -> Vec<String> {
     match (object::label(slice, MANAGED_BY), object::label(slice, SERVICE_NAME)) {
-        (Some(MANAGER), Some(service)) => vec![Key::of(slice).beside(service).to_string()],
+        (Some(MANAGER), Some(service)) => vec![Key::of(slice).sibling(service).to_string()],
         _ => Vec::new(),
     }
 }
@@ -93,7 +93,7 @@ fn services_of(change: &Change) -> Vec<Key> {
     let mut names: Vec<&str> =
         states.into_iter().flatten().filter_map(|slice| object::label(slice, SERVICE_NAME)).collect();
     names.dedup();
-    names.into_iter().filter(|name| !name.is_empty()).map(|name| change.key.beside(name)).collect()
+    names.into_iter().filter(|name| !name.is_empty()).map(|name| change.key.sibling(name)).collect()
 }
 
 /// Whether the CPUs per zone may have changed.
@@ -125,7 +125,7 @@ impl Controller {
             return Ok(Next::Done);
         }
         let pods = service_pods::selected_pods(&self.pods, &service);
-        let mut slices = self.slices.found(self.by_service, &key.to_string());
+        let mut slices = self.slices.by_index(self.by_service, &key.to_string());
         slices.retain(|slice| !object::is_being_deleted(slice));
         let plan = reconcile::reconcile(&Observed {
             service: &service,

@@ -43,7 +43,7 @@ pub async fn run(context: Context) {
             let is_managed = |slice: &&Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
             let states = [&change.old, &change.new].into_iter().flatten().filter(is_managed);
             for name in states.filter_map(|slice| object::label(slice, SERVICE_NAME)) {
-                queue.add(change.key.beside(name));
+                queue.add(change.key.sibling(name));
             }
         }
     });
@@ -58,7 +58,7 @@ pub async fn run(context: Context) {
 /// Index of slices by namespace and Service.
 fn by_service(slice: &Value) -> Vec<String> {
     match (object::label(slice, MANAGED_BY), object::label(slice, SERVICE_NAME)) {
-        (Some(MANAGER), Some(service)) => vec![Key::of(slice).beside(service).to_string()],
+        (Some(MANAGER), Some(service)) => vec![Key::of(slice).sibling(service).to_string()],
         _ => Vec::new(),
     }
 }
@@ -79,7 +79,7 @@ struct Controller {
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let mut existing = self.slices.found(self.by_service, &key.to_string());
+        let mut existing = self.slices.by_index(self.by_service, &key.to_string());
         existing.retain(|slice| !object::is_being_deleted(slice));
         let service = self.services.get(key);
         // Services of other workloads are mirrored in their clusters.

@@ -91,10 +91,10 @@ impl Controller {
         else {
             return Ok(Next::Done);
         };
-        let (world, kind) = (self.context.world(), &resources::ENDPOINTS);
+        let (api, kind) = (self.context.api(), &resources::ENDPOINTS);
         let written = match current {
-            None => world.create(kind, &key.workspace, &key.namespace, &wanted).await,
-            Some(_) => world.update(kind, &wanted).await,
+            None => api.create(kind, &key.workspace, &key.namespace, &wanted).await,
+            Some(_) => api.update(kind, &wanted).await,
         };
         match written {
             Ok(written) => {
@@ -124,7 +124,7 @@ impl Controller {
         let acts = self.context.workloads == WorkloadScope::All || current.is_some_and(is_managed);
         let Some(uid) = current.filter(|_| acts).map(object::uid) else { return Ok(Next::Done) };
         let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
-        match self.context.world().delete(&resources::ENDPOINTS, key, options).await {
+        match self.context.api().delete(&resources::ENDPOINTS, key, options).await {
             Ok(_) => self.endpoints.deleting(key, uid),
             Err(status) if status.reason() == "NotFound" => {}
             Err(status) => return Err(status),

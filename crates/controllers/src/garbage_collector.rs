@@ -38,11 +38,11 @@ const COMPONENT: &str = "garbage-collector-controller";
 pub async fn run(context: Context) {
     let (graph, rest_mapper, queue) =
         (Arc::new(Mutex::new(Graph::default())), Arc::new(RestMapper::default()), Queue::new());
-    let monitors = Monitors::new(context.world().clone(), graph.clone(), rest_mapper.clone(), queue.clone());
+    let monitors = Monitors::new(context.api().clone(), graph.clone(), rest_mapper.clone(), queue.clone());
     let all_synced = monitors.all_synced();
     let recorder = context.events.recorder(COMPONENT);
     let collector = Arc::new(Collector {
-        world: context.world().clone(),
+        api: context.api().clone(),
         graph,
         rest_mapper,
         queue: queue.clone(),

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use atoll_informer::{Cache, Change, Key, Queue, World, resources};
+use atoll_informer::{ApiScope, Cache, Change, Key, Queue, resources};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ const JOB_CONTROLLER_NAME: &str = "kubernetes.io/job-controller";
 
 struct Controller {
     context: Context,
-    world: World,
+    api: ApiScope,
     jobs: Arc<Cache>,
     pods: Arc<Cache>,
     /// Index of pods without a controller.
@@ -60,11 +60,11 @@ pub async fn run(context: Context) {
     let informers = context.informers.clone();
     let pods = informers.of(&resources::PODS);
     let controller = Arc::new(Controller {
-        world: informers.world().clone(),
+        api: informers.api().clone(),
         jobs: informers.of(&resources::JOBS),
         orphans: pods.index(claim::orphans),
         pod_control: PodControl {
-            world: informers.world().clone(),
+            api: informers.api().clone(),
             cache: pods.clone(),
             recorder: context.events.recorder("job-controller"),
             owners: &resources::JOBS,

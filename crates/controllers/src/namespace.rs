@@ -9,7 +9,9 @@ mod conditions;
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
-use atoll_informer::{Clock, Key, Look, Next, Queue, Resource, Sight, World, follow, resources};
+use atoll_informer::{
+    ApiScope, Clock, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
+};
 use atoll_meta::{Status, object, time};
 use serde_json::{Value, json};
 
@@ -24,12 +26,13 @@ const FINALIZER: &str = "kubernetes";
 const WORKERS: usize = 32;
 
 pub async fn run(context: Context) {
-    let (world, queue) = (context.world().clone(), Queue::new());
+    let (api, queue) = (context.api().clone(), Queue::new());
     let controller =
-        Arc::new(Controller { world, clock: context.clock.clone(), served: DeletableResources::default() });
-    let look = Look::everywhere(&resources::NAMESPACES).selecting("status.phase=Terminating").metadata();
-    let following = follow(context.world(), look, |sight| {
-        if let Sight::There(namespace) = sight {
+        Arc::new(Controller { api, clock: context.clock.clone(), served: DeletableResources::default() });
+    let list_watch =
+        ListWatch::all(&resources::NAMESPACES).field_selector("status.phase=Terminating").metadata_only();
+    let following = list_and_watch(context.api(), list_watch, |event| {
+        if let ListWatchEvent::Upserted(namespace) = event {
             queue.add(Key::of(&namespace));
         }
     });
@@ -41,7 +44,7 @@ pub async fn run(context: Context) {
 }
 
 struct Controller {
-    world: World,
+    api: ApiScope,
     clock: Arc<dyn Clock>,
     served: DeletableResources,
 }
@@ -55,7 +58,7 @@ impl Controller {
     }
 
     async fn delete(&self, key: &Key) -> Result<Next, Status> {
-        let namespace = self.world.get(&resources::NAMESPACES, key).await?;
+        let namespace = self.api.get(&resources::NAMESPACES, key).await?;
         if !object::is_being_deleted(&namespace) {
             return Ok(Next::Done);
         }
@@ -78,16 +81,13 @@ impl Controller {
         let mut finalized = namespace;
         let kept: Vec<Value> = finalizers(&finalized).filter(|own| **own != FINALIZER).cloned().collect();
         finalized["spec"]["finalizers"] = json!(kept);
-        self.world
-            .update_subresource(&resources::NAMESPACES, "finalize", &finalized)
-            .await
-            .map(|_| Next::Done)
+        self.api.update_subresource(&resources::NAMESPACES, "finalize", &finalized).await.map(|_| Next::Done)
     }
 
     /// Requests the deletion of all content: pods first, because they may need the rest to terminate
     /// gracefully.
     async fn delete_content(&self, key: &Key, namespace: &Value) -> Result<DeletionResult, Status> {
-        let served = self.served.of(&self.world, &key.workspace).await?;
+        let served = self.served.of(&self.api, &key.workspace).await?;
         let mut result = DeletionResult::new(&served.failures);
         let inside: Vec<&Resource> = served.resources.iter().filter(|own| own.namespaced).collect();
         let (first, others): (Vec<&Resource>, Vec<&Resource>) =
@@ -111,7 +111,7 @@ impl Controller {
         namespace: &Value,
         result: &mut DeletionResult,
     ) -> Result<bool, Status> {
-        let left = match delete_all(&self.world, resource, &key.workspace, &key.name).await {
+        let left = match delete_all(&self.api, resource, &key.workspace, &key.name).await {
             Ok(left) => left,
             // An error of one resource does not block the deletion of others.
             Err(status) if !matches!(status.code(), 401 | 503) => {
@@ -143,7 +143,7 @@ impl Controller {
         if !resource.group.is_empty() || resource.plural != "pods" {
             return Ok(false);
         }
-        let running = self.world.list(resource, &key.workspace, &key.name, false).await?;
+        let running = self.api.list(resource, &key.workspace, &key.name, false).await?;
         let running = running.iter().filter(|pod| !pods::is_terminal(pod));
         let longest = running.filter_map(|pod| pod["spec"]["terminationGracePeriodSeconds"].as_i64()).max();
         let since = object::deletion_timestamp(namespace).and_then(|text| time::parse(text).ok());
@@ -164,7 +164,7 @@ impl Controller {
             return Ok(());
         }
         let patch = json!({ "status": { "conditions": updated["status"]["conditions"] } });
-        match self.world.patch(&resources::NAMESPACES, key, "status", &patch).await {
+        match self.api.patch(&resources::NAMESPACES, key, "status", &patch).await {
             Err(status) if status.reason() != "NotFound" => Err(status),
             _ => Ok(()),
         }

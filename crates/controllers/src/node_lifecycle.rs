@@ -143,12 +143,12 @@ impl Controller {
 
     /// Patches a node as its current state requires. Returns whether it was changed.
     async fn change(&self, key: &Key, wanted: impl Fn(&Value) -> Option<Value>) -> Result<bool, Status> {
-        let (world, kind) = (self.context.world(), &resources::NODES);
+        let (api, kind) = (self.context.api(), &resources::NODES);
         let Some(mut node) = self.nodes.get(key) else { return Ok(false) };
         let mut outcome = Ok(false);
         for _ in 0..ATTEMPTS {
             let Some(patch) = wanted(&node) else { return Ok(false) };
-            outcome = match world.patch(kind, key, "", &patch).await {
+            outcome = match api.patch(kind, key, "", &patch).await {
                 Ok(written) => {
                     self.nodes.wrote(&written);
                     return Ok(true);
@@ -157,7 +157,7 @@ impl Controller {
                 Err(status) if status.reason() == "Conflict" => Err(status),
                 Err(status) => return Err(status),
             };
-            node = Arc::new(world.get(kind, key).await?);
+            node = Arc::new(api.get(kind, key).await?);
         }
         outcome
     }
@@ -283,7 +283,7 @@ impl Controller {
         let observation =
             health::observe(known.as_ref(), node, lease.as_deref(), self.context.clock.now(), grace_periods);
         if let Some(unknown) = &observation.unknown {
-            match self.context.world().update_status(&resources::NODES, unknown).await {
+            match self.context.api().update_status(&resources::NODES, unknown).await {
                 Ok(written) => self.nodes.wrote(&written),
                 // The node may just have sent a heartbeat; the next pass decides.
                 Err(status) => {
@@ -343,7 +343,7 @@ impl Controller {
             return;
         }
         let mut all_marked = true;
-        for pod in self.pods.found(self.by_node, &key.to_string()) {
+        for pod in self.pods.by_index(self.by_node, &key.to_string()) {
             if let Err(status) = self.mark_pod_not_ready(&pod).await {
                 tracing::debug!(%status, pod = object::name(&pod), "marking a pod as not ready failed; retrying");
                 all_marked = false;
@@ -365,7 +365,7 @@ impl Controller {
         condition["status"] = "False".into();
         let mut updated = pod.as_ref().clone();
         conditions::set_in(&mut updated, condition, &self.now());
-        match self.context.world().update_status(&resources::PODS, &updated).await {
+        match self.context.api().update_status(&resources::PODS, &updated).await {
             Ok(written) => self.pods.wrote(&written),
             Err(status) if status.reason() == "NotFound" => return Ok(()),
             Err(status) => return Err(status),

@@ -8,7 +8,7 @@ mod reconcile;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use atoll_informer::{Cache, DeleteOptions, Key, World, resources};
+use atoll_informer::{ApiScope, Cache, DeleteOptions, Key, resources};
 use atoll_meta::time::Timestamp;
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -61,7 +61,7 @@ impl MissingNodes {
         let due = reconcile::quarantine(&mut self.0, pods, exists, quarantine_period, now);
         let mut gone = Vec::new();
         for key in due {
-            match context.world().get_metadata(&resources::NODES, &key).await {
+            match context.api().get_metadata(&resources::NODES, &key).await {
                 Err(status) if status.reason() == "NotFound" => gone.push(key),
                 Ok(_) => {}
                 Err(status) => tracing::debug!(%status, %key, "reading a node failed"),
@@ -77,10 +77,10 @@ async fn delete_pods(context: &Context, pods: &Arc<Cache>, removals: Vec<Removal
         if running.len() >= WORKERS {
             running.join_next().await;
         }
-        let (world, pods) = (context.world().clone(), pods.clone());
+        let (api, pods) = (context.api().clone(), pods.clone());
         running.spawn(async move {
             let key = Key::of(&removal.pod);
-            match delete_pod(&world, &pods, &key, &removal, now).await {
+            match delete_pod(&api, &pods, &key, &removal, now).await {
                 Ok(()) => {
                     tracing::info!(%key, reason = ?removal.reason, "pod garbage collector deleted a pod")
                 }
@@ -95,7 +95,7 @@ async fn delete_pods(context: &Context, pods: &Arc<Cache>, removals: Vec<Removal
 }
 
 async fn delete_pod(
-    world: &World,
+    api: &ApiScope,
     pods: &Cache,
     key: &Key,
     removal: &Removal,
@@ -104,10 +104,10 @@ async fn delete_pod(
     // No kubelet is left to report that the pod has ended.
     if let Some(patch) = reconcile::failed_status_patch(&removal.pod, removal.reason == Reason::Orphaned, now)
     {
-        pods.wrote(&world.patch_status_strategic(&resources::PODS, key, &patch).await?);
+        pods.wrote(&api.patch_status_strategic(&resources::PODS, key, &patch).await?);
     }
     let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-    world.delete(&resources::PODS, key, options).await?;
+    api.delete(&resources::PODS, key, options).await?;
     pods.deleting(key, object::uid(&removal.pod));
     Ok(())
 }

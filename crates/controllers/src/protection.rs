@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, World, follow, resources};
+use atoll_informer::{
+    ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
+};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -55,10 +57,10 @@ pub async fn run_attributes(context: Context) {
 }
 
 async fn run(context: Context, kind: ProtectedKind) {
-    let (world, queue) = (context.world(), Queue::new());
-    let controller = Arc::new(Controller { world: world.clone(), kind });
-    let following = follow(world, Look::everywhere(kind.resource()).metadata(), |sight| {
-        if let Sight::There(object) = sight
+    let (api, queue) = (context.api(), Queue::new());
+    let controller = Arc::new(Controller { api: api.clone(), kind });
+    let following = list_and_watch(api, ListWatch::all(kind.resource()).metadata_only(), |event| {
+        if let ListWatchEvent::Upserted(object) = event
             && (is_deletion_candidate(kind, &object) || lacks_finalizer(kind, &object))
         {
             queue.add(Key::of(&object));
@@ -82,7 +84,7 @@ fn lacks_finalizer(kind: ProtectedKind, object: &Value) -> bool {
 }
 
 struct Controller {
-    world: World,
+    api: ApiScope,
     kind: ProtectedKind,
 }
 
@@ -95,7 +97,7 @@ impl Controller {
     }
 
     async fn protect(&self, key: &Key) -> Result<Next, Status> {
-        let object = self.world.get(self.kind.resource(), key).await?;
+        let object = self.api.get(self.kind.resource(), key).await?;
         let finalizer = self.kind.finalizer();
         let mut finalizers: Vec<&str> = object::finalizers(&object).filter(|own| *own != finalizer).collect();
         if lacks_finalizer(self.kind, &object) {
@@ -109,7 +111,7 @@ impl Controller {
             "resourceVersion": object::resource_version(&object),
             "finalizers": if finalizers.is_empty() { Value::Null } else { json!(finalizers) },
         }});
-        self.world.patch(self.kind.resource(), key, "", &patch).await.map(|_| Next::Done)
+        self.api.patch(self.kind.resource(), key, "", &patch).await.map(|_| Next::Done)
     }
 
     async fn is_used(&self, key: &Key, object: &Value) -> Result<bool, Status> {
@@ -117,12 +119,12 @@ impl Controller {
         match self.kind {
             ProtectedKind::Volume => Ok(object["status"]["phase"] == "Bound"),
             ProtectedKind::Claim => {
-                let pods = self.world.list(&resources::PODS, workspace, &key.namespace, false).await?;
+                let pods = self.api.list(&resources::PODS, workspace, &key.namespace, false).await?;
                 Ok(pods.iter().any(|pod| uses_claim(pod, name)))
             }
             ProtectedKind::Attributes => {
                 for resource in [&resources::PERSISTENT_VOLUME_CLAIMS, &resources::PERSISTENT_VOLUMES] {
-                    let users = self.world.list(resource, workspace, "", false).await?;
+                    let users = self.api.list(resource, workspace, "", false).await?;
                     if users.iter().any(|user| uses_attributes(user, name)) {
                         return Ok(true);
                     }

@@ -20,7 +20,7 @@ mod replenish;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_informer::{Key, Look, Next, Queue, Sight, follow, resources};
+use atoll_informer::{Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources};
 use atoll_quota::Quota;
 use serde_json::Value;
 
@@ -35,11 +35,11 @@ const WORKERS: usize = 8;
 const FULL_RECOUNT_INTERVAL: Duration = Duration::from_secs(300);
 
 pub async fn run(context: Context) {
-    let (world, queue, index) = (context.world(), Queue::new(), Arc::new(QuotaIndex::default()));
-    let counter = Arc::new(Counter::new(world.clone(), context.clock.clone()));
-    let watches = Watches::new(world.clone(), index.clone(), queue.clone());
-    let following = follow(world, Look::everywhere(&resources::RESOURCE_QUOTAS), |sight| match sight {
-        Sight::There(quota) => {
+    let (api, queue, index) = (context.api(), Queue::new(), Arc::new(QuotaIndex::default()));
+    let counter = Arc::new(Counter::new(api.clone(), context.clock.clone()));
+    let watches = Watches::new(api.clone(), index.clone(), queue.clone());
+    let following = list_and_watch(api, ListWatch::all(&resources::RESOURCE_QUOTAS), |event| match event {
+        ListWatchEvent::Upserted(quota) => {
             let key = Key::of(&quota);
             let is_known = index.knows(&key);
             if index.insert(&key, &quota) {
@@ -49,12 +49,12 @@ pub async fn run(context: Context) {
                 queue.add(key);
             }
         }
-        Sight::Gone(quota) => {
+        ListWatchEvent::Deleted(quota) => {
             index.remove(&Key::of(&quota));
             watches.adjust();
         }
         // Quotas that were deleted meanwhile are removed when they are counted.
-        Sight::All(..) => {}
+        ListWatchEvent::Listed(..) => {}
     });
     let full_recounts = async {
         loop {

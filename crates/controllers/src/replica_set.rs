@@ -73,7 +73,7 @@ async fn run_flavour(context: Context, flavour: &'static Flavour) {
     pods.listen(move |change| on_pod_change(flavour, &known, &adding, change));
     tokio::join!(sets.synced(), pods.synced());
     let pod_control = PodControl {
-        world: context.world().clone(),
+        api: context.api().clone(),
         cache: pods,
         recorder: context.events.recorder(flavour.component),
         owners: flavour.sets,
@@ -175,7 +175,7 @@ impl Controller {
         let found = claim::candidates(&self.pod_control.cache, self.orphans, &set);
         let (active, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|pod| pods::is_active(pod));
         let claim = ControllerRefManager {
-            world: self.context.world(),
+            api: self.context.api(),
             cache: &self.pod_control.cache,
             owners: self.flavour.sets,
             owner: &set,
@@ -195,7 +195,7 @@ impl Controller {
         if let Some(status) = reconcile::status(&set, &active, terminating, failure, now) {
             let mut changed = set.as_ref().clone();
             changed["status"] = status;
-            let written = self.context.world().update_status(self.flavour.sets, &changed).await?;
+            let written = self.context.api().update_status(self.flavour.sets, &changed).await?;
             self.sets.wrote(&written);
         }
         managed?;

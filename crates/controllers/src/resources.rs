@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use atoll_informer::{Resource, World, resources};
+use atoll_informer::{ApiScope, Resource, resources};
 use atoll_meta::Status;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -26,18 +26,18 @@ pub struct DeletableResources {
 
 impl DeletableResources {
     /// Returns the deletable resources of a workspace.
-    pub async fn of(&self, world: &World, workspace: &str) -> Result<Arc<DiscoveredResources>, Status> {
-        let root = world.root(workspace)?;
+    pub async fn of(&self, api: &ApiScope, workspace: &str) -> Result<Arc<DiscoveredResources>, Status> {
+        let root = api.root(workspace)?;
         // A foreign API server may change its resources at any time.
-        if !world.has_workspaces() {
-            return discover(world, &root).await;
+        if !api.has_workspaces() {
+            return discover(api, &root).await;
         }
-        let definitions = world.collection(&resources::CUSTOM_RESOURCE_DEFINITIONS, workspace, "")?;
-        let definitions = world.client().get(&format!("{definitions}?limit=1")).await?;
+        let definitions = api.collection(&resources::CUSTOM_RESOURCE_DEFINITIONS, workspace, "")?;
+        let definitions = api.client().get(&format!("{definitions}?limit=1")).await?;
         match definitions["items"].as_array().is_none_or(Vec::is_empty) {
             true => {
                 let first = async || {
-                    let found = discover(world, &root).await?;
+                    let found = discover(api, &root).await?;
                     match found.failures.first() {
                         Some((_, status)) => Err(status.clone()),
                         None => Ok(found),
@@ -45,13 +45,13 @@ impl DeletableResources {
                 };
                 self.shared.get_or_try_init(first).await.cloned()
             }
-            false => discover(world, &root).await,
+            false => discover(api, &root).await,
         }
     }
 }
 
-async fn discover(world: &World, root: &str) -> Result<Arc<DiscoveredResources>, Status> {
-    let groups = world.client().get(&format!("{root}/apis")).await?;
+async fn discover(api: &ApiScope, root: &str) -> Result<Arc<DiscoveredResources>, Status> {
+    let groups = api.client().get(&format!("{root}/apis")).await?;
     let mut versions = vec![(String::new(), "v1".to_string())];
     for group in groups["groups"].as_array().into_iter().flatten() {
         let name = group["name"].as_str().unwrap_or_default();
@@ -67,7 +67,7 @@ async fn discover(world: &World, root: &str) -> Result<Arc<DiscoveredResources>,
             true => (format!("{root}/api/{version}"), version.clone()),
             false => (format!("{root}/apis/{group}/{version}"), format!("{group}/{version}")),
         };
-        match world.client().get(&base).await {
+        match api.client().get(&base).await {
             Ok(list) => {
                 let entries = list["resources"].as_array().into_iter().flatten();
                 let all = entries.filter_map(|entry| deletable(&group, &version, entry));

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use atoll_informer::{Key, Look, Next, Queue, Sight, World, follow, resources};
-use atoll_meta::aggregation::{aggregated, differs};
+use atoll_informer::{ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources};
+use atoll_meta::aggregation::{aggregate_rules, differs};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -16,11 +16,11 @@ const MANAGER: &str = "clusterrole-aggregation-controller";
 const WORKERS: usize = 8;
 
 pub async fn run(context: Context) {
-    let (world, queue) = (context.world(), Queue::new());
-    let controller = Arc::new(Controller { world: world.clone() });
+    let (api, queue) = (context.api(), Queue::new());
+    let controller = Arc::new(Controller { api: api.clone() });
     // Bootstrap roles are already aggregated, and appear in the watch only after a change.
-    let following = follow(world, Look::everywhere(&resources::CLUSTER_ROLES), |sight| {
-        if let Sight::There(role) | Sight::Gone(role) = sight {
+    let following = list_and_watch(api, ListWatch::all(&resources::CLUSTER_ROLES), |event| {
+        if let ListWatchEvent::Upserted(role) | ListWatchEvent::Deleted(role) = event {
             // Any role of the workspace may aggregate the changed one, so all are processed together.
             queue.add(Key::of(&role).in_workspace(""));
         }
@@ -33,7 +33,7 @@ pub async fn run(context: Context) {
 }
 
 struct Controller {
-    world: World,
+    api: ApiScope,
 }
 
 impl Controller {
@@ -48,10 +48,10 @@ impl Controller {
 
     /// Aggregates once. Roles that aggregate aggregated roles are processed when those have changed.
     async fn gather(&self, workspace: &str) -> Result<(), Status> {
-        let all = self.world.list(&resources::CLUSTER_ROLES, workspace, "", false).await?;
+        let all = self.api.list(&resources::CLUSTER_ROLES, workspace, "", false).await?;
         for role in &all {
             let name = object::name(role);
-            match aggregated(role, &all) {
+            match aggregate_rules(role, &all) {
                 Ok(Some(rules)) if differs(role, &rules) => self.apply(workspace, name, &rules).await?,
                 Ok(_) => {}
                 Err(error) => {
@@ -75,6 +75,6 @@ impl Controller {
             "rules": rules,
         });
         let (roles, key) = (&resources::CLUSTER_ROLES, Key::new(workspace, "", name));
-        self.world.apply(roles, &key, MANAGER, &configuration).await.map(drop)
+        self.api.apply(roles, &key, MANAGER, &configuration).await.map(drop)
     }
 }

@@ -4,7 +4,7 @@
 // upstream: pkg/controller/disruption/disruption.go
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go
 
-use atoll_informer::{Key, Resource, World, resources};
+use atoll_informer::{ApiScope, Key, Resource, resources};
 use atoll_meta::selector::LabelOperator;
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ static KNOWN: [&Resource; 4] = [
 
 /// Returns the resource of a kind, and whether it has a scale. Errors are those of upstream's REST mapper.
 pub async fn resource_of(
-    world: &World,
+    api: &ApiScope,
     workspace: &str,
     api_version: &str,
     kind: &str,
@@ -32,12 +32,12 @@ pub async fn resource_of(
         return Ok(((*known).clone(), true));
     }
     let missing = || format!("no matches for kind \"{kind}\" in version \"{api_version}\"");
-    find(world, workspace, api_version, kind).await?.ok_or_else(missing)
+    find(api, workspace, api_version, kind).await?.ok_or_else(missing)
 }
 
 /// Returns the resource of a kind by its group, in the preferred version or another one.
 pub async fn resource_of_kind(
-    world: &World,
+    api: &ApiScope,
     workspace: &str,
     group: &str,
     kind: &str,
@@ -47,10 +47,10 @@ pub async fn resource_of_kind(
     }
     let missing = || format!("no matches for kind \"{kind}\" in group \"{group}\"");
     if group.is_empty() {
-        return find(world, workspace, "v1", kind).await?.map(|(resource, _)| resource).ok_or_else(missing);
+        return find(api, workspace, "v1", kind).await?.map(|(resource, _)| resource).ok_or_else(missing);
     }
-    let root = world.root(workspace).map_err(|status| status.message().to_string())?;
-    let served = match world.client().get(&format!("{root}/apis/{group}")).await {
+    let root = api.root(workspace).map_err(|status| status.message().to_string())?;
+    let served = match api.client().get(&format!("{root}/apis/{group}")).await {
         Ok(served) => served,
         Err(status) if status.code() == 404 => return Err(missing()),
         Err(status) => return Err(status.message().to_string()),
@@ -58,7 +58,7 @@ pub async fn resource_of_kind(
     let others = served["versions"].as_array().into_iter().flatten();
     for version in std::iter::once(&served["preferredVersion"]).chain(others) {
         let api_version = version["groupVersion"].as_str().unwrap_or_default();
-        if let Some((resource, _)) = find(world, workspace, api_version, kind).await? {
+        if let Some((resource, _)) = find(api, workspace, api_version, kind).await? {
             return Ok(resource);
         }
     }
@@ -67,15 +67,15 @@ pub async fn resource_of_kind(
 
 /// Looks a kind up in discovery.
 async fn find(
-    world: &World,
+    api: &ApiScope,
     workspace: &str,
     api_version: &str,
     kind: &str,
 ) -> Result<Option<(Resource, bool)>, String> {
     let Some((group, version)) = object::split_api_version(api_version) else { return Ok(None) };
     let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{api_version}") };
-    let root = world.root(workspace).map_err(|status| status.message().to_string())?;
-    let list = match world.client().get(&format!("{root}{base}")).await {
+    let root = api.root(workspace).map_err(|status| status.message().to_string())?;
+    let list = match api.client().get(&format!("{root}{base}")).await {
         Ok(list) => list,
         Err(status) if status.code() == 404 => return Ok(None),
         Err(status) => return Err(status.message().to_string()),
@@ -134,12 +134,12 @@ pub fn plain_selector(text: &str) -> Result<String, String> {
     LabelSelector::from_object(&object).map(|selector| selector.to_string())
 }
 
-pub async fn read(world: &World, resource: &Resource, key: &Key) -> Result<Value, Status> {
-    world.client().get(&format!("{}/scale", world.path(resource, key)?)).await
+pub async fn read(api: &ApiScope, resource: &Resource, key: &Key) -> Result<Value, Status> {
+    api.client().get(&format!("{}/scale", api.path(resource, key)?)).await
 }
 
-pub async fn write(world: &World, resource: &Resource, key: &Key, scale: &Value) -> Result<Value, Status> {
-    world.client().update(&format!("{}/scale", world.path(resource, key)?), scale).await
+pub async fn write(api: &ApiScope, resource: &Resource, key: &Key, scale: &Value) -> Result<Value, Status> {
+    api.client().update(&format!("{}/scale", api.path(resource, key)?), scale).await
 }
 
 #[cfg(test)]

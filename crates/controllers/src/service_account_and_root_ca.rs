@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, World, follow, resources};
+use atoll_informer::{
+    ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
+};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -43,10 +45,11 @@ struct NamespaceObject {
 }
 
 async fn run(context: Context, wanted: NamespaceObject) {
-    let (world, queue, wanted) = (context.world(), Queue::new(), Arc::new(wanted));
-    let look = Look::everywhere(&resources::NAMESPACES).selecting("status.phase=Active").metadata();
-    let namespaces = follow(world, look, |sight| {
-        if let Sight::There(namespace) = sight {
+    let (api, queue, wanted) = (context.api(), Queue::new(), Arc::new(wanted));
+    let list_watch =
+        ListWatch::all(&resources::NAMESPACES).field_selector("status.phase=Active").metadata_only();
+    let namespaces = list_and_watch(api, list_watch, |event| {
+        if let ListWatchEvent::Upserted(namespace) = event {
             queue.add(Key::of(&namespace));
         }
     });
@@ -56,15 +59,15 @@ async fn run(context: Context, wanted: NamespaceObject) {
         queue.add(key.in_workspace(&key.namespace));
     };
     let fields = format!("metadata.name={}", wanted.name);
-    let look = Look::everywhere(wanted.resource).selecting(&fields);
-    let objects = follow(world, look, |sight| match sight {
-        Sight::There(object) if wanted.differs(&object) => add(&object),
-        Sight::Gone(object) => add(&object),
-        Sight::There(_) | Sight::All(..) => {}
+    let list_watch = ListWatch::all(wanted.resource).field_selector(&fields);
+    let objects = list_and_watch(api, list_watch, |event| match event {
+        ListWatchEvent::Upserted(object) if wanted.differs(&object) => add(&object),
+        ListWatchEvent::Deleted(object) => add(&object),
+        ListWatchEvent::Upserted(_) | ListWatchEvent::Listed(..) => {}
     });
     let working = queue.work("namespace objects", WORKERS, |key| {
-        let (world, wanted) = (world.clone(), wanted.clone());
-        async move { wanted.sync(&world, &key).await }
+        let (api, wanted) = (api.clone(), wanted.clone());
+        async move { wanted.sync(&api, &key).await }
     });
     tokio::join!(namespaces, objects, working);
 }
@@ -74,8 +77,8 @@ impl NamespaceObject {
         self.content.as_ref().is_some_and(|content| object["data"] != *content)
     }
 
-    async fn sync(&self, world: &World, namespace: &Key) -> Result<Next, Status> {
-        match self.create_or_update(world, namespace).await {
+    async fn sync(&self, api: &ApiScope, namespace: &Key) -> Result<Next, Status> {
+        match self.create_or_update(api, namespace).await {
             Ok(()) => Ok(Next::Done),
             Err(status) if status.reason() == "AlreadyExists" => Ok(Next::Done),
             // The namespace is being deleted, or is gone.
@@ -84,19 +87,18 @@ impl NamespaceObject {
         }
     }
 
-    async fn create_or_update(&self, world: &World, namespace: &Key) -> Result<(), Status> {
+    async fn create_or_update(&self, api: &ApiScope, namespace: &Key) -> Result<(), Status> {
         let key = Key::new(&namespace.workspace, &namespace.name, self.name);
-        match world.get(self.resource, &key).await {
+        match api.get(self.resource, &key).await {
             Ok(mut object) if self.differs(&object) => {
                 object["data"] = self.content.clone().unwrap_or_default();
                 object::set_annotation(&mut object, "kubernetes.io/description", DESCRIPTION);
-                world.update(self.resource, &object).await.map(drop)
+                api.update(self.resource, &object).await.map(drop)
             }
             Ok(_) => Ok(()),
-            Err(status) if status.reason() == "NotFound" => world
-                .create(self.resource, &key.workspace, &key.namespace, &self.new_object())
-                .await
-                .map(drop),
+            Err(status) if status.reason() == "NotFound" => {
+                api.create(self.resource, &key.workspace, &key.namespace, &self.new_object()).await.map(drop)
+            }
             Err(status) => Err(status),
         }
     }

@@ -93,24 +93,24 @@ pub async fn write(
     of: &str,
     writes: &Writes,
 ) -> Result<(), (String, Status)> {
-    let (world, kind) = (context.world(), &resources::ENDPOINT_SLICES);
+    let (api, kind) = (context.api(), &resources::ENDPOINT_SLICES);
     let of = format!("EndpointSlice for {of} {}/{}", key.namespace, key.name);
     for slice in &writes.create {
-        match world.create(kind, &key.workspace, &key.namespace, slice).await {
+        match api.create(kind, &key.workspace, &key.namespace, slice).await {
             Ok(created) => cache.wrote(&created),
             Err(status) if status.has_cause("NamespaceTerminating") => return Ok(()),
             Err(status) => return Err((format!("failed to create {of}"), status)),
         }
     }
     for slice in &writes.update {
-        match world.update(kind, slice).await {
+        match api.update(kind, slice).await {
             Ok(updated) => cache.wrote(&updated),
             Err(status) => return Err((format!("failed to update {} {of}", object::name(slice)), status)),
         }
     }
     for slice in &writes.delete {
         let (own, uid) = (Key::of(slice), object::uid(slice));
-        match world.delete(kind, &own, DeleteOptions { uid: Some(uid), ..DeleteOptions::default() }).await {
+        match api.delete(kind, &own, DeleteOptions { uid: Some(uid), ..DeleteOptions::default() }).await {
             Ok(_) => cache.deleting(&own, uid),
             Err(status) if status.reason() == "NotFound" => {}
             Err(status) => return Err((format!("failed to delete {} {of}", object::name(slice)), status)),

@@ -16,7 +16,7 @@ mod revisions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_informer::{Cache, Key, Next, Queue, Recorder, World, resources};
+use atoll_informer::{ApiScope, Cache, Key, Next, Queue, Recorder, resources};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ const WORKERS: usize = 8;
 
 struct Controller {
     context: Context,
-    world: World,
+    api: ApiScope,
     sets: Arc<Cache>,
     pods: Arc<Cache>,
     /// Index of pods without a controller.
@@ -47,7 +47,7 @@ pub async fn run(context: Context) {
     let informers = context.informers.clone();
     let pods = informers.of(&resources::PODS);
     let controller = Arc::new(Controller {
-        world: informers.world().clone(),
+        api: informers.api().clone(),
         sets: informers.of(&resources::STATEFUL_SETS),
         orphans: pods.index(claim::orphans),
         pods,
@@ -111,7 +111,7 @@ impl Controller {
             current,
             update: &update,
             collisions,
-            claims: &|name| self.claims.get(&key.beside(name)),
+            claims: &|name| self.claims.get(&key.sibling(name)),
             now: self.context.clock.now(),
         };
         let plan = reconcile(&observed);
@@ -130,7 +130,7 @@ impl Controller {
             candidates.into_iter().partition(|pod| identity::is_member(set, pod));
         let nothing = LabelSelector::nothing();
         let claim = |selector| ControllerRefManager {
-            world: &self.world,
+            api: &self.api,
             cache: &self.pods,
             owners: &resources::STATEFUL_SETS,
             owner: set,
@@ -159,7 +159,7 @@ impl Controller {
         }
         let mut changed = set.clone();
         changed["status"] = status;
-        let written = self.world.update_status(&resources::STATEFUL_SETS, &changed).await?;
+        let written = self.api.update_status(&resources::STATEFUL_SETS, &changed).await?;
         self.sets.wrote(&written);
         Ok(())
     }

@@ -46,7 +46,7 @@ pub async fn run(context: Context) {
         let (queue, controller) = (queue.clone(), controller.clone());
         move |change| {
             if affects_pods(change) {
-                for pod in controller.pods.found(controller.by_node, &change.key.to_string()) {
+                for pod in controller.pods.by_index(controller.by_node, &change.key.to_string()) {
                     queue.add(Key::of(&pod));
                 }
             }
@@ -162,8 +162,8 @@ impl Controller {
     }
 
     async fn delete_pod(&self, key: &Key) -> Result<(), Status> {
-        let (world, kind) = (self.context.world(), &resources::PODS);
-        let mut pod = world.get(kind, key).await?;
+        let (api, kind) = (self.context.api(), &resources::PODS);
+        let mut pod = api.get(kind, key).await?;
         let mut condition = json!({
             "type": "DisruptionTarget",
             "status": "True",
@@ -179,10 +179,10 @@ impl Controller {
                 "metadata": {"uid": object::uid(&pod), "resourceVersion": object::resource_version(&pod)},
                 "status": {"conditions": pod["status"]["conditions"]},
             });
-            self.pods.wrote(&world.patch(kind, key, "status", &patch).await?);
+            self.pods.wrote(&api.patch(kind, key, "status", &patch).await?);
         }
         let uid = object::uid(&pod);
-        world.delete(kind, key, DeleteOptions { uid: Some(uid), ..DeleteOptions::default() }).await?;
+        api.delete(kind, key, DeleteOptions { uid: Some(uid), ..DeleteOptions::default() }).await?;
         self.pods.deleting(key, uid);
         Ok(())
     }

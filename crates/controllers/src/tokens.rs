@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use atoll_authn::service_account::{Subject, Tokens};
-use atoll_informer::{DeleteOptions, Key, Look, Next, Queue, Sight, World, follow, resources};
+use atoll_informer::{
+    ApiScope, DeleteOptions, Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources,
+};
 use atoll_meta::{Status, object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -30,22 +32,22 @@ pub async fn run(context: Context) {
         );
         return;
     };
-    let (world, queue) = (context.world(), Queue::new());
-    let controller =
-        Arc::new(Controller { world: world.clone(), tokens, root_ca: STANDARD.encode(&*root_ca) });
+    let (api, queue) = (context.api(), Queue::new());
+    let controller = Arc::new(Controller { api: api.clone(), tokens, root_ca: STANDARD.encode(&*root_ca) });
     let fields = format!("type={TYPE}");
-    let look = Look::everywhere(&resources::SECRETS).selecting(&fields).metadata();
-    let secrets = follow(world, look, |sight| {
-        if let Sight::There(secret) = sight {
+    let list_watch = ListWatch::all(&resources::SECRETS).field_selector(&fields).metadata_only();
+    let secrets = list_and_watch(api, list_watch, |event| {
+        if let ListWatchEvent::Upserted(secret) = event {
             queue.add(Key::of(&secret));
         }
     });
-    let accounts = follow(world, Look::everywhere(&resources::SERVICE_ACCOUNTS).metadata(), |sight| {
-        if let Sight::Gone(account) = sight {
-            // An empty name stands for all Secrets of the namespace.
-            queue.add(Key::of(&account).beside(""));
-        }
-    });
+    let accounts =
+        list_and_watch(api, ListWatch::all(&resources::SERVICE_ACCOUNTS).metadata_only(), |event| {
+            if let ListWatchEvent::Deleted(account) = event {
+                // An empty name stands for all Secrets of the namespace.
+                queue.add(Key::of(&account).sibling(""));
+            }
+        });
     let working = queue.work("service account token secrets", WORKERS, |key| {
         let controller = controller.clone();
         async move { controller.sync(&key).await }
@@ -54,7 +56,7 @@ pub async fn run(context: Context) {
 }
 
 struct Controller {
-    world: World,
+    api: ApiScope,
     tokens: Arc<Tokens>,
     /// The CA certificates that clients of this server trust, base64 encoded.
     root_ca: String,
@@ -75,11 +77,11 @@ impl Controller {
 
     /// Processes all token Secrets of a namespace.
     async fn sync_namespace(&self, key: &Key) -> Result<(), Status> {
-        let collection = self.world.collection(&resources::SECRETS, &key.workspace, &key.namespace)?;
+        let collection = self.api.collection(&resources::SECRETS, &key.workspace, &key.namespace)?;
         let path = format!("{collection}?fieldSelector=type%3Dkubernetes.io%2Fservice-account-token");
-        let secrets = self.world.client().list_metadata(&path).await?;
+        let secrets = self.api.client().list_metadata(&path).await?;
         for secret in secrets["items"].as_array().into_iter().flatten() {
-            match self.sync_secret(&key.beside(object::name(secret))).await {
+            match self.sync_secret(&key.sibling(object::name(secret))).await {
                 Err(status) if status.reason() == "NotFound" => {}
                 outcome => outcome?,
             }
@@ -88,13 +90,13 @@ impl Controller {
     }
 
     async fn sync_secret(&self, key: &Key) -> Result<(), Status> {
-        let mut secret = self.world.get(&resources::SECRETS, key).await?;
+        let mut secret = self.api.get(&resources::SECRETS, key).await?;
         let wanted = object::annotation(&secret, ACCOUNT_NAME).unwrap_or_default().to_string();
         if secret["type"] != TYPE || wanted.is_empty() || object::is_being_deleted(&secret) {
             return Ok(());
         }
         let wanted_uid = object::annotation(&secret, ACCOUNT_UID).unwrap_or_default();
-        let account = match self.world.get(&resources::SERVICE_ACCOUNTS, &key.beside(&wanted)).await {
+        let account = match self.api.get(&resources::SERVICE_ACCOUNTS, &key.sibling(&wanted)).await {
             Ok(account) if wanted_uid.is_empty() || object::uid(&account) == wanted_uid => account,
             Ok(_) => return self.delete(key, &secret).await,
             Err(status) if status.reason() == "NotFound" => return self.delete(key, &secret).await,
@@ -113,7 +115,7 @@ impl Controller {
         }
         object::set_annotation(&mut secret, ACCOUNT_NAME, &wanted);
         object::set_annotation(&mut secret, ACCOUNT_UID, uid);
-        self.world.update(&resources::SECRETS, &secret).await.map(drop)
+        self.api.update(&resources::SECRETS, &secret).await.map(drop)
     }
 
     /// Returns the fields that a Secret lacks for an account.
@@ -145,6 +147,6 @@ impl Controller {
 
     async fn delete(&self, key: &Key, secret: &Value) -> Result<(), Status> {
         let options = DeleteOptions { uid: Some(object::uid(secret)), ..DeleteOptions::default() };
-        self.world.delete(&resources::SECRETS, key, options).await.map(drop)
+        self.api.delete(&resources::SECRETS, key, options).await.map(drop)
     }
 }

@@ -45,7 +45,7 @@ async fn sync(context: &Context, jobs: &Arc<Cache>, key: Key) -> Result<Next, St
         Due::Now => {}
     }
     // Read the Job again before deleting it, because the cache may be stale.
-    let fresh = match context.world().get(&resources::JOBS, &key).await {
+    let fresh = match context.api().get(&resources::JOBS, &key).await {
         Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
         fresh => fresh?,
     };
@@ -56,7 +56,7 @@ async fn sync(context: &Context, jobs: &Arc<Cache>, key: Key) -> Result<Next, St
             let uid = object::uid(&fresh);
             let options =
                 DeleteOptions { propagation: Some("Foreground"), uid: Some(uid), ..DeleteOptions::default() };
-            match context.world().delete(&resources::JOBS, &key, options).await {
+            match context.api().delete(&resources::JOBS, &key, options).await {
                 Err(status) if status.reason() != "NotFound" => return Err(status),
                 _ => jobs.deleting(&key, uid),
             }

@@ -103,7 +103,7 @@ fn claims_of(pod: &Value) -> Vec<Key> {
         Some(_) => Some(format!("{}-{}", key.name, volume["name"].as_str()?)),
         None => volume["persistentVolumeClaim"]["claimName"].as_str().map(String::from),
     });
-    claims.map(|claim| key.beside(&claim)).collect()
+    claims.map(|claim| key.sibling(&claim)).collect()
 }
 
 struct Controller {
@@ -151,7 +151,7 @@ impl Controller {
     }
 
     fn enqueue_unbound_claims(&self, workspace: &str) {
-        for claim in self.claims.found(self.unbound, workspace) {
+        for claim in self.claims.by_index(self.unbound, workspace) {
             self.claim_queue.add(Key::of(&claim));
         }
     }
@@ -163,7 +163,7 @@ impl Controller {
         if !unbound(&claim).is_empty() {
             self.enqueue_unmanaged_volumes(&key.workspace);
         }
-        let waiting = self.pods.found(self.by_claim, &key.to_string());
+        let waiting = self.pods.by_index(self.by_claim, &key.to_string());
         let waiting = waiting.iter().filter(|pod| {
             !pods::is_terminal(pod) && pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
         });
@@ -287,7 +287,7 @@ impl Controller {
             Reclaim::Delete => {
                 let uid = object::uid(&volume);
                 let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
-                match self.context.world().delete(kind, key, options).await {
+                match self.context.api().delete(kind, key, options).await {
                     Ok(_) => self.volumes.deleting(key, uid),
                     Err(status) if status.reason() == "NotFound" => {}
                     Err(status) => return Err(status),
@@ -313,7 +313,7 @@ impl Controller {
         if is_it || uid.is_empty() || (found.is_none() && is_settled) {
             return Ok(found);
         }
-        match self.context.world().get(&resources::PERSISTENT_VOLUME_CLAIMS, &place).await {
+        match self.context.api().get(&resources::PERSISTENT_VOLUME_CLAIMS, &place).await {
             Ok(claim) => Ok(Some(Arc::new(claim))),
             Err(status) if status.reason() == "NotFound" => Ok(None),
             Err(status) => Err(status),
@@ -329,14 +329,14 @@ impl Controller {
     }
 
     async fn write(&self, cache: &Cache, object: &Value) -> Result<Arc<Value>, Status> {
-        let written = self.context.world().update(&cache.resource, object).await?;
+        let written = self.context.api().update(&cache.resource, object).await?;
         cache.wrote(&written);
         Ok(Arc::new(written))
     }
 
     async fn write_status(&self, cache: &Cache, object: &Value) -> Result<Arc<Value>, Status> {
         let resource: &Resource = &cache.resource;
-        let written = self.context.world().update_status(resource, object).await?;
+        let written = self.context.api().update_status(resource, object).await?;
         cache.wrote(&written);
         Ok(Arc::new(written))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use atoll_client::{Client, PatchType};
 use atoll_fleet::Placement;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
-use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, Tree, World, follow};
+use atoll_informer::{ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, Tree, list_and_watch};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -51,16 +51,16 @@ fn workspaces() -> Resource {
 
 /// Keeps the workspace tree up to date, and deletes the content of deleted workspaces if `is_on`.
 pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
-    let (world, queue) = (World::all(client, tree.clone()), Queue::new());
+    let (api, queue) = (ApiScope::all_workspaces(client, tree.clone()), Queue::new());
     let controller = Arc::new(Controller {
-        world: world.clone(),
+        api: api.clone(),
         workspaces: workspaces(),
         served: DeletableResources::default(),
     });
     // Workspaces that are being deleted, by id.
     let mut deleting: HashMap<String, Key> = HashMap::new();
-    let following = follow(&world, Look::everywhere(&controller.workspaces), |sight| match sight {
-        Sight::There(workspace) => {
+    let following = list_and_watch(&api, ListWatch::all(&controller.workspaces), |event| match event {
+        ListWatchEvent::Upserted(workspace) => {
             let Some(target) = WorkspaceRef::of(&workspace) else { return };
             tree.insert(&target.id, &target.parent, &target.name);
             if !tree.is_of(&target.id, &target.parent, &target.name) {
@@ -71,7 +71,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
                 deleting.insert(target.id.clone(), target.key());
             }
         }
-        Sight::Gone(workspace) => {
+        ListWatchEvent::Deleted(workspace) => {
             let Some(target) = WorkspaceRef::of(&workspace) else { return };
             if !tree.is_of(&target.id, &target.parent, &target.name) {
                 return;
@@ -83,7 +83,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
                 queue.add(parent.clone());
             }
         }
-        Sight::All(..) => {}
+        ListWatchEvent::Listed(..) => {}
     });
     let working = queue.work("workspaces", WORKERS, |key| {
         let controller = controller.clone();
@@ -93,7 +93,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
 }
 
 struct Controller {
-    world: World,
+    api: ApiScope,
     workspaces: Resource,
     served: DeletableResources,
 }
@@ -107,16 +107,16 @@ impl Controller {
     }
 
     async fn delete(&self, key: &Key) -> Result<Next, Status> {
-        let workspace = self.world.get(&self.workspaces, key).await?;
+        let workspace = self.api.get(&self.workspaces, key).await?;
         let (Some(id), true) = (workspace["status"]["id"].as_str(), object::is_being_deleted(&workspace))
         else {
             return Ok(Next::Done);
         };
-        let children = self.world.list(&self.workspaces, id, "", true).await?;
+        let children = self.api.list(&self.workspaces, id, "", true).await?;
         if !children.is_empty() {
             for child in children.iter().filter(|child| !object::is_being_deleted(child)) {
-                let child = self.world.path(&self.workspaces, &Key::new(id, "", object::name(child)))?;
-                ignore_missing(self.world.client().delete(&child).await)?;
+                let child = self.api.path(&self.workspaces, &Key::new(id, "", object::name(child)))?;
+                ignore_missing(self.api.client().delete(&child).await)?;
             }
             let count = children.len();
             self.report(key, &format!("waiting for {count} child workspaces to be deleted")).await?;
@@ -137,20 +137,20 @@ impl Controller {
             return Ok(Next::Again);
         }
         // The status updates have changed the resource version.
-        let workspace = self.world.get(&self.workspaces, key).await?;
+        let workspace = self.api.get(&self.workspaces, key).await?;
         let kept: Vec<&str> = object::finalizers(&workspace).filter(|name| *name != FINALIZER).collect();
         let patch = json!({ "metadata": {
             "resourceVersion": object::resource_version(&workspace),
             "finalizers": if kept.is_empty() { Value::Null } else { json!(kept) },
         }});
-        self.world.patch(&self.workspaces, key, "", &patch).await.map(|_| Next::Done)
+        self.api.patch(&self.workspaces, key, "", &patch).await.map(|_| Next::Done)
     }
 
     /// Deletes the content of namespaces first, then the namespaces and cluster-scoped objects. The
     /// workspace's Clusters, the roles of their syncers and the content of `atoll-system` are deleted last,
     /// because syncers need them to remove placed objects.
     async fn delete_content(&self, id: &str) -> Result<Remaining, Status> {
-        let served = self.served.of(&self.world, id).await?;
+        let served = self.served.of(&self.api, id).await?;
         let others =
             |resource: &&Resource| resource.plural != "workspaces" && resource.plural != "namespaces";
         let (inside, outside): (Vec<&Resource>, Vec<&Resource>) =
@@ -166,7 +166,7 @@ impl Controller {
             return Ok(remaining);
         }
         for resource in outside {
-            remaining.count(resource, &delete_all(&self.world, resource, id, "").await?);
+            remaining.count(resource, &delete_all(&self.api, resource, id, "").await?);
         }
         // Namespaces are deleted by their own controller, which finds them empty.
         for resource in namespaces() {
@@ -176,7 +176,7 @@ impl Controller {
             return Ok(remaining);
         }
         for resource in inside.into_iter().chain(last) {
-            remaining.count(resource, &delete_all(&self.world, resource, id, "").await?);
+            remaining.count(resource, &delete_all(&self.api, resource, id, "").await?);
         }
         for resource in namespaces() {
             self.delete_namespaces(id, resource, true, &mut remaining).await?;
@@ -187,15 +187,15 @@ impl Controller {
     /// Deletes all objects of a resource, except those in Atoll's system namespace.
     async fn delete_except_system(&self, resource: &Resource, id: &str) -> Result<Vec<Value>, Status> {
         let is_own = |item: &Value| object::namespace(item) == SYSTEM_NAMESPACE;
-        let has_own = match self.world.list(resource, id, SYSTEM_NAMESPACE, true).await {
+        let has_own = match self.api.list(resource, id, SYSTEM_NAMESPACE, true).await {
             Ok(items) => items.iter().any(|item| !is_bootstrap_object(item)),
             Err(status) if matches!(status.code(), 404 | 405) => false,
             Err(status) => return Err(status),
         };
         if !has_own {
-            return delete_all(&self.world, resource, id, "").await;
+            return delete_all(&self.api, resource, id, "").await;
         }
-        let all = self.world.list(resource, id, "", true).await?;
+        let all = self.api.list(resource, id, "", true).await?;
         let mut left = Vec::new();
         let names: BTreeSet<&str> = all
             .iter()
@@ -203,7 +203,7 @@ impl Controller {
             .map(object::namespace)
             .collect();
         for namespace in names {
-            left.extend(delete_all(&self.world, resource, id, namespace).await?);
+            left.extend(delete_all(&self.api, resource, id, namespace).await?);
         }
         Ok(left)
     }
@@ -216,14 +216,14 @@ impl Controller {
         with_system: bool,
         remaining: &mut Remaining,
     ) -> Result<(), Status> {
-        let all = self.world.list(resource, id, "", true).await?;
+        let all = self.api.list(resource, id, "", true).await?;
         let is_deleted_now = |item: &&Value| {
             !is_bootstrap_object(item) && (with_system || object::name(item) != SYSTEM_NAMESPACE)
         };
         for item in all.iter().filter(is_deleted_now) {
             if !object::is_being_deleted(item) {
-                let own = self.world.path(resource, &Key::new(id, "", object::name(item)))?;
-                match self.world.client().delete(&own).await {
+                let own = self.api.path(resource, &Key::new(id, "", object::name(item)))?;
+                match self.api.client().delete(&own).await {
                     // Namespaces that cannot be deleted are removed with the workspace.
                     Err(status) if status.reason() == "Forbidden" => continue,
                     outcome => ignore_missing(outcome)?,
@@ -238,8 +238,8 @@ impl Controller {
     /// Reports in the Workspace's status what it waits for.
     async fn report(&self, key: &Key, message: &str) -> Result<(), Status> {
         let patch = json!({ "status": { "message": message } });
-        let path = format!("{}/status", self.world.path(&self.workspaces, key)?);
-        ignore_missing(self.world.client().patch(&path, PatchType::Merge, &patch).await)
+        let path = format!("{}/status", self.api.path(&self.workspaces, key)?);
+        ignore_missing(self.api.client().patch(&path, PatchType::Merge, &patch).await)
     }
 }
 

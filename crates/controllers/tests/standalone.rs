@@ -13,7 +13,7 @@ use atoll_client::https::{Endpoint, Https};
 use atoll_client::{Client, PatchType};
 use atoll_controllers::context::{Context, Signers, WorkloadScope};
 use atoll_controllers::run_selected;
-use atoll_informer::{SystemClock, World};
+use atoll_informer::{ApiScope, SystemClock};
 use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, TOKEN, Upstream};
 use base64::Engine;
@@ -74,8 +74,8 @@ async fn check_all(server: &Server<'_>) {
     let tokens = Tokens::new("https://kubernetes.default.svc", KeyRing::open(server.token_keys).unwrap());
     let signers = Signers::of(Arc::new(authority), Arc::new(tokens));
     let root_ca = signers.root_ca.clone().unwrap();
-    let world = World::one(server.client(Some(TOKEN), None));
-    let context = Context::new(world, Arc::new(SystemClock), WorkloadScope::All).with_signers(signers);
+    let api = ApiScope::single(server.client(Some(TOKEN), None));
+    let context = Context::new(api, Arc::new(SystemClock), WorkloadScope::All).with_signers(signers);
     // Dropping the set ends the controllers.
     let mut running = JoinSet::new();
     running.spawn(async move { run_selected(context, &CONTROLLERS.parse().unwrap()).await });

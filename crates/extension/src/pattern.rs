@@ -79,7 +79,7 @@ impl Pattern {
 
     /// The reason why Go or this program refuses the pattern. It is not compiled for this.
     pub fn fault(&self) -> Option<PatternError> {
-        regexp::fault(&self.source)
+        regexp::check(&self.source)
     }
 }
 

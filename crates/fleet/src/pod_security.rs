@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use atoll_meta::object;
 pub use atoll_podsecurity::LABELS;
-use atoll_podsecurity::{ENFORCE, ENFORCE_VERSION, Level, Policy, Rule, Version, run, template};
+use atoll_podsecurity::{ENFORCE, ENFORCE_VERSION, Level, LevelVersion, Policy, Version, evaluate, template};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -28,10 +28,10 @@ pub fn level(cluster: &Value, is_registered_there: bool) -> Level {
 /// Returns the stricter of the cluster's level and the rule of the namespace above. The cluster's level
 /// applies in its latest version, so that a namespace above with a higher level of an older version does not
 /// weaken it.
-fn stricter(level: Level, namespace: Rule) -> Rule {
+fn stricter(level: Level, namespace: LevelVersion) -> LevelVersion {
     match level {
         Level::Privileged => namespace,
-        level => Rule { level: level.max(namespace.level), version: Version::Latest },
+        level => LevelVersion { level: level.max(namespace.level), version: Version::Latest },
     }
 }
 
@@ -40,8 +40,8 @@ pub fn required<'a>(
     cluster: &Value,
     is_registered_there: bool,
     label: impl Fn(&str) -> Option<&'a str>,
-) -> Rule {
-    stricter(level(cluster, is_registered_there), Policy::of(label).0.enforce)
+) -> LevelVersion {
+    stricter(level(cluster, is_registered_there), Policy::from_labels(label).0.enforce)
 }
 
 /// Whether an update changes the Pod template of an object.
@@ -50,9 +50,9 @@ pub fn changes_template(group: &str, resource: &str, new: &Value, old: &Value) -
 }
 
 /// Returns the violations of an object's Pod template, in the words of Kubernetes.
-pub fn violation(group: &str, resource: &str, object: &Value, rule: Rule) -> Option<String> {
+pub fn violation(group: &str, resource: &str, object: &Value, rule: LevelVersion) -> Option<String> {
     let template = object.pointer(template(group, resource)?)?;
-    let violations = run(rule, &template["metadata"], &template["spec"]);
+    let violations = evaluate(rule, &template["metadata"], &template["spec"]);
     (!violations.is_empty())
         .then(|| format!("violates PodSecurity {:?}: {}", rule.to_string(), violations.details()))
 }
@@ -154,7 +154,7 @@ fn labels(level: Level, namespace: &Value) -> BTreeMap<String, String> {
         .flat_map(|(level, version)| [*level, *version])
         .filter_map(|key| Some((key.to_string(), of(key)?.to_string())))
         .collect();
-    let enforced = Policy::of(of).0.enforce;
+    let enforced = Policy::from_labels(of).0.enforce;
     let rule = stricter(level, enforced);
     if rule != enforced {
         labels.insert(ENFORCE.into(), rule.level.name().into());

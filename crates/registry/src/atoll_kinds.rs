@@ -92,9 +92,9 @@ fn row(own: &AtollKind) -> Row {
         schema: Some(schema.clone()),
         view: None,
         strategy: own.strategy,
-        defaults: atoll_defaults::of(ATOLL, VERSION, own.kind),
-        checks: atoll_validation::of(ATOLL, own.resource),
-        warnings: warnings::of(ATOLL, own.resource),
+        defaults: atoll_defaults::defaults_for(ATOLL, VERSION, own.kind),
+        checks: atoll_validation::checks_for(ATOLL, own.resource),
+        warnings: warnings::warnings_for(ATOLL, own.resource),
         managed: Kind::custom(format!("{ATOLL}/{VERSION}"), own.kind, schema),
         custom: None,
     }

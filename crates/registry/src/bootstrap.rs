@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use atoll_merge::apply::Author;
-use atoll_meta::aggregation::{aggregated, differs};
+use atoll_meta::aggregation::{aggregate_rules, differs};
 use atoll_watch::{Facts, Layer};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -50,7 +50,8 @@ pub fn layer(catalog: &Catalog, options: &BootstrapOptions<'_>) -> Layer {
         .chain(common_objects())
         .chain([kubelet_api()]);
     let objects: Vec<BootstrapObject> = objects.collect();
-    let aggregated_rules = if options.controller_objects { aggregate_rules(&objects) } else { Vec::new() };
+    let aggregated_rules =
+        if options.controller_objects { aggregate_bootstrap_roles(&objects) } else { Vec::new() };
     for (group, resource, mut object) in objects {
         let Some(row) = catalog.stored(group, resource) else { continue };
         let created = atoll_meta::time::format(options.created);
@@ -76,7 +77,7 @@ pub fn layer(catalog: &Catalog, options: &BootstrapOptions<'_>) -> Layer {
 type BootstrapObject = (&'static str, &'static str, Value);
 
 /// The rules of each aggregated ClusterRole. Some aggregate other aggregated ClusterRoles.
-fn aggregate_rules(objects: &[BootstrapObject]) -> Vec<(String, Value)> {
+fn aggregate_bootstrap_roles(objects: &[BootstrapObject]) -> Vec<(String, Value)> {
     let mut roles: Vec<Value> = objects
         .iter()
         .filter(|(_, resource, _)| *resource == "clusterroles")
@@ -87,7 +88,7 @@ fn aggregate_rules(objects: &[BootstrapObject]) -> Vec<(String, Value)> {
     for _ in 0..roles.len() {
         let mut settled = true;
         for position in 0..roles.len() {
-            let Ok(Some(rules)) = aggregated(&roles[position], &roles) else { continue };
+            let Ok(Some(rules)) = aggregate_rules(&roles[position], &roles) else { continue };
             if !differs(&roles[position], &rules) {
                 continue;
             }

@@ -4,7 +4,7 @@
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/versionconverter.go
 
-use atoll_merge::apply::{Author, Kind, is_reset, joined};
+use atoll_merge::apply::{Author, Kind, is_reset, merge_managers};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ impl Registry {
         }
         if let Some(others) = others {
             let fields = object::metadata_mut(new);
-            if let Some(all) = joined(fields.get(MANAGED_FIELDS), &others) {
+            if let Some(all) = merge_managers(fields.get(MANAGED_FIELDS), &others) {
                 fields.insert(MANAGED_FIELDS.into(), all);
             }
         }
@@ -91,7 +91,7 @@ impl Registry {
             row.to_stored(object);
             sibling.to_view(object);
         }
-        sibling.managed.left_by(&live, &changed, author)
+        sibling.managed.entries_after_change(&live, &changed, author)
     }
 }
 
@@ -119,13 +119,13 @@ fn fields_in_other_custom_versions(
         let (mut live, mut changed) = (existing.clone(), new.clone());
         for object in [&mut live, &mut changed] {
             object::set_type(object, &api_version, &row.kind);
-            if !kind.fits(object) {
+            if !kind.accepts(object) {
                 return Err(ConversionError);
             }
         }
         object::metadata_mut(&mut live).insert(MANAGED_FIELDS.into(), source.into());
-        if let Some(entries) = kind.left_by(&live, &changed, author) {
-            left = joined(left.as_ref(), &entries);
+        if let Some(entries) = kind.entries_after_change(&live, &changed, author) {
+            left = merge_managers(left.as_ref(), &entries);
         }
     }
     Ok(left)

@@ -5,7 +5,7 @@ mod index;
 mod namespaces;
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
-use atoll_fleet::{Brake, Placement, placed, placement};
+use atoll_fleet::{Pause, Placement, placed_condition, placement};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ const TOKENS: [&str; 2] = ["bootstrap.kubernetes.io/token", "kubernetes.io/servi
 
 /// Whether objects of this kind can be placed on clusters.
 pub fn is_placeable(row: &Row) -> bool {
-    !placement::stays(&row.group, &row.resource) && row.serves("update")
+    !placement::is_never_placed(&row.group, &row.resource) && row.serves("update")
 }
 
 /// The reason why this object cannot be placed on clusters, if there is one.
@@ -74,7 +74,7 @@ fn set(object: &mut Value, placement: Option<Value>) {
 impl Registry {
     /// The reason why the change from one placement to another is paused, if it is.
     pub(crate) fn paused(&self, workspace: &str, before: &Placement, after: &Placement) -> Option<String> {
-        let moved = before.moved(after);
+        let moved = before.changed_shares(after);
         if moved.is_empty() {
             return None;
         }
@@ -85,13 +85,13 @@ impl Registry {
         }
         moved.into_iter().find_map(|share| {
             let name = &share.name;
-            let brake = Brake::of_cluster(&self.cluster(workspace, name, &share.uid)?.cluster)?;
+            let brake = Pause::of_cluster(&self.cluster(workspace, name, &share.uid)?.cluster)?;
             Some(brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}")))
         })
     }
 
     /// The reason why a workspace is paused, with the command that resumes it.
-    pub fn pause_message(&self, workspace: &str, brake: &Brake) -> String {
+    pub fn pause_message(&self, workspace: &str, brake: &Pause) -> String {
         let path = self.workspace_path(workspace);
         brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}"))
     }
@@ -116,7 +116,7 @@ impl Registry {
                 && !placement.clusters.is_empty()
                 && let Some(status) = placed.get_mut("status")
             {
-                placed::forget_unplaced(status);
+                placed_condition::clear_unplaced(status);
             }
             Ok(placed)
         };

@@ -2,34 +2,38 @@
 
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/rest.go
 
-use atoll_merge::apply::Resets;
+use atoll_merge::apply::ResetFields;
 
 use crate::row::Row;
 
 /// Exceptions by group, resource and subresource; all others follow the rule in [`of`].
-const SPECIAL: &[(&str, &str, &str, Resets)] = &[
-    ("", "namespaces", "finalize", Resets::At(&[&["status"]])),
+const SPECIAL: &[(&str, &str, &str, ResetFields)] = &[
+    ("", "namespaces", "finalize", ResetFields::Paths(&[&["status"]])),
     (
         "",
         "pods",
         "status",
-        Resets::At(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+        ResetFields::Paths(&[
+            &["spec"],
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "ownerReferences"],
+        ]),
     ),
     ("admissionregistration.k8s.io", "validatingadmissionpolicies", "status", METADATA_AND_SPEC),
     ("apiregistration.k8s.io", "apiservices", "status", METADATA_AND_SPEC),
-    ("apps", "deployments", "status", Resets::At(&[&["spec"], &["metadata", "labels"]])),
-    ("certificates.k8s.io", "certificatesigningrequests", "", Resets::At(&[&["spec"], &["status"]])),
+    ("apps", "deployments", "status", ResetFields::Paths(&[&["spec"], &["metadata", "labels"]])),
+    ("certificates.k8s.io", "certificatesigningrequests", "", ResetFields::Paths(&[&["spec"], &["status"]])),
     (
         "certificates.k8s.io",
         "certificatesigningrequests",
         "status",
-        Resets::At(&[&["spec"], &["status", "conditions"]]),
+        ResetFields::Paths(&[&["spec"], &["status", "conditions"]]),
     ),
     (
         "certificates.k8s.io",
         "certificatesigningrequests",
         "approval",
-        Resets::At(&[&["spec"], &["status", "certificate"]]),
+        ResetFields::Paths(&[&["spec"], &["status", "certificate"]]),
     ),
     ("flowcontrol.apiserver.k8s.io", "flowschemas", "status", METADATA_AND_SPEC),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", "status", METADATA_AND_SPEC),
@@ -39,25 +43,25 @@ const SPECIAL: &[(&str, &str, &str, Resets)] = &[
     ("storage.k8s.io", "volumeattachments", "status", METADATA_AND_SPEC),
 ];
 
-const METADATA_AND_SPEC: Resets = Resets::At(&[&["metadata"], &["spec"]]);
+const METADATA_AND_SPEC: ResetFields = ResetFields::Paths(&[&["metadata"], &["spec"]]);
 
 /// Returns the reset fields. By default, a write of the object resets the status, and a write of the status
 /// resets the spec.
-pub fn of(row: &Row, subresource: &str) -> Resets {
+pub fn of(row: &Row, subresource: &str) -> ResetFields {
     let special = SPECIAL.iter().find(|(group, resource, part, _)| {
         (*group, *resource, *part) == (row.group.as_str(), row.resource.as_str(), subresource)
     });
     if row.custom.is_some() {
         return match subresource {
             "status" => METADATA_AND_SPEC,
-            "" if row.has_status() => Resets::At(&[&["status"]]),
-            _ => Resets::NONE,
+            "" if row.has_status() => ResetFields::Paths(&[&["status"]]),
+            _ => ResetFields::NONE,
         };
     }
     match (special, subresource) {
         (Some((.., resets)), _) => *resets,
-        (None, "status") => Resets::At(&[&["spec"]]),
-        (None, "") if row.has_status() => Resets::At(&[&["status"]]),
-        _ => Resets::NONE,
+        (None, "status") => ResetFields::Paths(&[&["spec"]]),
+        (None, "") if row.has_status() => ResetFields::Paths(&[&["status"]]),
+        _ => ResetFields::NONE,
     }
 }

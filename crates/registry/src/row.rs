@@ -145,7 +145,7 @@ impl Row {
 
     /// Warnings about an object as the client sent it, without defaults.
     pub fn request_warnings(&self, given: &Value) -> Vec<String> {
-        (self.warnings.given)(given)
+        (self.warnings.input)(given)
     }
 
     /// The deprecation warning for every request.

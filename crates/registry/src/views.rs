@@ -62,7 +62,7 @@ impl Row {
     /// The defaults of the stored form.
     pub(crate) fn stored_defaults(&self) -> Defaults {
         match self.view {
-            Some(view) => atoll_defaults::of(view.group, view.version(), &self.kind),
+            Some(view) => atoll_defaults::defaults_for(view.group, view.version(), &self.kind),
             None => self.defaults,
         }
     }

@@ -29,7 +29,7 @@ use atoll_admission::AdmissionOptions;
 use atoll_authz::Attributes;
 use atoll_meta::{Status, json};
 use atoll_registry::bootstrap::ROOT;
-use atoll_registry::{Place, Row};
+use atoll_registry::{ObjectRef, Row};
 use http::{Request, Response};
 use serde_json::Value;
 
@@ -72,7 +72,7 @@ struct Connection<'a> {
     server: &'a Arc<Server>,
     row: &'a Row,
     call: &'a Call,
-    object_ref: Place<'a>,
+    object_ref: ObjectRef<'a>,
 }
 
 /// The address and features of a node.
@@ -167,7 +167,7 @@ impl Connection<'_> {
         let missing = || Status::not_found("", &self.row.resource, name);
         let row = self.server.registry.catalog.find("", "v1", resource).ok_or_else(missing)?;
         let namespace = if row.namespaced { self.object_ref.namespace } else { "" };
-        let found = self.server.registry.get(row, &Place { namespace, name, ..self.object_ref });
+        let found = self.server.registry.get(row, &ObjectRef { namespace, name, ..self.object_ref });
         let parsed = json::parse(&found.map_err(|_| missing())?.json());
         parsed.map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
     }

@@ -355,7 +355,7 @@ fn decode_exactly(text: &[u8], type_id: Option<TypeId>) -> Result<(Value, Vec<St
         Some(id) => document.decode(Types::get(), id).map_err(DecodeError::new)?,
         None => document.untyped(),
     };
-    Ok((decoded.value, decoded.remarks.iter().map(ToString::to_string).collect()))
+    Ok((decoded.value, decoded.strict_errors.iter().map(ToString::to_string).collect()))
 }
 
 fn wrong_kind(expected: &Expected<'_>, api_version: &str, kind: &str) -> DecodeError {

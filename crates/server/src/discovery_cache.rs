@@ -40,7 +40,7 @@ pub(crate) struct ApiDocuments {
 impl DiscoveryCache {
     pub fn new(catalog: &Catalog) -> Self {
         let rows = catalog.rows().to_vec();
-        let measured = catalog::measured().map(Arc::new);
+        let measured = catalog::metrics_rows().map(Arc::new);
         DiscoveryCache {
             all: Arc::new(ApiDocuments::new(&rows, &[])),
             rows,

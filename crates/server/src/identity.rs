@@ -11,7 +11,7 @@ use atoll_authn::certificate::Holder;
 use atoll_authn::service_account::{Claims, Reference};
 use atoll_authn::{Unauthorized, User, bearer_token};
 use atoll_meta::{json, object};
-use atoll_registry::Place;
+use atoll_registry::ObjectRef;
 use serde_json::Value;
 
 use crate::Server;
@@ -162,7 +162,7 @@ impl Server {
         name: &str,
     ) -> Result<bytes::Bytes, Unauthorized> {
         let row = self.registry.catalog.stored("", resource).ok_or(Unauthorized::Unknown)?;
-        let found = self.registry.get(row, &Place { workspace, namespace, name });
+        let found = self.registry.get(row, &ObjectRef { workspace, namespace, name });
         found.map(|object| object.json()).map_err(|status| Unauthorized::because(status.message()))
     }
 

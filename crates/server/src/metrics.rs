@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_client::memory::{self, Budgets};
+use atoll_client::memory_limits::{self, Budgets};
 use atoll_registry::usage;
 use atoll_registry::{Catalog, Registry, SharedRow};
 use atoll_store::{
@@ -225,7 +225,7 @@ impl Metrics {
             self.cluster_refusals.clone(),
         );
         let budget = Gauge::<i64>::default();
-        budget.set(memory::CLUSTER as i64);
+        budget.set(memory_limits::CLUSTER as i64);
         exposed.register("atoll_cluster_memory_budget_bytes", "Memory that each cluster may take", budget);
         exposed.register("apiserver_longrunning_requests", "Open watches", self.watchers.clone());
         exposed.register(
@@ -335,8 +335,8 @@ impl Store for TimedStore {
         self.store.compacted()
     }
 
-    fn follow(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
-        self.store.follow(after, sink)
+    fn subscribe(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.store.subscribe(after, sink)
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), WriteError>> {
@@ -347,12 +347,12 @@ impl Store for TimedStore {
         self.store.raise(to)
     }
 
-    fn seal(&self, key: &Key, value: &[u8]) -> Result<Option<Bytes>, Unavailable> {
-        self.store.seal(key, value)
+    fn encrypt(&self, key: &Key, value: &[u8]) -> Result<Option<Bytes>, Unavailable> {
+        self.store.encrypt(key, value)
     }
 
-    fn open(&self, key: &Key, sealed: &Bytes) -> Result<Bytes, Unavailable> {
-        self.store.open(key, sealed)
+    fn decrypt(&self, key: &Key, sealed: &Bytes) -> Result<Bytes, Unavailable> {
+        self.store.decrypt(key, sealed)
     }
 }
 

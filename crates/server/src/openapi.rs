@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use atoll_extension::publish;
 use atoll_meta::{Status, time};
-use atoll_openapi::{Api, Published, Resource, Subresource};
+use atoll_openapi::{Api, PublishedSchema, Resource, Subresource};
 use atoll_registry::catalog::{ATOLL, METRICS};
 use atoll_registry::definitions::Definition;
-use atoll_registry::{Row, SharedRow, own};
+use atoll_registry::{Row, SharedRow, atoll_kinds};
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use flate2::Compression;
@@ -102,13 +102,13 @@ impl DocumentCache {
 }
 
 /// Returns the kinds of Atoll and of `metrics.k8s.io`, if they are served.
-fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::Kind> {
+fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::KindSchema> {
     let serves = |group: &str| rows.iter().any(|row| row.group == group);
     let mut kinds = Vec::new();
     if serves(ATOLL) {
-        kinds.extend(own::schemas().map(|(kind, schema)| {
+        kinds.extend(atoll_kinds::schemas().map(|(kind, schema)| {
             let schemas = (publish::v3(&schema), publish::v2(&schema));
-            atoll_openapi::own_kind(ATOLL, own::VERSION, kind, schemas)
+            atoll_openapi::own_kind(ATOLL, atoll_kinds::VERSION, kind, schemas)
         }));
     }
     if serves(METRICS) {
@@ -118,7 +118,7 @@ fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::Kind> {
 }
 
 /// Returns the kinds of a definition.
-fn published(definition: &Definition) -> Vec<atoll_openapi::Kind> {
+fn published(definition: &Definition) -> Vec<atoll_openapi::KindSchema> {
     let spec = definition.spec();
     let schema = |row: &Row| {
         let mut versions = spec["versions"].as_array().into_iter().flatten();
@@ -129,7 +129,7 @@ fn published(definition: &Definition) -> Vec<atoll_openapi::Kind> {
         let custom = row.custom.as_ref()?;
         let schema = schema(row);
         let preserves = |schema: &Value| schema["x-kubernetes-preserve-unknown-fields"] == true;
-        Some(atoll_openapi::custom_kind(Published {
+        Some(atoll_openapi::custom_kind(PublishedSchema {
             group: &row.group,
             version: &row.version,
             kind: &row.kind,
@@ -168,7 +168,7 @@ impl Documents {
 
     fn v3(&self) -> &BTreeMap<String, Document> {
         self.v3.get_or_init(|| {
-            let author = self.api.author();
+            let author = self.api.writer();
             let wanted = author.paths().into_iter();
             let wanted = wanted.filter(|path| self.paths.is_empty() || self.paths.contains(path));
             let written = wanted.filter_map(|path| {
@@ -180,13 +180,13 @@ impl Documents {
     }
 
     fn v2(&self) -> &Document {
-        self.v2.get_or_init(|| Document::write(|out| self.api.author().v2(out)).unwrap_or_default())
+        self.v2.get_or_init(|| Document::write(|out| self.api.writer().v2(out)).unwrap_or_default())
     }
 
     /// The same in protobuf, with the same hash.
     fn v2_protobuf(&self) -> &Document {
         self.v2_protobuf.get_or_init(|| {
-            let document = Document::write(|out| self.api.author().v2_protobuf(out)).unwrap_or_default();
+            let document = Document::write(|out| self.api.writer().v2_protobuf(out)).unwrap_or_default();
             Document { hash: self.v2().hash.clone(), ..document }
         })
     }
@@ -267,7 +267,7 @@ pub async fn handle(
     let tenant = workspace.scope().unwrap_or_default().to_string();
     let (server, info) = (server.clone(), info.clone());
     // Workspaces take turns, so that large definitions of one do not delay others.
-    let answered = registry.offload(&tenant, move || {
+    let answered = registry.run_blocking(&tenant, move || {
         let cache = &documents.openapi;
         let custom =
             workspace.scope().and_then(|workspace| cache.custom(&server.registry.definitions(workspace)));

@@ -3,7 +3,7 @@
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go
 
 use atoll_meta::{Status, json};
-use atoll_registry::Start;
+use atoll_registry::PageStart;
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
@@ -36,9 +36,9 @@ pub struct Remaining {
 
 impl Token {
     /// Returns the start of the next page.
-    pub fn start(&self) -> Start<'_> {
+    pub fn start(&self) -> PageStart<'_> {
         let rest = self.rest.map(|rest| rest.count);
-        Start { after: &self.after, rest, is_anew: self.revision.is_none() }
+        PageStart { after: &self.after, remaining: rest, is_restart: self.revision.is_none() }
     }
 
     pub fn encode(revision: Option<u64>, after: &str, rest: Option<Remaining>) -> String {
@@ -117,7 +117,7 @@ mod tests {
             let three = Some(Remaining { count: 3, of: 1 });
             let token = Token::decode(&Token::encode(revision, "a", three)).unwrap();
             assert_eq!(
-                (token.start().rest, token.start().is_anew),
+                (token.start().remaining, token.start().is_restart),
                 (rest, revision.is_none()),
                 "{revision:?}"
             );

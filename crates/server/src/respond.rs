@@ -12,7 +12,7 @@ use std::io::Write;
 
 use atoll_meta::{Status, json};
 use atoll_registry::Row;
-use atoll_registry::definitions::Custom;
+use atoll_registry::definitions::CustomVersion;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -55,7 +55,7 @@ pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body>
     render(None, code, stored, output)
 }
 
-fn render(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
+fn render(custom: Option<&CustomVersion>, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
     let rendered = match output.form {
         Form::Whole => stored,
         Form::Metadata(version) => metadata::of(&stored, version),

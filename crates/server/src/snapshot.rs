@@ -69,7 +69,7 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
             // Values are JSON already: they are copied, not parsed.
             chunk.extend_from_slice(b"{\"key\":");
             json::write_string(&entry.key, &mut chunk);
-            match store.seal(&entry.key, &entry.value) {
+            match store.encrypt(&entry.key, &entry.value) {
                 Ok(None) => {
                     chunk.extend_from_slice(b",\"value\":");
                     chunk.extend_from_slice(&entry.value);
@@ -143,7 +143,7 @@ where
         expect: if value.is_none() { Condition::Present } else { Condition::Any },
         value,
         guards: Vec::new(),
-        memo: None,
+        hint: None,
     };
     let changed = copy.entries.iter().filter(|(key, value)| current.get(*key) != Some(value));
     let changed: Vec<Write> = changed.map(|(key, value)| write(key, Some(value.clone()))).collect();
@@ -255,7 +255,7 @@ fn head(value: &Value) -> Option<SnapshotFile> {
 fn decrypt(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Status> {
     let sealed = STANDARD.decode(sealed.as_str().unwrap_or_default());
     let sealed = sealed.map_err(|error| Status::bad_request(format!("{key} is not base64: {error}")))?;
-    store.open(key, &Bytes::from(sealed)).map_err(|problem| match problem {
+    store.decrypt(key, &Bytes::from(sealed)).map_err(|problem| match problem {
         Unavailable::Failed(cause) => Status::bad_request(cause),
         other => Status::bad_request(other.to_string()),
     })

@@ -14,7 +14,7 @@ use std::time::Duration;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object, time};
 use atoll_registry::catalog::{self, METRICS};
-use atoll_registry::{Place, Row};
+use atoll_registry::{ObjectRef, Row};
 use atoll_watch::Object;
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -60,7 +60,7 @@ impl Server {
     /// Returns the row of a request for `metrics.k8s.io`, if usage is measured here.
     pub(crate) fn metrics_row(&self, info: &RequestInfo) -> Option<Row> {
         self.usage.as_ref().filter(|_| info.group == METRICS && info.version == "v1beta1")?;
-        catalog::measured().into_iter().find(|row| row.resource == info.resource)
+        catalog::metrics_rows().into_iter().find(|row| row.resource == info.resource)
     }
 }
 
@@ -78,7 +78,7 @@ pub fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<B
     let known = known.ok_or_else(Status::not_found_generic)?;
     if info.verb == "get" {
         let namespace = if row.namespaced { info.namespace.as_str() } else { "" };
-        let object_ref = Place { workspace: call.workspace.id()?, namespace, name: &info.name };
+        let object_ref = ObjectRef { workspace: call.workspace.id()?, namespace, name: &info.name };
         let found = registry.get(&known, &object_ref)?;
         let measured = match row.namespaced {
             true => usage.pod(&info.namespace, &info.name),

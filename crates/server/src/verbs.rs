@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use atoll_meta::{FieldError, FieldPath, Status, names};
 use atoll_registry::catalog::METRICS;
-use atoll_registry::{Place, Row};
+use atoll_registry::{ObjectRef, Row};
 use http::{HeaderValue, Method, Response, header};
 use serde_json::Value;
 
@@ -197,14 +197,14 @@ fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
 }
 
 /// Returns the object that a request names.
-pub fn object_ref<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
+pub fn object_ref<'a>(row: &Row, call: &'a Call) -> Result<ObjectRef<'a>, Status> {
     let wrong = names::name_is_path_segment(&call.info.name, false);
     if !wrong.is_empty() {
         let message = format!("Name parameter invalid: {:?}: {}", call.info.name, wrong.join(";"));
         return Err(Status::bad_request(message));
     }
     let namespace = if row.namespaced { call.info.namespace.as_str() } else { "" };
-    Ok(Place { workspace: call.workspace.id()?, namespace, name: &call.info.name })
+    Ok(ObjectRef { workspace: call.workspace.id()?, namespace, name: &call.info.name })
 }
 
 /// Checks that the object's namespace matches the URL. For cluster-scoped objects, it is ignored.

@@ -41,7 +41,7 @@ pub fn resolve(registry: &Registry, path: Option<&str>) -> Result<Workspace, Sta
         let key = Key::object(ATOLL, "workspaces", &id, "", name);
         let workspace = snapshot.get(&key).ok_or_else(not_found)?;
         let child = workspace.field("status.id");
-        if !registry.placements.lineage.is_of(child, &key) {
+        if !registry.placements.workspaces.is_owner(child, &key) {
             return Err(not_found());
         }
         deleting |= workspace.field("status.phase") == "Deleting";

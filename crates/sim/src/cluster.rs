@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_informer::{Clock, Informers, World};
+use atoll_informer::{ApiScope, Clock, Informers};
 use tokio::time::Instant;
 
 use crate::pod::SimTime;
@@ -21,8 +21,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub fn new(world: World, settings: Settings, faults: Arc<Faults>, clock: Arc<dyn Clock>) -> Cluster {
-        let informers = Informers::new(world);
+    pub fn new(api: ApiScope, settings: Settings, faults: Arc<Faults>, clock: Arc<dyn Clock>) -> Cluster {
+        let informers = Informers::new(api);
         Cluster {
             settings,
             faults,
@@ -34,8 +34,8 @@ impl Cluster {
         }
     }
 
-    pub fn world(&self) -> &World {
-        self.informers.world()
+    pub fn api(&self) -> &ApiScope {
+        self.informers.api()
     }
 
     pub fn now(&self) -> SimTime {

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use atoll_streams::port_forward;
-use atoll_streams::remote_command::{self, Options, Session};
+use atoll_streams::remote_command::{self, Session, StreamOptions};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -168,7 +168,7 @@ async fn answer(
         "containerLogs" => logs::answer(container_request, kubelet),
         "exec" | "attach" => {
             let query = request.uri().query().unwrap_or_default().to_string();
-            let options = match Options::from_query(&query) {
+            let options = match StreamOptions::from_query(&query) {
                 Ok(options) => options,
                 Err(problem) => return Ok(text(StatusCode::BAD_REQUEST, problem)),
             };
@@ -204,7 +204,7 @@ async fn run_session(session: Session, request: ContainerRequest, is_exec: bool)
 }
 
 /// Connects forwarded ports with the servers of the pod.
-async fn forward(opening: port_forward::Opening, running: Arc<RunningPod>) {
+async fn forward(opening: port_forward::PendingForwards, running: Arc<RunningPod>) {
     let Ok(mut forwards) = opening.forwards().await else { return };
     let mut relays = JoinSet::new();
     while let Some(forward) = forwards.next().await {

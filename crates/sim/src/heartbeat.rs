@@ -102,7 +102,7 @@ async fn register(cluster: &Arc<Cluster>) {
         let (cluster, nodes) = (cluster.clone(), nodes.clone());
         making.spawn(async move {
             let node = node::object(&cluster.settings, position);
-            match cluster.world().create(&resources::NODES, "", "", &node).await {
+            match cluster.api().create(&resources::NODES, "", "", &node).await {
                 Ok(made) => nodes.wrote(&made),
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 Err(status) => {
@@ -119,13 +119,13 @@ async fn send_heartbeat(cluster: &Cluster, name: &str, is_full: bool) -> Result<
     let nodes = cluster.informers.of(&resources::NODES);
     let key = Key::new("", "", name);
     let Some(node) = nodes.get(&key) else { return Ok(()) };
-    let (world, now) = (cluster.world(), cluster.now());
+    let (api, now) = (cluster.api(), cluster.now());
     let lease = node::lease(&node, now);
     let lease_key = Key::new("", "kube-node-lease", name);
     let renewal = json!({"spec": lease["spec"]});
-    match world.patch(&resources::LEASES, &lease_key, "", &renewal).await {
+    match api.patch(&resources::LEASES, &lease_key, "", &renewal).await {
         Err(status) if status.reason() == "NotFound" => {
-            world.create(&resources::LEASES, "", "kube-node-lease", &lease).await?;
+            api.create(&resources::LEASES, "", "kube-node-lease", &lease).await?;
         }
         other => drop(other?),
     }
@@ -133,7 +133,7 @@ async fn send_heartbeat(cluster: &Cluster, name: &str, is_full: bool) -> Result<
     if let Some(status) = node::status(&node, &cluster.settings, health, now) {
         let patch =
             json!({"metadata": {"resourceVersion": object::resource_version(&node)}, "status": status});
-        nodes.wrote(&world.patch(&resources::NODES, &key, "status", &patch).await?);
+        nodes.wrote(&api.patch(&resources::NODES, &key, "status", &patch).await?);
     }
     Ok(())
 }

@@ -225,11 +225,11 @@ impl Kubelet {
 
     /// Writes the status of a pod, and deletes it if requested.
     async fn write(&self, key: &Key, object: &Value, step: PodStep) -> Result<Next, Status> {
-        let world = self.cluster.world();
+        let api = self.cluster.api();
         if let Some(status) = step.status {
             let version = object::resource_version(object);
             let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
-            match world.patch(&resources::PODS, key, "status", &patch).await {
+            match api.patch(&resources::PODS, key, "status", &patch).await {
                 Ok(written) => self.pods.wrote(&written),
                 Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
                 Err(status) => return Err(status),
@@ -239,7 +239,7 @@ impl Kubelet {
             let uid = object::uid(object);
             let options =
                 DeleteOptions { grace_period_seconds: Some(0), uid: Some(uid), ..DeleteOptions::default() };
-            match world.delete(&resources::PODS, key, options).await {
+            match api.delete(&resources::PODS, key, options).await {
                 Err(status) if !matches!(status.reason(), "NotFound" | "Conflict") => return Err(status),
                 _ => self.pods.deleting(key, uid),
             }

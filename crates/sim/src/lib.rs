@@ -32,7 +32,7 @@ mod usage;
 use std::sync::Arc;
 
 use atoll_client::{BoxFuture, Client};
-use atoll_informer::{Clock, World};
+use atoll_informer::{ApiScope, Clock};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -69,7 +69,7 @@ pub async fn run(
     clock: Arc<dyn Clock>,
     kubelet_listener: Option<KubeletListener>,
 ) {
-    let mut cluster = Cluster::new(World::one(client), settings, faults, clock);
+    let mut cluster = Cluster::new(ApiScope::single(client), settings, faults, clock);
     let port =
         kubelet_listener.as_ref().and_then(|kubelet_listener| kubelet_listener.listener.local_addr().ok());
     cluster.kubelet_port = port.map(|address| address.port());

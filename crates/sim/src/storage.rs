@@ -26,7 +26,7 @@ struct Provisioner {
 
 /// Creates and deletes volumes for as long as it is polled.
 pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>) {
-    let events = Events::new(informers.world().clone(), clock);
+    let events = Events::new(informers.api().clone(), clock);
     let provisioner = Arc::new(Provisioner {
         claims: informers.of(&resources::PERSISTENT_VOLUME_CLAIMS),
         volumes: informers.of(&resources::PERSISTENT_VOLUMES),
@@ -68,7 +68,7 @@ impl Provisioner {
         let Some(claim) = self.claims.get(key) else { return Ok(Next::Done) };
         let class = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
         let class = self.classes.get(&Key::new("", "", class));
-        let (kind, world) = (&resources::PERSISTENT_VOLUME_CLAIMS, self.informers.world());
+        let (kind, api) = (&resources::PERSISTENT_VOLUME_CLAIMS, self.informers.api());
         let (class, node) = match volume::request_of(&claim, class.as_deref()) {
             VolumeRequest::Nothing => return Ok(Next::Done),
             VolumeRequest::InAnyZone(class) => (class, None),
@@ -77,7 +77,7 @@ impl Provisioner {
                 // The selected node does not exist: let the scheduler select another one.
                 None => {
                     let patch = json!({"metadata": {"annotations": {SELECTED_NODE: null}}});
-                    self.claims.wrote(&world.patch(kind, key, "", &patch).await?);
+                    self.claims.wrote(&api.patch(kind, key, "", &patch).await?);
                     return Ok(Next::Done);
                 }
             },
@@ -92,7 +92,7 @@ impl Provisioner {
             key.namespace, key.name
         );
         self.recorder.normal(kind, &claim, "Provisioning", message);
-        match world.create(&resources::PERSISTENT_VOLUMES, "", "", &made).await {
+        match api.create(&resources::PERSISTENT_VOLUMES, "", "", &made).await {
             Ok(written) => self.volumes.wrote(&written),
             Err(status) if status.reason() == "AlreadyExists" => return Ok(Next::Done),
             Err(status) => {
@@ -116,7 +116,7 @@ impl Provisioner {
         };
         let uid = object::uid(&found);
         let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
-        match self.informers.world().delete(&resources::PERSISTENT_VOLUMES, key, options).await {
+        match self.informers.api().delete(&resources::PERSISTENT_VOLUMES, key, options).await {
             Err(status) if !matches!(status.reason(), "NotFound" | "Conflict") => Err(status),
             _ => Ok(Next::Done),
         }

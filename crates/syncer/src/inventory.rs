@@ -258,10 +258,10 @@ fn free(state: &NodesAndPods) -> Vec<Value> {
         let mut left = node.allocatable.clone();
         let mut pods = Amounts::default();
         if let Some((requests, count)) = taken.get(node.name.as_str()) {
-            left.give_back(requests);
+            left.subtract(requests);
             pods.set_count("pods", *count);
         }
-        left.give_back(&pods);
+        left.subtract(&pods);
         left.iter().map(|(name, amount)| (name.to_string(), units(name, amount))).collect::<Free>()
     });
     rounded(&rows.collect::<Vec<_>>()).into_iter().map(|(row, nodes)| to_json(&row, nodes)).collect()

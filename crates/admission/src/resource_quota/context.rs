@@ -1,7 +1,7 @@
 //! The objects that quota evaluation needs, from a snapshot.
 
 use atoll_meta::json;
-use atoll_quota::Surroundings;
+use atoll_quota::QuotaLookup;
 use atoll_registry::Registry;
 use atoll_store::Key;
 use atoll_watch::{Scope, Snapshot};
@@ -21,7 +21,7 @@ impl QuotaContext<'_> {
     }
 }
 
-impl Surroundings for QuotaContext<'_> {
+impl QuotaLookup for QuotaContext<'_> {
     fn now(&self) -> i64 {
         self.registry.clock.now()
     }

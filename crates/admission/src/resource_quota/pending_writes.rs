@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use atoll_quota::Amounts;
-use atoll_registry::Written;
+use atoll_registry::WriteOutcome;
 use atoll_store::{Key, Revision};
 
 /// Maximum time of a recount, from its list to its write.
@@ -85,16 +85,16 @@ impl PendingWrite {
         self.taken.iter().map(|(name, _, amounts)| (name.as_str(), amounts))
     }
 
-    pub fn finish(&mut self, written: Written) {
+    pub fn finish(&mut self, written: WriteOutcome) {
         let taken = std::mem::take(&mut self.taken);
         let mut quotas = self.pending_writes.quotas();
         for (_, key, _) in taken {
             let Some(entry) = quotas.get_mut(&key) else { continue };
             entry.pending = entry.pending.saturating_sub(1);
             let ended = match written {
-                Written::At(revision) => revision,
-                Written::No => continue,
-                Written::Unknown => Revision::MAX,
+                WriteOutcome::At(revision) => revision,
+                WriteOutcome::NotWritten => continue,
+                WriteOutcome::Unknown => Revision::MAX,
             };
             entry.ended = entry.ended.max(ended);
             entry.ended_at = Instant::now();
@@ -105,7 +105,7 @@ impl PendingWrite {
 impl Drop for PendingWrite {
     fn drop(&mut self) {
         if !self.taken.is_empty() {
-            self.finish(Written::Unknown);
+            self.finish(WriteOutcome::Unknown);
         }
     }
 }
@@ -123,10 +123,10 @@ mod tests {
         let mut first = start();
         let mut second = start();
         assert!(!pending_writes.is_current(&key, 5), "two are pending");
-        first.finish(Written::At(7));
+        first.finish(WriteOutcome::At(7));
         assert!(!pending_writes.is_current(&key, 8), "one is pending");
         assert!(!pending_writes.is_behind(&key, 5));
-        second.finish(Written::No);
+        second.finish(WriteOutcome::NotWritten);
         assert!(!pending_writes.is_current(&key, 6), "revision 7 may be missing");
         assert!(pending_writes.is_behind(&key, 6));
         assert!(pending_writes.is_current(&key, 7));

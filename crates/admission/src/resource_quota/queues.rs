@@ -11,8 +11,8 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_meta::Status;
-use atoll_quota::{Amounts, Evaluator, Operation, Quota, Refusal, check};
-use atoll_registry::{Place, Registry, Written};
+use atoll_quota::{Amounts, Evaluator, Quota, QuotaOperation, QuotaRefusal, check};
+use atoll_registry::{ObjectRef, Registry, WriteOutcome};
 use atoll_watch::Snapshot;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ const RETRIES: usize = 3;
 /// A request for quota.
 pub struct QuotaRequest {
     pub evaluator: Evaluator,
-    pub operation: Operation,
+    pub operation: QuotaOperation,
     pub subresource: String,
     pub new: Value,
     pub old: Option<Value>,
@@ -145,8 +145,8 @@ struct NamespaceQuotas<'a> {
 }
 
 impl NamespaceQuotas<'_> {
-    fn object_ref<'p>(&'p self, name: &'p str) -> Place<'p> {
-        Place { workspace: self.workspace, namespace: self.namespace, name }
+    fn object_ref<'p>(&'p self, name: &'p str) -> ObjectRef<'p> {
+        ObjectRef { workspace: self.workspace, namespace: self.namespace, name }
     }
 
     fn context<'s>(&'s self, snapshot: &'s Snapshot) -> QuotaContext<'s> {
@@ -178,7 +178,7 @@ impl NamespaceQuotas<'_> {
             for ((waiter, _), mut taken) in pending.iter().zip(taken) {
                 match written {
                     Ok(()) => *locked(&waiter.outcome) = Some(Ok(Some(taken))),
-                    Err(_) => taken.finish(Written::No),
+                    Err(_) => taken.finish(WriteOutcome::NotWritten),
                 }
             }
             match written {
@@ -271,11 +271,11 @@ fn check_request(
     context: &QuotaContext<'_>,
 ) -> Result<Vec<Amounts>, Status> {
     let QuotaRequest { evaluator, operation, subresource, new, old, .. } = change;
-    let about = atoll_quota::Change { operation: *operation, subresource, new, old: old.as_ref() };
+    let about = atoll_quota::QuotaChange { operation: *operation, subresource, new, old: old.as_ref() };
     check(evaluator, quotas, &about, context).map_err(|refusal| match refusal {
-        Refusal::Forbidden(message) => {
+        QuotaRefusal::Forbidden(message) => {
             Status::forbidden(&change.group, &change.resource, &change.name, message)
         }
-        Refusal::Internal(message) => Status::plain_internal(message),
+        QuotaRefusal::Internal(message) => Status::plain_internal(message),
     })
 }

@@ -3,7 +3,7 @@
 use atoll_fleet::adoption::{differences, portable};
 use atoll_fleet::marks::{ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
 use atoll_fleet::placement::Placement;
-use atoll_fleet::view::Target;
+use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Overrides, shape};
 use atoll_meta::object;
 use atoll_syncer::adoption;
@@ -40,7 +40,7 @@ struct CompletedSteps {
     /// Whether the locator was written to the namespace in the cluster.
     located: bool,
     marked: Vec<PreparedObject>,
-    placed: Vec<Target>,
+    placed: Vec<ObjectTarget>,
 }
 
 /// An object that has passed the dry run of its adoption.
@@ -51,7 +51,7 @@ struct PreparedObject {
     /// Path in the cluster.
     path: String,
     uid: String,
-    target: Target,
+    target: ObjectTarget,
     /// The configuration that is applied in the cluster.
     configuration: Value,
     /// Whether the object is a dependent. The dependents controller places it once the object that needs it
@@ -375,7 +375,7 @@ fn with_rollback_state(failure: Failure, left: &[String]) -> Failure {
 }
 
 /// The failure for an object that cannot be marked in the cluster.
-fn marking_failure(target: &Target, problem: Problem) -> Failure {
+fn marking_failure(target: &ObjectTarget, problem: Problem) -> Failure {
     let what = format!("{} {}", target.resource.kind, target.name);
     if problem.is("Conflict") {
         return Failure::new(format!("{what} was changed in the cluster at the same time"), "try again");

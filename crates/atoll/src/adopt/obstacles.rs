@@ -30,7 +30,7 @@ pub fn obstacle_failure(shown: &str, obstacle: &Obstacle) -> Failure {
             format!("{shown} is owned by {kind} {name}"),
             format!("adopt that instead: {} adopt {}/{name}", invocation(), kind.to_lowercase()),
         ),
-        Obstacle::Going => {
+        Obstacle::Deleting => {
             Failure::new(format!("{shown} is being deleted in the cluster"), "there is nothing left to adopt")
         }
         Obstacle::OtherControlPlane(id) => Failure::new(
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(failure.message, "ReplicaSet shop/web-1 is owned by Deployment web");
         assert_eq!(failure.hint.as_deref(), Some("adopt that instead: atoll adopt deployment/web"));
         for obstacle in [
-            Obstacle::Going,
+            Obstacle::Deleting,
             Obstacle::Generated,
             Obstacle::OtherControlPlane("x".into()),
             Obstacle::OtherWorkspace("x".into()),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use atoll_client::connect_error::Cause;
 use atoll_client::dialing::TenantAddresses;
-use atoll_client::memory;
-use atoll_client::unreached::Cause;
+use atoll_client::memory_limits;
 use http::Method;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ impl Api {
     /// The API of a member cluster. `check_command` shows whether it can be reached.
     pub fn below(context: &Context, check_command: String) -> Result<Api, Failure> {
         let mut client = Client::new(context)?;
-        client.max_response = [memory::ANSWER, memory::PARSED];
+        client.max_response = [memory_limits::MAX_RESPONSE, memory_limits::MAX_PARSED];
         Ok(Api { base: client.base.clone(), client, side: Side::Below(check_command) })
     }
 

@@ -2,7 +2,7 @@
 
 use atoll_client::kubeconfig::Kubeconfig;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
-use atoll_fleet::{Brake, brake};
+use atoll_fleet::{Pause, pause};
 use serde_json::Value;
 
 use super::api::Api;
@@ -67,7 +67,7 @@ impl ClusterConnection {
     pub async fn check_not_paused(&self) -> Result<(), Failure> {
         let name = &self.name;
         let resume = |what: &str| format!("{} resume {what}", invocation());
-        if let Some(brake) = Brake::of_cluster(&self.cluster) {
+        if let Some(brake) = Pause::of_cluster(&self.cluster) {
             let how = resume(&format!("--cluster {name}"));
             return Err(paused(&brake.why(&format!("cluster {name}"), &how)));
         }
@@ -76,11 +76,11 @@ impl ClusterConnection {
         while let Some(path) = workspace {
             let at = in_workspace(
                 path,
-                &format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{}", brake::NAME),
+                &format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{}", pause::NAME),
             );
             match self.fleet.api.find_anywhere(&at).await {
                 Ok(Some(found)) => {
-                    let brake = Brake::of_config_map(&found);
+                    let brake = Pause::of_config_map(&found);
                     let what = format!("workspace {path}");
                     return Err(paused(&brake.why(&what, &resume(&format!("--workspace {path}")))));
                 }

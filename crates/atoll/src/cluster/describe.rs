@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use atoll_fleet::Brake;
+use atoll_fleet::Pause;
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -119,7 +119,7 @@ fn running_section(running: &Result<RunningWorkloads, Failure>, paint: Paint) ->
 
 /// Whether the cluster is paused, and the reason.
 fn paused(cluster: &Value) -> String {
-    match (cluster["status"]["paused"].as_str(), Brake::of_cluster(cluster)) {
+    match (cluster["status"]["paused"].as_str(), Pause::of_cluster(cluster)) {
         (Some(why), _) => format!("yes: {why}"),
         (None, Some(_)) => "yes, once its syncer has received it".to_string(),
         (None, None) => "no".to_string(),

@@ -1,7 +1,7 @@
 //! Finds the objects in a cluster that carry a mark.
 
 use atoll_fleet::marks::{CONTROL_PLANE, SOURCE, SYSTEM_NAMESPACE, UID, WORKSPACE};
-use atoll_fleet::view::{self, Target};
+use atoll_fleet::view::{self, ObjectTarget};
 use atoll_meta::object;
 use http::Method;
 use serde_json::Value;
@@ -28,12 +28,12 @@ impl MarkedObject {
     }
 
     /// The object above that it was created for, according to its annotations.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> ObjectTarget {
         let text = |key: &str| object::annotation(&self.found, key).unwrap_or_default().to_string();
         let source = text(SOURCE);
         let (namespace, name) = source.split_once('/').unwrap_or(("", &source));
-        Target {
-            resource: view::Resource {
+        ObjectTarget {
+            resource: view::SyncResource {
                 group: self.resource.group.clone(),
                 version: self.resource.version.clone(),
                 resource: self.resource.name.clone(),

@@ -8,8 +8,8 @@
 //! annotation, and it ignores an object that is no longer placed on its cluster.
 
 use atoll_fleet::marks::{ADOPTER, CONTROL_PLANE, KEEP, RELEASED};
-use atoll_fleet::view::Target;
-use atoll_fleet::{Locator, keep, release};
+use atoll_fleet::view::ObjectTarget;
+use atoll_fleet::{Locator, keep_annotation, release};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub async fn mark_released(below: &Api, path: &str, uid: &str) -> Result<bool, F
 /// Adds a released object to the keep annotation of an object that it refers to, so that Atoll never deletes
 /// that object.
 pub async fn add_keep_mark(below: &Api, path: &str, of: &str, referrer: &str) -> Result<(), Failure> {
-    change_keep(below, path, of, |kept| Some(keep::with(kept, referrer))).await
+    change_keep(below, path, of, |kept| Some(keep_annotation::add(kept, referrer))).await
 }
 
 /// Removes the objects that are managed again from the keep annotation.
@@ -57,7 +57,7 @@ pub async fn remove_keep_marks(
     of: &str,
     is_back: impl Fn(&str) -> bool,
 ) -> Result<(), Failure> {
-    change_keep(below, path, of, |kept| keep::without(kept, &is_back)).await
+    change_keep(below, path, of, |kept| keep_annotation::remove(kept, &is_back)).await
 }
 
 async fn change_keep(
@@ -111,7 +111,7 @@ pub async fn unplace(
     home: &Fleet,
     cluster: &str,
     path: &str,
-    target: &Target,
+    target: &ObjectTarget,
 ) -> Result<(), Failure> {
     let path = format!("{path}/placement");
     for _ in 0..ATTEMPTS {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use atoll_fleet::view::{Line, Record, Report, State, Target};
+use atoll_fleet::view::{ObjectTarget, Record, Report, State, SyncLine};
 use atoll_meta::object;
 use bytes::Bytes;
 use http::Method;
@@ -27,9 +27,9 @@ const BATCH: usize = 500;
 #[derive(Debug, Default, PartialEq)]
 pub struct PlacedObjects {
     /// Objects that are placed on the cluster.
-    pub assigned: Vec<Target>,
+    pub assigned: Vec<ObjectTarget>,
     /// Objects that the cluster still has to remove.
-    pub leaving: Vec<Target>,
+    pub leaving: Vec<ObjectTarget>,
 }
 
 impl PlacedObjects {
@@ -41,13 +41,13 @@ impl PlacedObjects {
         self.assigned.len() + self.leaving.len()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Target> {
+    fn all(&self) -> impl Iterator<Item = &ObjectTarget> {
         self.assigned.iter().chain(&self.leaving)
     }
 
     /// Names of the CustomResourceDefinitions among them.
     pub fn definitions(&self) -> Vec<&str> {
-        let is_definition = |target: &&Target| {
+        let is_definition = |target: &&ObjectTarget| {
             atoll_fleet::definitions::is_definition(&target.resource.group, &target.resource.resource)
         };
         self.all().filter(is_definition).map(|target| target.name.as_str()).collect()
@@ -70,19 +70,19 @@ impl PlacedObjects {
 
     /// Adds a line of the sync view. Returns whether the initial state is complete.
     fn add_line(&mut self, line: &[u8]) -> bool {
-        match Line::parse(line) {
-            Some(Line::Object { target, .. }) => self.assigned.push(target),
-            Some(Line::Remove { target, .. }) => self.leaving.push(target),
-            Some(Line::Synced { .. }) => return true,
-            Some(Line::Ending { workspace, namespace, uid, .. }) if !uid.is_empty() => {
-                self.leaving.push(Target::namespace(&workspace, &namespace, &uid));
+        match SyncLine::parse(line) {
+            Some(SyncLine::Object { target, .. }) => self.assigned.push(target),
+            Some(SyncLine::Remove { target, .. }) => self.leaving.push(target),
+            Some(SyncLine::Synced { .. }) => return true,
+            Some(SyncLine::Ending { workspace, namespace, uid, .. }) if !uid.is_empty() => {
+                self.leaving.push(ObjectTarget::namespace(&workspace, &namespace, &uid));
             }
             Some(
-                Line::Forget { .. }
-                | Line::Namespace { .. }
-                | Line::Ending { .. }
-                | Line::Paused { .. }
-                | Line::Alive,
+                SyncLine::Forget { .. }
+                | SyncLine::Namespace { .. }
+                | SyncLine::Ending { .. }
+                | SyncLine::Paused { .. }
+                | SyncLine::Alive,
             )
             | None => {}
         }
@@ -172,12 +172,12 @@ impl WorkspacePaths {
         self.known.get(id).or(self.current.as_ref()).map(String::as_str)
     }
 
-    fn placement_path(&self, target: &Target) -> Option<String> {
+    fn placement_path(&self, target: &ObjectTarget) -> Option<String> {
         self.object(target).map(|path| format!("{path}/placement"))
     }
 
     /// The path of an object.
-    pub fn object(&self, target: &Target) -> Option<String> {
+    pub fn object(&self, target: &ObjectTarget) -> Option<String> {
         let workspace = self.workspace(&target.workspace)?;
         let resource = &target.resource;
         let (namespace, name) = (encoded(&target.namespace), encoded(&target.name));
@@ -201,7 +201,7 @@ pub enum RemovalResult {
 pub async fn remove_placement(
     session: &Session,
     paths: &WorkspacePaths,
-    target: &Target,
+    target: &ObjectTarget,
     cluster: &str,
     all: bool,
 ) -> Result<RemovalResult, Failure> {
@@ -247,7 +247,7 @@ pub fn without(placement: &Value, cluster: &str) -> Option<Value> {
 }
 
 /// Reports for a cluster that objects are gone, in place of its syncer.
-pub async fn report_gone(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<(), Problem> {
+pub async fn report_gone(fleet: &Fleet, cluster: &str, targets: &[ObjectTarget]) -> Result<(), Problem> {
     for batch in targets.chunks(BATCH) {
         let records = batch.iter().map(|target| Record {
             target: target.clone(),
@@ -264,41 +264,47 @@ pub async fn report_gone(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_fleet::view::{Drift, Resource};
+    use atoll_fleet::view::{Drift, SyncResource};
 
-    fn target(group: &str, resource: &str, name: &str) -> Target {
-        let resource = Resource {
+    fn target(group: &str, resource: &str, name: &str) -> ObjectTarget {
+        let resource = SyncResource {
             group: group.into(),
             version: "v1".into(),
             resource: resource.into(),
-            ..Resource::default()
+            ..SyncResource::default()
         };
-        Target { resource, workspace: "w".into(), namespace: "n".into(), name: name.into(), uid: "u".into() }
+        ObjectTarget {
+            resource,
+            workspace: "w".into(),
+            namespace: "n".into(),
+            name: name.into(),
+            uid: "u".into(),
+        }
     }
 
     #[test]
     fn views_are_read_until_synced() {
         let mut placed = PlacedObjects::default();
         for line in [
-            Line::Object {
+            SyncLine::Object {
                 target: target("apps", "deployments", "a"),
                 generation: 1,
                 object: json!({}),
                 drift: Drift::Correct,
             },
-            Line::Object {
+            SyncLine::Object {
                 target: target("apps", "deployments", "b"),
                 generation: 1,
                 object: json!({}),
                 drift: Drift::Correct,
             },
-            Line::Alive,
-            Line::Remove { target: target("", "configmaps", "c"), since: 0 },
+            SyncLine::Alive,
+            SyncLine::Remove { target: target("", "configmaps", "c"), since: 0 },
         ] {
             assert!(!placed.add_line(line.bytes().trim_ascii_end()));
         }
         assert!(!placed.add_line(b"nonsense"));
-        let end = Line::Synced {
+        let end = SyncLine::Synced {
             control_plane: "p".into(),
             uid: "u".into(),
             workspaces: Vec::new(),
@@ -318,7 +324,7 @@ mod tests {
             paths.placement_path(&target("apps", "deployments", "web")).as_deref(),
             Some("/clusters/root:a/apis/apps/v1/namespaces/n/deployments/web/placement")
         );
-        let elsewhere = Target { workspace: "v".into(), ..target("", "configmaps", "a") };
+        let elsewhere = ObjectTarget { workspace: "v".into(), ..target("", "configmaps", "a") };
         assert_eq!(paths.placement_path(&elsewhere), None);
         let paths = WorkspacePaths { current: Some("root:b".into()), ..paths };
         assert!(

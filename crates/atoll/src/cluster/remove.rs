@@ -249,13 +249,13 @@ async fn delete_leftovers(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_fleet::view::{Resource, Target};
+    use atoll_fleet::view::{ObjectTarget, SyncResource};
 
     #[test]
     fn announcements_describe_the_mode() {
         let resource =
-            Resource { group: "apps".into(), resource: "deployments".into(), ..Resource::default() };
-        let target = Target { resource, ..Target::default() };
+            SyncResource { group: "apps".into(), resource: "deployments".into(), ..SyncResource::default() };
+        let target = ObjectTarget { resource, ..ObjectTarget::default() };
         let placed = PlacedObjects { assigned: vec![target.clone(), target], leaving: Vec::new() };
         for (placed, mode, what, then) in [
             (

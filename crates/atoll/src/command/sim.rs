@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use atoll_controllers::catalog::Choice;
+use atoll_controllers::catalog::ControllerSelection;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub struct SimOptions {
 
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false mean all and none
     #[arg(long, default_value = "*", value_name = "NAMES")]
-    pub controllers: Choice,
+    pub controllers: ControllerSelection,
 
     /// Time without heartbeats after which a node is not ready
     #[arg(long, default_value = "50s", value_parser = duration, value_name = "DURATION")]

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::dialing::TenantAddresses;
-use atoll_informer::{Cache, Clock, Informers, Key, Next, Queue, Resource, World, resources};
+use atoll_informer::{ApiScope, Cache, Clock, Informers, Key, Next, Queue, Resource, resources};
 use atoll_meta::{Status, object};
 use atoll_registry::Registry;
 use atoll_registry::dialect::kcp::{GROUP, NAME, SPELLINGS, VERSION};
@@ -101,8 +101,8 @@ fn queue_key(plural: &str, key: &Key) -> Key {
 }
 
 impl KcpController {
-    fn world(&self) -> &World {
-        self.setup.informers.world()
+    fn api(&self) -> &ApiScope {
+        self.setup.informers.api()
     }
 
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
@@ -112,7 +112,7 @@ impl KcpController {
         let at = Key::new(&key.workspace, "", &key.name);
         let Some(found) = cache.get(&at) else { return Ok(Next::Done) };
         // The dialect was disabled: keep the object and do nothing.
-        if !self.setup.registry.speaks(&at.workspace, atoll_registry::dialect::kcp::NAME) {
+        if !self.setup.registry.dialect_enabled(&at.workspace, atoll_registry::dialect::kcp::NAME) {
             return Ok(Next::Done);
         }
         let subject = KcpCluster { resource: &cache.resource, at, object: &found };
@@ -137,7 +137,7 @@ impl KcpController {
             let metadata = json!({
                 "resourceVersion": object::resource_version(subject.object), "finalizers": finalizers,
             });
-            self.world().patch(subject.resource, &subject.at, "", &json!({ "metadata": metadata })).await?;
+            self.api().patch(subject.resource, &subject.at, "", &json!({ "metadata": metadata })).await?;
             return Ok(Next::Done);
         }
         let secret = self.secret(subject).await?;
@@ -170,13 +170,13 @@ impl KcpController {
 
     /// The Atoll Cluster of the same name, read from the server.
     async fn atoll_cluster(&self, subject: &KcpCluster<'_>) -> Result<Option<Value>, Status> {
-        ignore_not_found(self.world().get(&self.clusters.resource, &subject.at).await)
+        ignore_not_found(self.api().get(&self.clusters.resource, &subject.at).await)
     }
 
     /// The Secret with the kubeconfig, which may already be deleted from it.
     async fn secret(&self, subject: &KcpCluster<'_>) -> Result<Option<Value>, Status> {
-        let Some(name) = seal::secret(subject.object) else { return Ok(None) };
-        let found = ignore_not_found(self.world().get(&resources::SECRETS, &subject.system_key(name)).await)?;
+        let Some(name) = seal::secret_name(subject.object) else { return Ok(None) };
+        let found = ignore_not_found(self.api().get(&resources::SECRETS, &subject.system_key(name)).await)?;
         // Ignore any other Secret that the object may name.
         Ok(found.filter(|secret| secret["metadata"]["labels"][seal::LABEL] == NAME))
     }
@@ -189,12 +189,12 @@ impl KcpController {
         kubeconfig: &str,
     ) -> Result<(), Status> {
         let Some(secret) = secret else { return Ok(()) };
-        let mut data = atoll_server::spent(kubeconfig)?;
+        let mut data = atoll_server::kubeconfig_digest(kubeconfig)?;
         data["kubeconfig"] = Value::Null;
         let patch = json!({
             "metadata": { "resourceVersion": object::resource_version(secret) }, "data": data,
         });
-        self.world()
+        self.api()
             .patch(&resources::SECRETS, &subject.system_key(object::name(secret)), "", &patch)
             .await
             .map(|_| ())
@@ -209,7 +209,7 @@ impl KcpController {
     ) -> Result<(), Status> {
         let wanted = is_over || subject.object["spec"]["unschedulable"] == true;
         let Some(followed) = status::follow_unschedulable(cluster, wanted) else { return Ok(()) };
-        self.world().patch(&self.clusters.resource, &subject.at, "", &followed).await.map(|_| ())
+        self.api().patch(&self.clusters.resource, &subject.at, "", &followed).await.map(|_| ())
     }
 
     async fn update_status(
@@ -224,7 +224,7 @@ impl KcpController {
         };
         let mut changed = subject.object.clone();
         changed["status"] = status;
-        self.world().update_status(subject.resource, &changed).await.map(|_| ())
+        self.api().update_status(subject.resource, &changed).await.map(|_| ())
     }
 }
 

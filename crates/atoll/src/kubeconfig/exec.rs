@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use atoll_client::kubeconfig::Program;
+use atoll_client::kubeconfig::CredentialPlugin;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::advice::Failure;
 
 /// Runs the plugin and returns its credentials as the user entry of a kubeconfig. `base` is the directory of
 /// the kubeconfig.
-pub fn credentials(program: &Program, base: &Path) -> Result<Value, Failure> {
+pub fn credentials(program: &CredentialPlugin, base: &Path) -> Result<Value, Failure> {
     let failed = |what: String| {
         Failure::new(
             format!("{} returned no credentials: {what}", program.command),
@@ -62,8 +62,8 @@ fn user(credential: &Value) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn program(script: &str) -> Program {
-        Program {
+    fn program(script: &str) -> CredentialPlugin {
+        CredentialPlugin {
             user: "me".into(),
             api_version: "client.authentication.k8s.io/v1".into(),
             command: "/bin/sh".into(),
@@ -86,7 +86,7 @@ mod tests {
             assert!(failure.message.starts_with("/bin/sh returned no credentials: "), "{failure}");
             assert!(!failure.message.contains("secret"), "{failure}");
         }
-        let missing = Program { command: "no-such-program".into(), ..program("") };
+        let missing = CredentialPlugin { command: "no-such-program".into(), ..program("") };
         assert!(credentials(&missing, Path::new("/")).is_err());
     }
 

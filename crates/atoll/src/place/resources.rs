@@ -1,7 +1,7 @@
 //! Resources of a server, and their names: plural, singular, kind or short name, as in kubectl.
 
-use atoll_fleet::placement::stays;
-use atoll_fleet::view::{self, Target};
+use atoll_fleet::placement::is_never_placed;
+use atoll_fleet::view::{self, ObjectTarget};
 use serde_json::Value;
 
 use crate::advice::closest_match;
@@ -30,8 +30,8 @@ pub struct Resource {
 
 impl Resource {
     /// The target of an object, as used in the sync view.
-    pub fn target(&self, workspace: &str, namespace: &str, name: &str, uid: &str) -> Target {
-        let resource = view::Resource {
+    pub fn target(&self, workspace: &str, namespace: &str, name: &str, uid: &str) -> ObjectTarget {
+        let resource = view::SyncResource {
             group: self.group.clone(),
             version: self.version.clone(),
             resource: self.name.clone(),
@@ -39,7 +39,7 @@ impl Resource {
             namespaced: self.namespaced,
         };
         let [workspace, namespace, name, uid] = [workspace, namespace, name, uid].map(str::to_string);
-        Target { resource, workspace, namespace, name, uid }
+        ObjectTarget { resource, workspace, namespace, name, uid }
     }
 }
 
@@ -60,7 +60,7 @@ pub fn read(document: &Value) -> Vec<Resource> {
                 short_names: texts(&resource["shortNames"]),
                 namespaced: resource["scope"] == "Namespaced",
                 verbs: texts(&resource["verbs"]),
-                placeable: !stays(&text(&group["metadata"]["name"]), &text(&resource["resource"]))
+                placeable: !is_never_placed(&text(&group["metadata"]["name"]), &text(&resource["resource"]))
                     && list(&resource["verbs"]).iter().any(|verb| verb == "update"),
             }));
         }

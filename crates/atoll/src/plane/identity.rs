@@ -24,6 +24,6 @@ pub async fn ensure(store: &dyn Store) -> Result<(), String> {
     // The first revision belongs to the bootstrap layer.
     store.raise(layer::REVISION).await.map_err(|error| format!("{error:?}"))?;
     let value = Some(Bytes::from(atoll_meta::json::encode_object(&identity)));
-    let write = Write { key, expect: Condition::Absent, value, guards: Vec::new(), memo: None };
+    let write = Write { key, expect: Condition::Absent, value, guards: Vec::new(), hint: None };
     store.write(write).await.map(|_| ()).map_err(|error| format!("the first write failed: {error:?}"))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use atoll_meta::{Status, id, time};
 use atoll_registry::bootstrap::ROOT;
-use atoll_registry::{DeleteOptions, Place, Registry, Row, Unasked, Update};
+use atoll_registry::{DeleteOptions, NoAdmission, ObjectRef, Registry, Row, Update};
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ fn is_label_value(text: &str) -> bool {
 }
 
 async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &str) -> Result<(), Status> {
-    let place = Place { workspace: ROOT, namespace: NAMESPACE, name };
+    let place = ObjectRef { workspace: ROOT, namespace: NAMESPACE, name };
     let now = time::format_micro(registry.clock.now(), 0);
     let transform = |existing: Option<&Value>| {
         let mut lease = existing.cloned().unwrap_or_else(|| {
@@ -104,7 +104,7 @@ async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &
         subresource: "",
         manager: Some(MANAGER),
         transform: &transform,
-        admission: &Unasked,
+        admission: &NoAdmission,
         uid: None,
         create_missing: true,
         dry_run: false,
@@ -124,10 +124,10 @@ async fn clean(registry: &Registry, row: &Row) {
         if !is_expired(&parsed, now) {
             continue;
         }
-        let place = Place { workspace: ROOT, namespace: NAMESPACE, name: lease.name() };
+        let place = ObjectRef { workspace: ROOT, namespace: NAMESPACE, name: lease.name() };
         let options =
             DeleteOptions { resource_version: Some(lease.revision.to_string()), ..DeleteOptions::default() };
-        if let Err(status) = registry.delete(row, &place, &options, &Unasked).await
+        if let Err(status) = registry.delete(row, &place, &options, &NoAdmission).await
             && !matches!(status.reason(), "NotFound" | "Conflict")
         {
             tracing::warn!(%status, name = lease.name(), "cannot delete the expired identity Lease of another server");

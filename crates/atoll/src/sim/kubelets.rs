@@ -8,9 +8,9 @@ use std::time::Duration;
 use atoll_authn::authority::Authority;
 use atoll_client::BoxFuture;
 use atoll_client::dialing::TenantAddresses;
-use atoll_server::connect::backend::{Dialer, Network, Socket, Unreachable};
+use atoll_server::connect::backend::{DialError, Dialer, Network, Socket};
 use atoll_server::connect::kubelets::Kubelets;
-use atoll_sim::{Door, Ports};
+use atoll_sim::{KubeletListener, Ports};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -32,7 +32,7 @@ pub async fn connect(
     authority: &Authority,
     kubelet_authority: &Authority,
     now: OffsetDateTime,
-) -> Result<(Kubelets, Door), String> {
+) -> Result<(Kubelets, KubeletListener), String> {
     let text = |error: &dyn fmt::Display| error.to_string();
     let client = authority.client(USER, None, now, LIFETIME).map_err(|error| text(&error))?;
     let certificate = client.certificate_der().map_err(|error| text(&error))?;
@@ -60,7 +60,7 @@ pub async fn connect(
         )
         .map_err(|error| text(&error))?;
     let (tls, measurements) = (TlsAcceptor::from(Arc::new(config)), Arc::default());
-    Ok((kubelets, Door { listener, tls, admits: None, ports, measurements }))
+    Ok((kubelets, KubeletListener { listener, tls, admits: None, ports, measurements }))
 }
 
 /// Connects only to simulated nodes and pods, which are on this machine.
@@ -80,9 +80,9 @@ impl LocalDialer {
 }
 
 impl Dialer for LocalDialer {
-    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>> {
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, DialError>> {
         Box::pin(async move {
-            let refused = || Unreachable(format!("dial tcp {host}:{port}: connect: connection refused"));
+            let refused = || DialError(format!("dial tcp {host}:{port}: connect: connection refused"));
             let address = self.address_of(host, port).ok_or_else(refused)?;
             Network.dial(&address.ip().to_string(), address.port()).await
         })

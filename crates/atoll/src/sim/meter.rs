@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_server::usage::{Measured, Part, Usage};
+use atoll_server::usage::{Measurement, UsagePart, UsageSource};
 use atoll_sim::Measurements;
 
 /// Usage changes less often, but a short window makes it available immediately.
@@ -20,22 +20,22 @@ impl Meter {
     }
 }
 
-impl Usage for Meter {
-    fn nodes(&self) -> HashMap<String, Measured> {
+impl UsageSource for Meter {
+    fn nodes(&self) -> HashMap<String, Measurement> {
         let nodes = self.measurements.nodes();
         nodes.into_iter().map(|(name, measured)| (name, read(measured))).collect()
     }
 
-    fn pod(&self, namespace: &str, name: &str) -> Option<Measured> {
+    fn pod(&self, namespace: &str, name: &str) -> Option<Measurement> {
         self.measurements.pod(namespace, name).map(read)
     }
 }
 
-fn read(measured: atoll_sim::Measured) -> Measured {
-    let part = |(name, usage): (String, atoll_sim::Usage)| Part {
+fn read(measured: atoll_sim::UsageSample) -> Measurement {
+    let part = |(name, usage): (String, atoll_sim::Usage)| UsagePart {
         name,
         nanocores: usage.nanocores,
         bytes: usage.bytes,
     };
-    Measured { at: measured.at, window: WINDOW, parts: measured.parts.into_iter().map(part).collect() }
+    Measurement { at: measured.at, window: WINDOW, parts: measured.parts.into_iter().map(part).collect() }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
-use atoll_informer::{Clock, Informers, World};
+use atoll_informer::{ApiScope, Clock, Informers};
 use atoll_sim::Faults;
 
 use self::faulty_transport::{FaultyClock, FaultyTransport};
@@ -81,9 +81,13 @@ pub async fn run(
     let scheduling = async {
         match options.scheduler {
             true => {
-                let informers = Informers::new(World::one(client.clone()));
-                atoll_podscheduler::run(informers, clock.clone(), atoll_podscheduler::Options::default())
-                    .await;
+                let informers = Informers::new(ApiScope::single(client.clone()));
+                atoll_podscheduler::run(
+                    informers,
+                    clock.clone(),
+                    atoll_podscheduler::SchedulerOptions::default(),
+                )
+                .await;
             }
             false => std::future::pending().await,
         }

@@ -9,9 +9,9 @@ use atoll_meta::time::Timestamp;
 use atoll_meta::{Status, json};
 use atoll_registry::Clock;
 use atoll_registry::catalog::ATOLL;
-use atoll_server::Page;
+use atoll_server::CustomEndpoint;
 use atoll_server::local::Local;
-use atoll_server::weather::{Conditions, Weather};
+use atoll_server::network_faults::{FaultInjector, NetworkFaults};
 use atoll_sim::{Fault, Faults};
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -24,7 +24,7 @@ pub const PATH: &str = "/atoll/sim/faults";
 pub struct Simulation {
     pub faults: Arc<Faults>,
     clock: Arc<SkewedClock>,
-    conditions: watch::Sender<Arc<Conditions>>,
+    conditions: watch::Sender<Arc<NetworkFaults>>,
     seed: u64,
 }
 
@@ -74,8 +74,8 @@ impl Simulation {
         self.clock.clone()
     }
 
-    pub fn network_faults(&self) -> Weather {
-        Weather::new(self.conditions.subscribe(), self.seed)
+    pub fn network_faults(&self) -> FaultInjector {
+        FaultInjector::new(self.conditions.subscribe(), self.seed)
     }
 
     /// Removes all faults. Returns their number.
@@ -92,14 +92,14 @@ impl Simulation {
         let mut hidden = faults.missing();
         // Clients must see an ordinary cluster, without Atoll's own API.
         hidden.push((ATOLL.into(), "v1alpha1".into()));
-        self.conditions.send_replace(Arc::new(Conditions {
+        self.conditions.send_replace(Arc::new(NetworkFaults {
             latency: faults.latency(),
             jitter: faults.jitter(),
             loss: faults.loss(),
-            is_cut: faults.cuts_clients(),
+            is_partitioned: faults.cuts_clients(),
             is_down: faults.is_down(),
             hidden: hidden.into(),
-            is_plain: true,
+            hides_workspaces: true,
         }));
     }
 
@@ -137,12 +137,12 @@ pub fn fault_json(id: u64, fault: &Fault) -> Value {
 }
 
 /// `GET` lists the faults, `POST` adds one, `DELETE` removes one or, without an id, all.
-impl Page for Simulation {
+impl CustomEndpoint for Simulation {
     fn path(&self) -> &'static str {
         PATH
     }
 
-    fn answer(&self, method: &Method, below: &str, body: &[u8]) -> Result<Value, Status> {
+    fn handle(&self, method: &Method, below: &str, body: &[u8]) -> Result<Value, Status> {
         match (method, below) {
             (&Method::GET, "") => Ok(self.list()),
             (&Method::POST, "") => self.add(body),
@@ -156,7 +156,7 @@ impl Page for Simulation {
 /// The transport of components inside a cluster, which stops while the cluster is down.
 pub struct GatedTransport {
     local: Local,
-    network_faults: Weather,
+    network_faults: FaultInjector,
 }
 
 impl GatedTransport {

@@ -98,11 +98,11 @@ async fn workloads_are_adopted_without_a_restart() {
     let printed = fleet.run(&format!("{line} --dry-run"));
     for words in [
         "Adopting from east into root:\n",
-        "  Namespace shop: made here; the one in east will stand for it\n",
-        "  ConfigMap shop/settings: created here, placed on east, marked there, for Deployment shop/web refers to it\n",
-        "  Secret shop/pull: created here, placed on east, marked there, for ServiceAccount shop/runner refers to it\n",
+        "  Namespace shop: created here; the namespace of that name in east will be used for it\n",
+        "  ConfigMap shop/settings: created here, placed on east, marked there, because Deployment shop/web refers to it\n",
+        "  Secret shop/pull: created here, placed on east, marked there, because ServiceAccount shop/runner refers to it\n",
         "  Deployment shop/web: created here, placed on east, marked there\n",
-        "Nothing was done",
+        "Nothing was changed",
     ] {
         assert!(printed.contains(words), "{words}: {printed}");
     }
@@ -150,7 +150,7 @@ async fn workloads_are_adopted_without_a_restart() {
 
     // Adopting again changes nothing.
     let printed = fleet.run(line);
-    assert!(printed.contains("Deployment shop/web: is already Atoll's"), "{printed}");
+    assert!(printed.contains("Deployment shop/web: is already managed by Atoll"), "{printed}");
     assert_eq!(invariant_state(&below).await, before);
 
     // From now on it is changed from above, and existing objects stay adopted.
@@ -198,10 +198,10 @@ async fn rejected_adoption_changes_nothing() {
     for (what, words) in [
         (
             format!("rs/{set}"),
-            "was made by Deployment web\nhint: adopt that instead: atoll adopt deployment/web".to_string(),
+            "is owned by Deployment web\nhint: adopt that instead: atoll adopt deployment/web".to_string(),
         ),
-        ("pods/web".into(), "pods cannot be adopted\nhint: adopt what makes them".into()),
-        ("cm/kube-root-ca.crt".into(), "is one that every cluster makes for itself".into()),
+        ("pods/web".into(), "pods cannot be adopted\nhint: adopt their controller".into()),
+        ("cm/kube-root-ca.crt".into(), "is created by every cluster for itself".into()),
         ("cm/theirs".into(), "belongs to another control plane, another".into()),
         ("cm/missing".into(), "east has no ConfigMap missing in namespace shop".into()),
         ("events/x".into(), "cannot be placed on clusters".into()),
@@ -226,10 +226,7 @@ async fn rejected_adoption_changes_nothing() {
     create(&above, &format!("{CORE}/configmaps"), other).await;
     let rest = invariant_state(&below).await;
     let errors = fleet.run_failing("adopt deploy/web -n shop --cluster east");
-    assert!(
-        errors.contains("ConfigMap shop/settings exists here already and says something else: "),
-        "{errors}"
-    );
+    assert!(errors.contains("ConfigMap shop/settings already exists here with other contents: "), "{errors}");
     assert!(errors.contains("nothing was adopted, and nothing was changed"), "{errors}");
     assert_eq!(above.get(WEB).await.status, 404);
     assert_eq!(
@@ -242,7 +239,7 @@ async fn rejected_adoption_changes_nothing() {
     above.merge(&format!("{CORE}/configmaps/settings"), json!({ "data": { "a": "1" } })).await.expect(200);
     let printed = fleet.run("adopt deploy/web -n shop --cluster east");
     assert!(
-        printed.contains("ConfigMap shop/settings: is here already; placed on east, marked there"),
+        printed.contains("ConfigMap shop/settings: exists here already; placed on east, marked there"),
         "{printed}"
     );
     wait_for("the status is reported above", &above, WEB, |web| web["status"]["availableReplicas"] == 2)
@@ -262,8 +259,14 @@ async fn existing_namespace_is_usable_after_adoption() {
     let refused = wait_for_record(&above, "shop", &map, |status| status["state"] == "Conflict").await;
     assert!(refused["status"]["message"].as_str().unwrap().contains("adopt it"), "{refused}");
     let printed = fleet.run("adopt namespace/shop --cluster east");
-    assert!(printed.contains("Namespace shop: the one in east will stand for it"), "{printed}");
-    assert!(printed.ends_with("Namespace shop of east is now usable. Nothing was restarted.\n"), "{printed}");
+    assert!(
+        printed.contains("Namespace shop: the namespace of that name in east will be used for it"),
+        "{printed}"
+    );
+    assert!(
+        printed.ends_with("Namespace shop of east can be used now. Nothing was restarted.\n"),
+        "{printed}"
+    );
     // The syncer is not notified of the adoption. A change or the next resync makes it retry.
     above.merge(&format!("{CORE}/configmaps/a"), json!({ "data": { "a": "1" } })).await.expect(200);
     eventually("the ConfigMap exists below", async || {
@@ -290,7 +293,7 @@ async fn namespace_can_be_adopted_under_another_name() {
     let line = "adopt deploy/web -n legacy --into shop --cluster east";
     let printed = fleet.run(&format!("{line} --dry-run"));
     for words in [
-        "  Namespace shop: made here; namespace legacy in east will stand for it\n",
+        "  Namespace shop: created here; namespace legacy in east will be used for it\n",
         "  Deployment legacy/web: created here as shop/web, placed on east, marked there\n",
     ] {
         assert!(printed.contains(words), "{printed}");
@@ -321,12 +324,12 @@ async fn namespace_can_be_adopted_under_another_name() {
     // Namespaces are mapped one to one.
     create(&below, "/api/v1/namespaces", object("v1", "Namespace", "other", json!({}))).await;
     for (line, words) in [
-        ("adopt namespace/other --into shop --cluster east", "namespace legacy stands for shop already"),
+        ("adopt namespace/other --into shop --cluster east", "namespace legacy is already used for shop"),
         (
             "adopt namespace/legacy --cluster east",
-            "namespace legacy of east stands for shop here\nhint: adopt what is in it into that one: --into shop",
+            "namespace legacy of east is already used for shop\nhint: adopt its objects into that namespace: --into shop",
         ),
-        ("adopt namespace/other --into atoll-system --cluster east", "is Atoll's own"),
+        ("adopt namespace/other --into atoll-system --cluster east", "is reserved for Atoll"),
     ] {
         let errors = fleet.run_failing(line);
         assert!(errors.contains(words), "{errors}");

@@ -111,9 +111,9 @@ async fn definitions_and_objects_of_other_users_are_never_deleted() {
     wait_for("the definition has marks", &below, &at(NAME), has_control_plane_label).await;
     fleet.run(&format!("snapshot restore {} --yes", backup.display()));
     let listed = fleet.run("orphans list");
-    assert!(listed.contains("kept there, for objects of its type may be those of others"), "{listed}");
+    assert!(listed.contains("kept there, because other users may have objects of its type"), "{listed}");
     let printed = fleet.run("orphans prune --yes");
-    assert!(printed.contains("Deleted: 0.\nLet go: 1.\n"), "{printed}");
+    assert!(printed.contains("Deleted: 0.\nReleased: 1.\n"), "{printed}");
     assert_kept_without_traces(&below).await;
 
     // Together with its cluster.

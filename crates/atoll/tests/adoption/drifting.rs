@@ -34,7 +34,7 @@ async fn drift_is_corrected_or_reported() {
         list["items"].as_array().unwrap().iter().any(|event| {
             event["reason"] == "DriftCorrected"
                 && event["involvedObject"]["uid"] == uid
-                && event["message"] == "[east] somebody changed .data.value; that was put right"
+                && event["message"] == "[east] somebody changed .data.value; this was corrected"
         })
     })
     .await;

@@ -56,7 +56,7 @@ impl TestFleet {
 
     pub fn start_agent(&mut self) {
         let agent_arguments: Vec<&str> = self.agent_arguments.iter().map(String::as_str).collect();
-        self.syncer = Some(RunningCommand::start(&agent_arguments, "Syncing the cluster").unwrap());
+        self.syncer = Some(RunningCommand::start(&agent_arguments, "Syncing cluster").unwrap());
     }
 
     /// Starts a control plane and a cluster that has not joined.

@@ -27,7 +27,7 @@ async fn kubectl_gets_an_error_that_names_the_cluster_of_the_pods() {
             assert!(expected.iter().all(|words| errors.contains(words)), "{line}: {errors}");
         }
     };
-    let nowhere = "Deployment default/web runs nowhere, since it is placed on no cluster; ";
+    let nowhere = "Deployment default/web runs nowhere, because it is placed on no cluster; ";
     check(&[nowhere, "place it with: atoll place deployment/web --namespace default --on east"]);
     fleet.run("cluster cordon east");
     check(&[nowhere, "no cluster takes it: east is cordoned (atoll cluster uncordon east)"]);

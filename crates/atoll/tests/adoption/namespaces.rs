@@ -112,7 +112,7 @@ async fn namespaces_below_are_deleted_with_their_workspace() {
     eventually("both namespaces exist below", async || created_namespaces(&below).await.len() == 2).await;
     // The command prints what would be deleted and asks. Standard input is not a terminal, so it fails.
     let errors = fleet.run_failing("workspace delete team");
-    assert!(errors.contains("there is nobody to ask") && errors.contains("add --yes"), "{errors}");
+    assert!(errors.contains("standard input is not a terminal") && errors.contains("add --yes"), "{errors}");
     team.get(&config_map("a")).await.expect(200);
     fleet.stop_agent();
     fleet.run("workspace delete team --no-wait --yes");
@@ -142,7 +142,7 @@ async fn workspace_with_its_own_cluster_removes_objects_from_it_first() {
     fleet.run("workspace use root");
     let printed = fleet.run("workspace delete team --yes");
     assert!(printed.contains("Placed on clusters, and deleted there: 1 on east."), "{printed}");
-    assert!(printed.ends_with("Workspace root:team is gone.\n"), "{printed}");
+    assert!(printed.ends_with("Workspace root:team was deleted.\n"), "{printed}");
     wait_until_no_namespace_is_left(&below).await;
 }
 
@@ -207,6 +207,6 @@ async fn workspace_with_its_own_agent_removes_objects_from_its_cluster_first() {
     eventually("the namespace exists below", async || created_namespaces(&below).await.len() == 1).await;
     fleet.run("workspace use root");
     let printed = fleet.run("workspace delete team --yes");
-    assert!(printed.ends_with("Workspace root:team is gone.\n"), "{printed}");
+    assert!(printed.ends_with("Workspace root:team was deleted.\n"), "{printed}");
     wait_until_no_namespace_is_left(&below).await;
 }

@@ -20,7 +20,7 @@ async fn workloads_are_listed_and_the_token_is_renewed() {
     let printed =
         fleet.run(&format!("cluster join east --observe --kubeconfig {}", fleet.east.kubeconfig().display()));
     // The rights are printed before joining: only to read, and to renew the token.
-    let shown = printed.split("making the namespace").next().unwrap();
+    let shown = printed.split("creating the namespace").next().unwrap();
     assert!(shown.contains("kind: ClusterRole") && shown.contains("serviceaccounts/token"), "{printed}");
     let ready = |cluster: &Value| {
         let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();

@@ -13,7 +13,7 @@ async fn objects_unknown_to_a_restored_backup_are_listed_and_pruned() {
     create(&above, CONFIG_MAPS, config_map_with("moved", "1")).await;
     fleet.run("place cm/old --on east");
     wait_for("the object exists below", &below, &config_map("old"), |_| true).await;
-    assert_eq!(fleet.run("orphans list"), "No orphans: everything that carries our mark is known here.\n");
+    assert_eq!(fleet.run("orphans list"), "No orphans: all marked objects exist here.\n");
     let backup = fleet.above.directory.join("backup");
     fleet.run(&format!("snapshot save {}", backup.display()));
     // Since the backup, a namespace with objects was created, and an existing object was placed.
@@ -47,7 +47,7 @@ async fn objects_unknown_to_a_restored_backup_are_listed_and_pruned() {
         found
     };
     let row = |kind: &str, name: &str, why: &str| (kind.to_string(), name.to_string(), why.to_string());
-    let unplaced = row("ConfigMap", "moved", "known here, but not placed there");
+    let unplaced = row("ConfigMap", "moved", "exists here, but is not placed there");
     assert_eq!(
         listed(),
         [
@@ -55,17 +55,15 @@ async fn objects_unknown_to_a_restored_backup_are_listed_and_pruned() {
             row(
                 "ConfigMap",
                 "needed",
-                "not known here any longer; kept there, for deployments.apps/web refers to it",
+                "no longer exists here; kept there, because deployments.apps/web refers to it",
             ),
-            row("ConfigMap", "new", "not known here any longer"),
-            row("Namespace", "shop", "not known here any longer"),
+            row("ConfigMap", "new", "no longer exists here"),
+            row("Namespace", "shop", "no longer exists here"),
         ]
     );
     let printed = fleet.run("orphans list");
     assert!(
-        printed.contains("CLUSTER")
-            && printed.contains("AGE")
-            && printed.contains("not known here any longer"),
+        printed.contains("CLUSTER") && printed.contains("AGE") && printed.contains("no longer exists here"),
         "{printed}"
     );
     // Nothing was deleted, and nothing is deleted without a request.
@@ -74,7 +72,7 @@ async fn objects_unknown_to_a_restored_backup_are_listed_and_pruned() {
     assert!(errors.contains("add --yes"), "{errors}");
     fleet.run("pause --cluster east");
     let errors = fleet.run_failing("orphans prune --yes");
-    assert!(errors.contains("nothing was done: cluster east is paused by "), "{errors}");
+    assert!(errors.contains("nothing was changed: cluster east is paused by "), "{errors}");
     fleet.run("resume --cluster east");
     // The pause is effective immediately, whatever the syncer has reported.
     let stale = json!({ "status": { "paused": "cluster east is paused by somebody; resume it" } });
@@ -83,7 +81,7 @@ async fn objects_unknown_to_a_restored_backup_are_listed_and_pruned() {
     create(&below, maps, config_map_with("mine", "1")).await;
     let errors = fleet.run_failing("orphans prune --yes");
     assert!(
-        errors.contains("Namespace shop stays: there is something in it: ") && errors.contains("mine"),
+        errors.contains("Namespace shop stays: it is not empty: ") && errors.contains("mine"),
         "{errors}"
     );
     wait_until_deleted(&below, &format!("{maps}/new")).await;
@@ -93,5 +91,5 @@ async fn objects_unknown_to_a_restored_backup_are_listed_and_pruned() {
     for name in ["old", "moved", "stray"] {
         below.get(&config_map(name)).await.expect(200);
     }
-    assert_eq!(listed(), [unplaced, row("Namespace", "shop", "not known here any longer")]);
+    assert_eq!(listed(), [unplaced, row("Namespace", "shop", "no longer exists here")]);
 }

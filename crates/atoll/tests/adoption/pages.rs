@@ -59,7 +59,7 @@ async fn all_pages_are_listed_adopted_and_released() {
     assert!(!listed.contains("zz-released"), "{listed}");
     let errors = fleet.run_failing("orphans prune --yes");
     // Orphans do not block the deletion of the namespace, but the released object does, and is kept.
-    let stays = "Namespace lost stays: there is something in it: configmaps/zz-released";
+    let stays = "Namespace lost stays: it is not empty: configmaps/zz-released";
     assert!(errors.contains(stays) && errors.contains("orphans list"), "{errors}");
     let left = below.get(&maps("lost")).await.expect(200);
     let is_going = |item: &&Value| item["metadata"]["deletionTimestamp"].is_string();

@@ -25,13 +25,10 @@ async fn assert_pause_holds(mut fleet: TestFleet, flags: &str) {
     let mut pause = fleet.command_with_flags("pause", flags);
     pause.args(["--reason", "a storm is coming"]);
     let printed = crate::support::programs::succeed(&mut pause);
-    assert!(
-        printed.contains("nothing is placed, moved or deleted there until somebody resumes"),
-        "{printed}"
-    );
+    assert!(printed.contains("nothing is placed, moved or deleted there until resumed"), "{printed}");
     let again = fleet.run(&fleet.command_line("pause", flags));
     assert!(
-        again.contains("It was already so: ")
+        again.contains("Already paused: ")
             && again.contains(": a storm is coming; resume with: atoll resume"),
         "{again}"
     );
@@ -57,7 +54,7 @@ async fn assert_pause_holds(mut fleet: TestFleet, flags: &str) {
     let deleted = above.get(&config_map("deleted")).await.expect(200);
     above.delete(&config_map("deleted")).await.expect(200);
     let record = wait_for_record(&above, "default", &deleted, |status| {
-        status["message"].as_str().is_some_and(|message| message.contains("it is not deleted yet: "))
+        status["message"].as_str().is_some_and(|message| message.contains("not deleted yet: "))
     })
     .await;
     assert_eq!(record["status"]["state"], "Applied");
@@ -77,7 +74,7 @@ async fn assert_pause_holds(mut fleet: TestFleet, flags: &str) {
     let edited = above.get(&config_map("edited")).await.expect(200);
     below.delete(&config_map("edited")).await.expect(200);
     wait_for_record(&above, "default", &edited, |status| {
-        status["message"].as_str().is_some_and(|message| message.contains("it is not made yet: "))
+        status["message"].as_str().is_some_and(|message| message.contains("not created yet: "))
     })
     .await;
     assert_eq!(below.get(&config_map("edited")).await.status, 404);
@@ -154,7 +151,7 @@ async fn paused_workspace_does_not_affect_others() {
         deleted.expect(200);
         let warning = deleted.header("warning").unwrap_or_default();
         let is_told = warning
-            .contains("it stays until clusters have let go of it, and workspace root:team is paused by ")
+            .contains("it stays until its clusters have deleted it, and workspace root:team is paused by ")
             && warning.contains(": storm; resume with: atoll resume --workspace root:team");
         assert_eq!(is_told, is_warned, "{path}: {warning}");
     }
@@ -164,7 +161,7 @@ async fn paused_workspace_does_not_affect_others() {
     wait_for("the object of the other workspace is deleted", &below, list, |list| count(list, "ours") == 0)
         .await;
     wait_for_record(&team, "theirs", &map, |status| {
-        status["message"].as_str().is_some_and(|message| message.contains("it is not deleted yet: "))
+        status["message"].as_str().is_some_and(|message| message.contains("not deleted yet: "))
     })
     .await;
     wait_for("the object of the paused workspace is kept", &below, list, |list| count(list, "theirs") == 1)

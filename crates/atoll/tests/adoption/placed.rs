@@ -208,7 +208,7 @@ async fn label_with_an_unknown_cluster_is_reported() {
     let is_reported = |web: &Value| {
         let (status, reason, message) = condition(web, "Placed");
         (status.as_str(), reason.as_str()) == ("False", "NotPlaced")
-            && message.contains("names the cluster \"absent\", which is not there")
+            && message.contains("names the cluster \"absent\", which does not exist")
             && web["status"].get("availableReplicas").is_none()
     };
     wait_for("the Deployment is reported as unplaced", &above, WEB, is_reported).await;

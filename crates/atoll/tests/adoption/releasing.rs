@@ -130,9 +130,9 @@ async fn released_workload_keeps_running_without_a_trace() {
 
     let printed = fleet.run("release deploy/web -n shop");
     for words in [
-        "ConfigMap shop/own is let go as well: only Deployment shop/web refers to it.\n",
-        "Deployment shop/web runs on in east, and is no longer Atoll's.\n",
-        "Deployment shop/web stays in root; delete it there if it is not needed, or place it elsewhere.\n",
+        "ConfigMap shop/own is released as well: only Deployment shop/web refers to it.\n",
+        "Deployment shop/web keeps running in east and is no longer managed by Atoll.\n",
+        "Deployment shop/web stays in root; delete it there if it is not needed, or place it on other clusters.\n",
     ] {
         assert!(printed.contains(words), "{printed}");
     }
@@ -175,8 +175,8 @@ async fn released_workload_keeps_running_without_a_trace() {
     // Releasing the last object also removes the marks of the namespace. With `--delete` the object above is
     // deleted.
     let printed = fleet.run("release deploy/store -n shop --delete");
-    assert!(printed.contains("Namespace shop of east has nothing more of Atoll's.\n"), "{printed}");
-    assert!(printed.ends_with("Deployment shop/store is deleted in root.\n"), "{printed}");
+    assert!(printed.contains("Namespace shop of east has no more objects of Atoll.\n"), "{printed}");
+    assert!(printed.ends_with("Deployment shop/store was deleted in root.\n"), "{printed}");
     wait_until_deleted(&above, &store).await;
     assert_no_trace(&below, &store).await;
     assert_no_trace(&below, &format!("{CORE}/configmaps/shared")).await;
@@ -190,7 +190,7 @@ async fn released_workload_keeps_running_without_a_trace() {
         "{errors}"
     );
     let errors = fleet.run_failing("release deploy/web -n shop --cluster east");
-    assert!(errors.contains("Deployment shop/web is not on east"), "{errors}");
+    assert!(errors.contains("Deployment shop/web does not exist in east"), "{errors}");
 }
 
 /// A dependent that is still needed stays managed. When it is no longer needed, it is released instead of
@@ -216,7 +216,7 @@ async fn assert_dependents_of_released_objects_are_kept(mut fleet: TestFleet) {
     let printed = fleet.run("release deploy/web -n shop");
     for name in ["shared", "placed"] {
         let words = format!(
-            "ConfigMap shop/{name} stays Atoll's, for it is needed there besides; when it goes, it is let go in east and not deleted.\n"
+            "ConfigMap shop/{name} stays managed, because other objects there need it; when it is removed, it is released in east instead of being deleted.\n"
         );
         assert!(printed.contains(&words), "{printed}");
         let kept = below.get(&at(name)).await.expect(200);
@@ -244,7 +244,7 @@ async fn assert_dependents_of_released_objects_are_kept(mut fleet: TestFleet) {
     let shared = assert_no_trace(&below, &at("shared")).await;
     assert_eq!(shared["data"], json!({ "a": "2" }));
     assert_eq!(assert_no_trace(&below, &at("placed")).await["data"], json!({ "a": "1" }));
-    assert_eq!(fleet.run("orphans list"), "No orphans: everything that carries our mark is known here.\n");
+    assert_eq!(fleet.run("orphans list"), "No orphans: all marked objects exist here.\n");
     // It is not deleted with the namespace either.
     above.delete("/api/v1/namespaces/shop").await.expect(200);
     wait_until_deleted(&above, "/api/v1/namespaces/shop").await;
@@ -314,7 +314,7 @@ async fn objects_can_be_adopted_and_released_repeatedly() {
         let errors = fleet.run_failing("release deploy/web -n shop");
         assert!(errors.contains("is paused") && errors.contains("storm"), "{errors}");
         let errors = fleet.run_failing("adopt cm/kube-root-ca.crt -n shop --cluster east");
-        assert!(errors.contains("every cluster makes for itself"), "{errors}");
+        assert!(errors.contains("created by every cluster for itself"), "{errors}");
         let marked = below.get(&path).await.expect(200);
         assert_eq!(marked["metadata"]["annotations"]["atoll.dev/released"], Value::Null);
         fleet.run("resume --cluster east");

@@ -114,7 +114,7 @@ async fn cluster_is_ready_after_its_first_heartbeat() {
     .await;
     let kubeconfig = fleet.east.kubeconfig().display().to_string();
     let printed = fleet.run(&format!("cluster join east --kubeconfig {kubeconfig}"));
-    assert!(printed.contains("heard of it for the first time: it is ready"), "{printed}");
+    assert!(printed.contains("received the first heartbeat: the cluster is ready"), "{printed}");
     let east = above.get(&format!("{clusters}/east")).await.expect(200);
     assert_eq!(ready(&east), "True", "join must have waited until the cluster is ready: {east}");
     eventually("the table lists the cluster", async || fleet.run("cluster list").contains("quiet")).await;

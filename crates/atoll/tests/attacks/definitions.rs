@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use atoll_sqlite::{Options, SqliteStore};
+use atoll_sqlite::{SqliteOptions, SqliteStore};
 use atoll_store::{Condition, Key, Range, Store, Write};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -224,13 +224,13 @@ async fn invalid_limits_are_rejected() {
 
 /// Changes the stored bytes of an object to what a version without the limit would have stored.
 async fn rewrite_stored(directory: &Path, key: Key, change: impl FnOnce(&mut Value)) {
-    let store = SqliteStore::open(directory, Options::default()).unwrap();
+    let store = SqliteStore::open(directory, SqliteOptions::default()).unwrap();
     let range = Range { start: Bound::Included(key.clone()), end: Bound::Included(key.clone()) };
     let found = store.range(range, None, 1).await.unwrap();
     let mut object: Value = serde_json::from_slice(&found.entries[0].value).unwrap();
     change(&mut object);
     let value = Some(Bytes::from(object.to_string()));
-    let write = Write { key, expect: Condition::Present, value, guards: Vec::new(), memo: None };
+    let write = Write { key, expect: Condition::Present, value, guards: Vec::new(), hint: None };
     store.write(write).await.unwrap();
     store.close().await;
 }

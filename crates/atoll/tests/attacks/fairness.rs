@@ -55,7 +55,7 @@ async fn requests_without_their_body_are_aborted() {
     let answer = stalled.answer().await.unwrap();
     assert_eq!(answer.status, 504, "{}", answer.text);
     let rest = String::from_utf8_lossy(&stalled.rest().await).into_owned();
-    assert!(rest.contains("the body of the request did not arrive fast enough"), "{rest}");
+    assert!(rest.contains("the request body did not arrive fast enough"), "{rest}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,11 +67,11 @@ async fn invalid_tokens_of_a_cluster_are_not_written_to_a_kubeconfig() {
         let logged = {
             use std::io::BufRead;
             let lines = std::io::BufReader::new(syncer.stderr.take().unwrap()).lines().map_while(Result::ok);
-            lines.into_iter().find(|line| line.contains("renewed a token") || line.contains("cannot renew a token"))
+            lines.into_iter().find(|line| line.contains("renewed the token") || line.contains("cannot renew the token"))
         };
         syncer.kill().unwrap();
         syncer.wait().unwrap();
-        assert!(logged.is_some_and(|logged| logged.contains("cannot renew a token")), "{signature:?}");
+        assert!(logged.is_some_and(|logged| logged.contains("cannot renew the token")), "{signature:?}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "{signature:?}");
     }
     assert!(!ran.exists());

@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use atoll_encryption::{Rules, Sealed};
-use atoll_sqlite::{Options, SqliteStore};
+use atoll_encryption::{EncryptedStore, Rules};
+use atoll_sqlite::{SqliteOptions, SqliteStore};
 use atoll_store::{Condition, Key, Range, Store, Write};
 use bytes::Bytes;
 use http::Method;
@@ -221,11 +221,11 @@ async fn workspace_aliases_in_an_encrypted_store_are_closed_after_an_interruptio
     std::fs::copy(older_version_file("store.db"), directory.path().join("store.db")).unwrap();
     let configuration = directory.path().join("configuration.yaml");
     std::fs::write(&configuration, ENCRYPTION).unwrap();
-    let store = Arc::new(SqliteStore::open(directory.path(), Options::default()).unwrap());
-    let sealed = Sealed::new(store.clone(), Rules::parse(ENCRYPTION).unwrap());
+    let store = Arc::new(SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap());
+    let sealed = EncryptedStore::new(store.clone(), Rules::parse(ENCRYPTION).unwrap());
     assert!(sealed.migrate(|_, _| {}).await.unwrap().rewritten > 0);
     let write = async |key: Key, value: Option<Bytes>| {
-        let write = Write { key, expect: Condition::Any, value, guards: Vec::new(), memo: None };
+        let write = Write { key, expect: Condition::Any, value, guards: Vec::new(), hint: None };
         sealed.write(write).await.unwrap();
     };
     let found = sealed.range(Range::all(), None, 0).await.unwrap().entries;

@@ -104,7 +104,7 @@ async fn workspace_delete_waits_for_finalizers() {
     assert!(!waiting.is_finished());
     held.merge(&config_map("a"), serde_json::json!({ "metadata": { "finalizers": null } })).await.expect(200);
     let printed = tokio::task::spawn_blocking(|| waiting.join().unwrap()).await.unwrap();
-    assert_eq!(printed, "Workspace root:held is gone.\n");
+    assert_eq!(printed, "Workspace root:held was deleted.\n");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn errors_have_hints() {
     let cases = [
         (directory.path().join("missing"), "missing: No such file", "--kubeconfig or $KUBECONFIG"),
         (file("broken", "{"), "broken", ""),
-        (file("empty", "{}"), "has no current context", "it has no contexts at all"),
+        (file("empty", "{}"), "has no current context", "it has no contexts"),
         (with("unset", "/current-context", json!("")), "has no current context", "--context: it has atoll"),
         (
             with("wrong", address, json!(format!("https://{}", other.address))),
@@ -226,7 +226,7 @@ fn keys_can_be_printed_in_all_formats() {
     assert!(succeed(&mut keys("list -o wide")).starts_with("ID "));
     let newest = document["keys"][0]["id"].as_str().unwrap();
     let errors = fail(&mut keys(&format!("retire {newest}")));
-    assert!(errors.contains("hint: make another one sign first: atoll keys rotate tokens"), "{errors}");
+    assert!(errors.contains("hint: create a new signing key first: atoll keys rotate tokens"), "{errors}");
     let errors = fail(&mut keys(&format!("retire {}", &first[..20])));
     assert!(errors.contains(&format!("hint: did you mean {first}?")), "{errors}");
     let errors = fail(&mut keys("retire -verysecret"));
@@ -236,7 +236,8 @@ fn keys_can_be_printed_in_all_formats() {
     assert_eq!(completed, format!("{first}\tverifies\n:4\n"));
     let errors = fail(&mut atoll(&["keys", "list", "--data-dir", "no-such"]));
     assert!(
-        errors.contains("no-such is not a data directory") && errors.contains("hint: name the one"),
+        errors.contains("no-such is not a data directory")
+            && errors.contains("hint: name the server's data directory"),
         "{errors}"
     );
 }

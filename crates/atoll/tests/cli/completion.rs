@@ -47,9 +47,9 @@ fn completions_have_names_from_the_server() {
         succeed(command.args(line.split(' ')))
     };
     for (line, expected) in [
-        ("workspace use ", "data\tin root\nweb\tin root\nroot\tthe one above all others\n:4\n"),
+        ("workspace use ", "data\tin root\nweb\tin root\nroot\tthe root workspace\n:4\n"),
         ("workspace use w", "web\tin root\n:4\n"),
-        ("workspace use root", "root\tthe one above all others\nroot:data\tin root\nroot:web\tin root\n:4\n"),
+        ("workspace use root", "root\tthe root workspace\nroot:data\tin root\nroot:web\tin root\n:4\n"),
         ("workspace use root:data:", "root:data:east\tin root:data\nroot:data:west\tin root:data\n:4\n"),
         ("workspace use data:w", "data:west\tin root:data\n:4\n"),
         ("workspace use root:nothing:", ":4\n"),
@@ -106,7 +106,7 @@ fn fish_completes() {
     let server = server();
     let home = tempfile::tempdir().unwrap();
     for (line, expected) in [
-        ("atoll work", "workspace\tCreate, enter, show and delete workspaces\n"),
+        ("atoll work", "workspace\tCreate, switch to, show and delete workspaces\n"),
         ("atoll workspace use root:data:e", "root:data:east\tin root:data\n"),
         ("atoll workspace list --output=j", "--output=json\n"),
         ("atoll workspace create ", ""),

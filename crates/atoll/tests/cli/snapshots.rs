@@ -106,7 +106,7 @@ async fn snapshot_moves_everything_to_a_new_server() {
     let admin = new.admin();
     admin.post(CONFIG_MAPS, config_map_with("not-in-it", "1")).await.expect(201);
     let printed = restore(&new, &file);
-    assert!(printed.contains("\nRestored ") && printed.contains("Revisions go on from "), "{printed}");
+    assert!(printed.contains("\nRestored ") && printed.contains("Revisions continue from "), "{printed}");
     assert_same_contents(&contents(&admin).await, &expected);
     admin.get(&config_map("not-in-it")).await.expect_status(404, "NotFound");
     // Clients of the old server must not mistake new revisions for those that they know.
@@ -202,7 +202,7 @@ async fn truncated_snapshot_changes_nothing() {
         std::fs::write(&file, &text).unwrap();
         let mut command = atoll(&["snapshot", "restore"]);
         let errors = fail(command.arg(&file).arg("--kubeconfig").arg(server.admin_kubeconfig()));
-        assert!(errors.contains("not a whole snapshot"), "{text:?}: {errors}");
+        assert!(errors.contains("the snapshot is not valid"), "{text:?}: {errors}");
         assert_eq!(admin.get(CONFIG_MAPS).await.expect(200), before);
     }
 }
@@ -232,7 +232,7 @@ async fn restore_lists_what_it_destroys_and_asks() {
         printed.contains("That deletes 1 workspace, 1 namespace and 2 other objects, changes 1 object"),
         "{printed}"
     );
-    assert!(printed.contains("knows of it: 1 on east."), "{printed}");
+    assert!(printed.contains("as orphans: 1 on east."), "{printed}");
     admin.get(&config_map("new")).await.expect(200);
     let printed = restore(&server, &file);
     assert!(printed.contains("That deletes 1 workspace, 1 namespace"), "also with --yes: {printed}");

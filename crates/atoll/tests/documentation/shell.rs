@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use atoll_testkit::wait::{PATIENCE, eventually_blocking};
+use atoll_testkit::wait::{WAIT_TIMEOUT, eventually_blocking};
 use regex::Regex;
 use tempfile::TempDir;
 
@@ -72,7 +72,7 @@ impl Shell {
         if is(SERVERS) {
             return self.serve(page, command, expected);
         }
-        let deadline = Instant::now() + if is(READERS) { PATIENCE } else { Duration::ZERO };
+        let deadline = Instant::now() + if is(READERS) { WAIT_TIMEOUT } else { Duration::ZERO };
         let may_fail = expected.iter().any(|line| line.to_lowercase().starts_with("error"));
         loop {
             let (code, actual) = self.run(command);
@@ -106,7 +106,7 @@ impl Shell {
         writeln!(self.input, "{{ {command}\n}} 2>&1\nstatus=$?; echo; echo \"{END}$status\"").unwrap();
         let mut lines = Vec::new();
         loop {
-            let line = self.output.recv_timeout(PATIENCE);
+            let line = self.output.recv_timeout(WAIT_TIMEOUT);
             let line = line.unwrap_or_else(|_| panic!("$ {command} did not end; it printed {lines:?}"));
             match line.strip_prefix(END) {
                 Some(code) => return (code.parse().unwrap(), lines),

@@ -167,7 +167,10 @@ async fn observed_cluster_grants_read_rights_only() {
     let (fleet, east) = (TestFleet::start(), cluster());
     let printed = fleet.join("east", &east, " --observe");
     let shown = printed.find("kind: ClusterRole").expect("the ClusterRole must be printed");
-    assert!(shown < printed.find("made namespace").expect("objects must be created after that"), "{printed}");
+    assert!(
+        shown < printed.find("created namespace").expect("objects must be created after that"),
+        "{printed}"
+    );
     let (token, _) = credential(&fleet.admin(), "east").await;
     let syncer = east.admin().token(&token);
     for (verb, group, resource, expected) in [
@@ -233,7 +236,10 @@ async fn failed_join_reports_the_problem_and_can_be_repeated() {
     let secrets = "/api/v1/namespaces/atoll-system/secrets";
     fleet.admin().post(secrets, foreign).await.expect(201);
     let errors = fleet.run_failing(&join_command("east", &east.kubeconfig(), ""));
-    assert!(errors.contains("is not of a cluster") && errors.contains("made so far, and kept: "), "{errors}");
+    assert!(
+        errors.contains("is not a cluster's credential") && errors.contains("created so far and kept: "),
+        "{errors}"
+    );
     assert!(errors.contains("run the same command again"), "{errors}");
     assert_eq!(fleet.admin().get(&format!("{CLUSTERS}/east")).await.status, 404);
     fleet.admin().delete(&secret_path("east")).await.expect(200);

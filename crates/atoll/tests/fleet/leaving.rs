@@ -114,7 +114,7 @@ async fn kept_workloads_lose_their_marks() {
     });
     below.post(REPLICA_SETS, set).await.expect(201);
     let printed = fleet.run("cluster remove east --keep-workloads --yes");
-    assert!(printed.contains("Let go of objects in the cluster: 1."), "{printed}");
+    assert!(printed.contains("Released 1 object in the cluster."), "{printed}");
     let labelled = below.get(&config_map("labelled")).await.expect(200);
     assert_eq!(labelled["metadata"]["labels"], control_plane);
     let set = below.get(&format!("{REPLICA_SETS}/web")).await.expect(200);
@@ -138,7 +138,7 @@ async fn lost_cluster_is_removed_without_waiting() {
     fleet.run("place configmaps/a --on east,west");
     drop(east);
     let printed = fleet.run("cluster remove east --lost --yes");
-    assert!(printed.contains("taken for lost") && printed.contains("has left the fleet"), "{printed}");
+    assert!(printed.contains("treated as lost") && printed.contains("has left the fleet"), "{printed}");
     let left = placement(&admin.get(&config_map("a")).await.expect(200));
     assert_eq!(left, json!({ "clusters": [{ "name": "west" }], "by": "hand" }));
     assert_eq!(fleet.run("cluster list -o name"), "cluster.atoll.dev/west\n");

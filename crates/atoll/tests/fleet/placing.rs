@@ -35,9 +35,9 @@ async fn clusters_can_be_listed_described_cordoned_and_fenced() {
     assert!(description.starts_with("Name:               east\n"), "{description}");
     assert!(description.contains("Mode:               push\n"), "{description}");
     for (line, expected) in [
-        ("cordon east", "Cluster east is cordoned: nothing new is placed there.\n"),
-        ("cordon east", "Cluster east is already cordoned: nothing new is placed there.\n"),
-        ("uncordon east", "Cluster east is open: things are placed there.\n"),
+        ("cordon east", "Cluster east is cordoned: no new objects are placed there.\n"),
+        ("cordon east", "Cluster east is already cordoned: no new objects are placed there.\n"),
+        ("uncordon east", "Cluster east is schedulable: new objects are placed there.\n"),
         ("fence east --lift", "Cluster east is not fenced.\n"),
     ] {
         assert_eq!(fleet.run(&format!("cluster {line}")), expected);
@@ -84,14 +84,17 @@ async fn objects_can_be_placed_by_every_form_of_their_resource_name() {
             "deployments/web --on east=3,west=2",
             "Deployment default/web is placed on east (3) and west (2).\n",
         ),
-        ("deploy/web --on west", "Deployment default/web is placed on west; it is taken away from east.\n"),
+        (
+            "deploy/web --on west",
+            "Deployment default/web is placed on west; it is being removed from east.\n",
+        ),
         (
             "Deployment.apps/web -n default --on none",
-            "Deployment default/web is placed on no cluster; it is taken away from west and east.\n",
+            "Deployment default/web is placed on no cluster; it is being removed from west and east.\n",
         ),
         (
             "deployment.v1.apps/web cm/a --on east",
-            "Deployment default/web is placed on east; it is taken away from west.\n\
+            "Deployment default/web is placed on east; it is being removed from west.\n\
              ConfigMap default/a is placed on east.\n",
         ),
     ] {
@@ -100,7 +103,7 @@ async fn objects_can_be_placed_by_every_form_of_their_resource_name() {
     for (line, expected) in [
         ("cm/b --on east", "error: configmaps \"b\" not found\n"),
         ("cm/a -n other --on east", "error: configmaps \"a\" not found\n"),
-        ("web --on east", "error: \"web\" does not name an object\nhint: say what it is and its name"),
+        ("web --on east", "error: \"web\" does not name an object\nhint: use RESOURCE/NAME"),
         (
             "deplyment/web --on east",
             "error: the server has no resource type \"deplyment\"\nhint: did you mean",

@@ -85,7 +85,7 @@ async fn secrets_are_encrypted_on_disk() {
         "--kubeconfig",
         kubeconfig.to_str().unwrap(),
     ]));
-    assert!(complaint.contains("which is not there"), "{complaint}");
+    assert!(complaint.contains("which is not configured"), "{complaint}");
 }
 
 fn configuration(directory: &Path, resources: &str, providers: &str) -> std::path::PathBuf {

@@ -334,7 +334,7 @@ async fn moved_jobs_are_removed_before_they_are_created_elsewhere() {
         let found = admin.get(statuses).await.expect(200);
         found["items"].as_array().unwrap().iter().any(|one| {
             let message = one["status"]["message"].as_str().unwrap_or_default();
-            one["spec"]["cluster"] == "west" && message.contains("east has not let go of it yet")
+            one["spec"]["cluster"] == "west" && message.contains("east has not confirmed its deletion yet")
         })
     })
     .await;

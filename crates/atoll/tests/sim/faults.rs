@@ -27,7 +27,7 @@ async fn faults_are_added_and_removed_through_the_api() {
     admin.post(FAULTS, json!({ "kind": "crash-loop", "image": "*" })).await.expect(200);
     assert_eq!(cluster.fault("list"), "2  crash-loop of images like *\n");
     assert_eq!(admin.delete(FAULTS).await.expect(200), json!({ "removed": 1 }));
-    assert_eq!(cluster.fault("list"), "Nothing goes wrong.\n");
+    assert_eq!(cluster.fault("list"), "There are no faults.\n");
     // Only administrators may use it.
     for stranger in [admin.anonymous(), admin.acting_as("ann", &["system:authenticated"])] {
         assert!(matches!(stranger.get(FAULTS).await.status, 401 | 403));
@@ -54,8 +54,9 @@ async fn commands_report_errors() {
     let at = control_plane.admin_kubeconfig();
     let printed = fail(atoll(&["sim", "fault", "list"]).env("KUBECONFIG", &at));
     assert!(
-        printed
-            .contains("is no simulated cluster and has no simulated nodes\nhint: choose one with --context"),
+        printed.contains(
+            "is not a simulated cluster and has no simulated nodes\nhint: choose one with --context"
+        ),
         "{printed}"
     );
     let cluster = SimulatedCluster::start(&["--nodes=0"]);

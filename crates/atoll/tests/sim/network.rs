@@ -27,7 +27,7 @@ async fn latency_delays_responses_and_events() {
     // The response is late, and so is the event.
     assert_eq!(watch.event().await.name(), "a");
     assert!(began.elapsed() >= LATENCY, "event after {:?}", began.elapsed());
-    assert_eq!(cluster.fault("remove 1"), "Fault 1 is over.\n");
+    assert_eq!(cluster.fault("remove 1"), "Fault 1 was removed.\n");
     // The speed without latency depends on the machine, but it must become faster again.
     eventually("responses are fast again", async || {
         let began = Instant::now();
@@ -80,7 +80,7 @@ async fn partition_stalls_connections_until_it_ends() {
         assert!(poll!(&mut late).is_pending(), "an old connection must stall");
         assert!(poll!(&mut new).is_pending(), "a new connection must stall");
         assert!(poll!(&mut event).is_pending(), "a watch must stall");
-        assert_eq!(cluster.fault("list"), "1  partition: clients are cut off\n");
+        assert_eq!(cluster.fault("list"), "1  partition: clients disconnected\n");
     }
     cluster.fault("clear");
     assert_eq!(within("the old connection continues", late).await.unwrap().status, 201);

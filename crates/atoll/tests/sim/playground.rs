@@ -120,7 +120,10 @@ fn foreign_directory_is_not_changed() {
     std::fs::write(&foreign_file, "dear ann").unwrap();
     for arguments in [&[][..], &["--reset"]] {
         let refused = Playground::start(parent.path(), arguments).err().unwrap();
-        assert!(refused.contains("nothing was touched; choose another with --data-dir"), "{refused}");
+        assert!(
+            refused.contains("nothing was changed; choose another directory with --data-dir"),
+            "{refused}"
+        );
     }
     assert_eq!(std::fs::read_to_string(&foreign_file).unwrap(), "dear ann");
     assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);

@@ -58,13 +58,13 @@ async fn kubelets_respond_and_have_faults_at_any_server() {
     fault(&kubeconfig, "add dead-node lab-node-1");
     assert_eq!(fault(&kubeconfig, "list"), "1  full-node lab-node-1\n2  dead-node lab-node-1\n");
     eventually("the kubelet does not respond", async || admin.get(&log).await.status != 200).await;
-    assert_eq!(fault(&kubeconfig, "remove 2"), "Fault 2 is over.\n");
+    assert_eq!(fault(&kubeconfig, "remove 2"), "Fault 2 was removed.\n");
     eventually("the kubelet responds again", async || admin.get(&log).await.status == 200).await;
-    assert_eq!(fault(&kubeconfig, "clear"), "Nothing goes wrong any more; faults ended: 1.\n");
+    assert_eq!(fault(&kubeconfig, "clear"), "All faults were removed: 1.\n");
     eventually("the node reports no disk pressure", async || !condition("DiskPressure").await).await;
     let mut line = atoll(&["sim", "fault", "add", "missing-api", "batch/v1"]);
     let refused = fail(line.env("KUBECONFIG", &kubeconfig));
-    assert!(refused.contains("only a whole simulated cluster can suffer that"), "{refused}");
+    assert!(refused.contains("only a simulated cluster supports this fault"), "{refused}");
     running.stop();
 }
 

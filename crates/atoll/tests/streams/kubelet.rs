@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use atoll_authn::authority::Authority;
 use atoll_streams::port_forward;
-use atoll_streams::remote_command::{self, Opening, Options, Outcome, TerminalSize};
+use atoll_streams::remote_command::{self, ExecStatus, PendingSession, StreamOptions, TerminalSize};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Request, Response, StatusCode};
@@ -136,7 +136,7 @@ impl Kubelet {
                 response
             }
             ["exec" | "attach", _, _, container] => {
-                let options = Options::from_query(&query).unwrap();
+                let options = StreamOptions::from_query(&query).unwrap();
                 let command =
                     if parts[0] == "attach" { vec!["attach".into()] } else { command_words(&query) };
                 let name = container.to_string();
@@ -178,7 +178,7 @@ impl Kubelet {
         StreamBody::new(frames).boxed_unsync()
     }
 
-    async fn run(self: Arc<Self>, opening: Opening, command: Vec<String>, container: String) {
+    async fn run(self: Arc<Self>, opening: PendingSession, command: Vec<String>, container: String) {
         let _running = CountGuard::new(&self.running);
         let mut session = opening.session().await.unwrap();
         let closed = session.closed();
@@ -195,30 +195,30 @@ impl Kubelet {
                     while let Some(piece) = input.next().await {
                         output.write(piece).await?;
                     }
-                    Ok(Outcome::Success)
+                    Ok(ExecStatus::Success)
                 }
                 ["both", ref rest @ ..] => {
                     stdout.as_mut().unwrap().write(format!("out {}\n", rest.join("|"))).await?;
                     stderr.as_mut().unwrap().write("err\n").await?;
-                    Ok(Outcome::exit(3))
+                    Ok(ExecStatus::exit(3))
                 }
                 ["big", bytes] => {
                     stdout.as_mut().unwrap().write(vec![b'x'; bytes.parse().unwrap()]).await?;
-                    Ok(Outcome::Success)
+                    Ok(ExecStatus::Success)
                 }
                 ["size"] => {
                     let TerminalSize { width, height } = resize.as_mut().unwrap().next().await.unwrap();
                     stdout.as_mut().unwrap().write(format!("{width}x{height}\n")).await?;
-                    Ok(Outcome::Success)
+                    Ok(ExecStatus::Success)
                 }
                 ["wait"] => {
                     stdout.as_mut().unwrap().write("waiting\n").await?;
                     std::future::pending().await
                 }
-                _ => Ok(Outcome::Failure(format!("error executing command in container: no {words:?}"))),
+                _ => Ok(ExecStatus::Failure(format!("error executing command in container: no {words:?}"))),
             }
         };
-        let outcome: std::io::Result<Outcome> = tokio::select! {
+        let outcome: std::io::Result<ExecStatus> = tokio::select! {
             outcome = acting => outcome,
             () = closed => return,
         };
@@ -228,7 +228,7 @@ impl Kubelet {
         }
     }
 
-    async fn forward(self: Arc<Self>, opening: port_forward::Opening) {
+    async fn forward(self: Arc<Self>, opening: port_forward::PendingForwards) {
         let _running = CountGuard::new(&self.running);
         let mut forwards = opening.forwards().await.unwrap();
         while let Some(forward) = forwards.next().await {

@@ -107,7 +107,7 @@ async fn failures_have_reasons_and_repeated_ones_are_flapping() {
     wait_for_failure(&above, "CredentialsBroken").await;
     join_again(&fleet);
     let (message, reachable) = wait_for_failure(&above, "Flapping").await;
-    assert!(message.contains(" times since ") && message.contains("it is ready again at "), "{message}");
+    assert!(message.contains(" times since ") && message.contains("it becomes ready at "), "{message}");
     assert_eq!(reachable, "True");
     wait_until_ready(&above).await;
 }

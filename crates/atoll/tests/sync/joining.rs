@@ -27,7 +27,7 @@ pub fn join(control_plane: &Path, name: &str, kubeconfig: &Path, mode: Mode, cre
 pub fn start_agent(printed: &str) -> RunningCommand {
     let line = printed.lines().map(str::trim).find(|line| line.contains("--from-kubeconfig")).unwrap();
     let words: Vec<&str> = line.split_whitespace().skip(1).collect();
-    RunningCommand::start(&words, "Syncing the cluster").unwrap()
+    RunningCommand::start(&words, "Syncing cluster").unwrap()
 }
 
 /// Places objects on clusters by hand.

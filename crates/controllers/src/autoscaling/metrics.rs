@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use atoll_informer::{Key, World};
+use atoll_informer::{ApiScope, Key};
 use atoll_meta::time::{self, Timestamp};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
@@ -20,15 +20,15 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// Metrics client of one autoscaler.
 pub struct Metrics<'a> {
-    pub world: &'a World,
+    pub api: &'a ApiScope,
     pub autoscaler: &'a Key,
 }
 
 impl Metrics<'_> {
     async fn get(&self, path: &str, request: &str) -> Result<Value, String> {
         let root =
-            self.world.root(&self.autoscaler.workspace).map_err(|status| error_message(&status, request))?;
-        self.world
+            self.api.root(&self.autoscaler.workspace).map_err(|status| error_message(&status, request))?;
+        self.api
             .client()
             .get(&format!("{root}{path}"))
             .await
@@ -99,7 +99,7 @@ impl Metrics<'_> {
                 ("Namespace", "") => format!("namespaces/{namespace}/metrics"),
                 _ => {
                     let workspace = &self.autoscaler.workspace;
-                    let found = scale::resource_of_kind(self.world, workspace, group, kind).await;
+                    let found = scale::resource_of_kind(self.api, workspace, group, kind).await;
                     let resource = found.map_err(|problem| {
                         let dot = if group.is_empty() { "" } else { "." };
                         format!("unable to map kind {kind}{dot}{group} to resource: {problem}")

@@ -3,7 +3,7 @@
 
 // upstream: pkg/controller/certificates/approver/sarapprove.go
 
-use atoll_informer::{Key, Next, World, resources};
+use atoll_informer::{ApiScope, Key, Next, resources};
 use atoll_meta::Status;
 use serde_json::json;
 
@@ -11,17 +11,16 @@ use super::{add_condition, is_undecided, parse_request, recognize};
 use crate::context::Context;
 
 pub async fn run(context: Context) {
-    let world = context.world();
-    super::work(world, "approval of certificates", is_undecided, |key| approve(world.clone(), key)).await;
+    let api = context.api();
+    super::work(api, "approval of certificates", is_undecided, |key| approve(api.clone(), key)).await;
 }
 
-async fn approve(world: World, key: Key) -> Result<Next, Status> {
+async fn approve(api: ApiScope, key: Key) -> Result<Next, Status> {
     let requests = &resources::CERTIFICATE_SIGNING_REQUESTS;
-    let mut request = world.get(requests, &key).await?;
+    let mut request = api.get(requests, &key).await?;
     let Some(csr) = parse_request(&request).filter(|_| is_undecided(&request)) else { return Ok(Next::Done) };
     let kinds = recognize::approvable(&request["spec"], &csr);
-    let reviews =
-        format!("{}/apis/authorization.k8s.io/v1/subjectaccessreviews", world.root(&key.workspace)?);
+    let reviews = format!("{}/apis/authorization.k8s.io/v1/subjectaccessreviews", api.root(&key.workspace)?);
     for (subresource, message) in kinds {
         let spec = &request["spec"];
         let review = json!({
@@ -38,12 +37,12 @@ async fn approve(world: World, key: Key) -> Result<Next, Status> {
                 },
             },
         });
-        let answer = world.client().create(&reviews, &review).await?;
+        let answer = api.client().create(&reviews, &review).await?;
         if answer["status"]["allowed"] == true {
             let approval =
                 json!({ "type": "Approved", "status": "True", "reason": "AutoApproved", "message": message });
             add_condition(&mut request, approval);
-            return world.update_subresource(requests, "approval", &request).await.map(|_| Next::Done);
+            return api.update_subresource(requests, "approval", &request).await.map(|_| Next::Done);
         }
     }
     // The requesting user may be authorized later.

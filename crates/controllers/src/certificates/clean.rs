@@ -31,17 +31,17 @@ pub async fn run(context: Context) {
 }
 
 async fn clean(context: &Context) -> Result<(), Status> {
-    let (world, requests) = (context.world(), &resources::CERTIFICATE_SIGNING_REQUESTS);
-    let (path, mut token) = (world.everywhere(requests), String::new());
+    let (api, requests) = (context.api(), &resources::CERTIFICATE_SIGNING_REQUESTS);
+    let (path, mut token) = (api.everywhere(requests), String::new());
     loop {
-        let page = world.client().get(&format!("{path}?limit={PAGE_SIZE}&continue={token}")).await?;
+        let page = api.client().get(&format!("{path}?limit={PAGE_SIZE}&continue={token}")).await?;
         for request in page["items"].as_array().into_iter().flatten() {
             if !age::is_obsolete(request, context.clock.now().seconds) {
                 continue;
             }
             let (key, uid) = (Key::of(request), object::uid(request));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
-            if let Err(status) = world.delete(requests, &key, options).await {
+            if let Err(status) = api.delete(requests, &key, options).await {
                 tracing::debug!(%status, %key, "deleting an obsolete certificate signing request failed");
             }
         }

@@ -31,13 +31,13 @@ pub async fn run(context: Context) {
         tracing::info!("certificate signing disabled: no --cluster-signing-cert-file configured");
         return;
     };
-    let world = context.world();
-    super::work(world, "certificates", is_waiting, |key| sign(context.clone(), authority.clone(), key)).await;
+    let api = context.api();
+    super::work(api, "certificates", is_waiting, |key| sign(context.clone(), authority.clone(), key)).await;
 }
 
 async fn sign(context: Context, authority: Arc<Authority>, key: Key) -> Result<Next, Status> {
-    let (world, requests) = (context.world(), &resources::CERTIFICATE_SIGNING_REQUESTS);
-    let mut request = world.get(requests, &key).await?;
+    let (api, requests) = (context.api(), &resources::CERTIFICATE_SIGNING_REQUESTS);
+    let mut request = api.get(requests, &key).await?;
     let Some(csr) = parse_request(&request).filter(|_| is_waiting(&request)) else { return Ok(Next::Done) };
     let spec = &request["spec"];
     let now = context.clock.now().seconds;
@@ -67,5 +67,5 @@ async fn sign(context: Context, authority: Arc<Authority>, key: Key) -> Result<N
             request["status"]["certificate"] = STANDARD.encode(pem).into();
         }
     }
-    world.update_status(requests, &request).await.map(|_| Next::Done)
+    api.update_status(requests, &request).await.map(|_| Next::Done)
 }

@@ -63,7 +63,7 @@ impl Controller {
         let hash = object::label(kept, REVISION_LABEL);
         for pod in pods.iter().filter(|pod| object::label(pod, REVISION_LABEL) != hash) {
             let patch = json!({"metadata": {"labels": {REVISION_LABEL: hash}}});
-            let patched = self.world.patch(&resources::PODS, &Key::of(pod), "", &patch).await?;
+            let patched = self.api.patch(&resources::PODS, &Key::of(pod), "", &patch).await?;
             self.pods.wrote(&patched);
         }
         for other in others {
@@ -80,12 +80,12 @@ impl Controller {
         let key = Key::of(set);
         match self.history.create_once(&key, &new).await {
             Err(status) if status.reason() == "AlreadyExists" => {
-                let existing = self.history.get(&key.beside(object::name(&new))).await?;
+                let existing = self.history.get(&key.sibling(object::name(&new))).await?;
                 if history::same(&existing["data"], &new["data"]) {
                     return Ok(Arc::new(existing));
                 }
                 // The name belongs to another template. A higher collision count produces another name.
-                let fresh = self.world.get(kind, &key).await?;
+                let fresh = self.api.get(kind, &key).await?;
                 if fresh["status"]["collisionCount"].as_i64() == collisions {
                     let mut counted = fresh["status"].clone();
                     counted["collisionCount"] = (collisions.unwrap_or(0) + 1).into();

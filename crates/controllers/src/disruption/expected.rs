@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use atoll_informer::{Cache, Key, World, resources};
+use atoll_informer::{ApiScope, Cache, Key, resources};
 use atoll_meta::object::{self, OwnerReference};
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::{go_print, scale};
 
 pub struct Owners {
-    world: World,
+    api: ApiScope,
     replica_sets: Arc<Cache>,
     deployments: Arc<Cache>,
     stateful_sets: Arc<Cache>,
@@ -33,7 +33,7 @@ impl Owners {
     pub fn new(context: &Context) -> Owners {
         let of = |resource| context.informers.of(resource);
         Owners {
-            world: context.world().clone(),
+            api: context.api().clone(),
             replica_sets: of(&resources::REPLICA_SETS),
             deployments: of(&resources::DEPLOYMENTS),
             stateful_sets: of(&resources::STATEFUL_SETS),
@@ -97,7 +97,7 @@ impl Owners {
     fn scale_from_cache(&self, key: &Key, owner: &OwnerReference<'_>) -> Option<(String, i64)> {
         let group = object::split_api_version(owner.api_version)?.0;
         let find = |cache: &Cache, owner: &OwnerReference<'_>| {
-            cache.get(&key.beside(owner.name)).filter(|found| object::uid(found) == owner.uid)
+            cache.get(&key.sibling(owner.name)).filter(|found| object::uid(found) == owner.uid)
         };
         let with_replicas = |found: Arc<Value>| {
             Some((object::uid(&found).to_string(), found["spec"]["replicas"].as_i64().unwrap_or(1)))
@@ -125,8 +125,8 @@ impl Owners {
         owner: &OwnerReference<'_>,
     ) -> Result<Option<(String, i64)>, String> {
         let (resource, has_scale) =
-            scale::resource_of(&self.world, &key.workspace, owner.api_version, owner.kind).await?;
-        match scale::read(&self.world, &resource, &key.beside(owner.name)).await {
+            scale::resource_of(&self.api, &key.workspace, owner.api_version, owner.kind).await?;
+        match scale::read(&self.api, &resource, &key.sibling(owner.name)).await {
             Ok(scale) if object::uid(&scale) == owner.uid => {
                 Ok(Some((owner.uid.to_string(), scale["spec"]["replicas"].as_i64().unwrap_or(0))))
             }

@@ -45,7 +45,7 @@ pub async fn sync(context: &Context, cache: &Arc<Cache>, key: &Key) -> Result<Ne
         condition["observedGeneration"] = object::generation(&pod).into();
     }
     conditions::set_in(&mut updated, condition, &now.to_time());
-    match context.world().update_status(&resources::PODS, &updated).await {
+    match context.api().update_status(&resources::PODS, &updated).await {
         Ok(written) => cache.wrote(&written),
         Err(status) if status.reason() == "NotFound" => {}
         Err(status) => return Err(status),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use atoll_fleet::closed::{Choice, closed, is_fenced};
-use atoll_fleet::placed::Health;
+use atoll_fleet::placed_condition::Health;
+use atoll_fleet::placement_refusal::{ClusterChoice, is_fenced, placement_refusal};
 use atoll_fleet::workspaces::may_use;
 use atoll_fleet::{labels, pod_security};
-use atoll_informer::{Cache, Key, Resource, World};
+use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -17,38 +17,40 @@ const CURRENT: &str = "Flapping";
 
 pub struct ClusterLookup {
     pub clusters: Arc<Cache>,
-    pub world: World,
+    pub api: ApiScope,
 }
 
 impl ClusterLookup {
     /// Returns the cluster that would accept an unplaced object. The namespace's pod security level is not
     /// known here; a placement that violates it is refused.
-    pub fn choice(&self, resource: (&str, &str), object: &Value) -> Choice {
+    pub fn choice(&self, resource: (&str, &str), object: &Value) -> ClusterChoice {
         let mut found: Vec<(String, Option<String>)> = Vec::new();
         let workspace = Key::of(object).workspace;
-        for (id, path) in self.world.ancestry(&workspace) {
+        for (id, path) in self.api.ancestry(&workspace) {
             for cluster in self.clusters.list(&id, "") {
                 let name = object::name(&cluster).to_string();
                 if !may_use(&cluster, &path) || found.iter().any(|(nearer, _)| *nearer == name) {
                     continue;
                 }
-                let refusal = closed(&cluster)
+                let refusal = placement_refusal(&cluster)
                     .map(|closed| closed.short())
                     .or_else(|| pod_security::refusal(&cluster, path.is_empty(), |_| None, resource, object));
                 if refusal.is_none() {
-                    return Choice::Takes(name);
+                    return ClusterChoice::Accepts(name);
                 }
                 found.push((name, refusal));
             }
         }
-        Choice::among(found)
+        ClusterChoice::among(found)
     }
 
     /// Returns advice for an object that is not placed.
     pub fn advice(&self, resource: &Resource, object: &Value) -> String {
         let workspace = Key::of(object).workspace;
         let is_missing = |name: &str| self.health(&workspace, name, "") == Health::Missing;
-        if let Some((label, name)) = labels::naming(object).into_iter().find(|(_, name)| is_missing(name)) {
+        if let Some((label, name)) =
+            labels::cluster_labels(object).into_iter().find(|(_, name)| is_missing(name))
+        {
             return format!("its label {label} names the cluster {name:?}, which does not exist");
         }
         let choice = self.choice((&resource.group, &resource.plural), object);
@@ -60,7 +62,7 @@ impl ClusterLookup {
     /// Returns the health of the cluster with this name and uid; without a uid, of the nearest one with that
     /// name.
     pub fn health(&self, workspace: &str, name: &str, uid: &str) -> Health {
-        let ancestry = self.world.ancestry(workspace);
+        let ancestry = self.api.ancestry(workspace);
         let matches_uid = |cluster: &Arc<Value>| uid.is_empty() || object::uid(cluster) == uid;
         let found = ancestry
             .iter()
@@ -81,7 +83,11 @@ impl AcceptanceTerms {
     pub fn of(cluster: &Value) -> AcceptanceTerms {
         let spec = &cluster["spec"];
         let (workspaces, pod_security) = (spec["workspaces"].clone(), spec["podSecurity"].clone());
-        AcceptanceTerms { closed: closed(cluster).map(|closed| closed.short()), workspaces, pod_security }
+        AcceptanceTerms {
+            closed: placement_refusal(cluster).map(|closed| closed.short()),
+            workspaces,
+            pod_security,
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use atoll_fleet::Placement;
 use atoll_fleet::placement::Share;
 use atoll_fleet::references::{RESOURCES, references};
-use atoll_informer::{Cache, Key, Look, Next, Queue, Resource, Sight, follow, resources};
+use atoll_informer::{
+    Cache, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
+};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -124,8 +126,8 @@ async fn enqueue_created_dependents(
     queue: Queue,
 ) {
     let Some(resource) = dependent_resource(resource) else { return };
-    follow(context.world(), Look::everywhere(resource).metadata(), |sight| {
-        if let Sight::There(object) = sight {
+    list_and_watch(context.api(), ListWatch::all(resource).metadata_only(), |event| {
+        if let ListWatchEvent::Upserted(object) = event {
             let at = Key::of(&object);
             let reference_key = reference_key(&resource.plural, &at.namespace, &at.name);
             let is_placed = object::annotation(&object, atoll_fleet::marks::PLACEMENT).is_some();
@@ -154,7 +156,7 @@ struct Controller {
 
 impl Controller {
     fn referrers_of(&self, workspace: &str, reference_key: &str) -> Vec<Arc<Value>> {
-        let found = self.referrers.iter().flat_map(|(cache, index)| cache.found(*index, reference_key));
+        let found = self.referrers.iter().flat_map(|(cache, index)| cache.by_index(*index, reference_key));
         found.filter(|object| *Key::of(object).workspace == *workspace).collect()
     }
 
@@ -163,7 +165,7 @@ impl Controller {
         let mut all = Vec::new();
         for (resource, _) in &REFERRERS {
             let resource = resource();
-            for mut found in self.context.world().list(&resource, workspace, namespace, false).await? {
+            for mut found in self.context.api().list(&resource, workspace, namespace, false).await? {
                 object::set_type(&mut found, &resource.api_version(), &resource.kind);
                 all.push(found);
             }
@@ -178,7 +180,7 @@ impl Controller {
         };
         let Some(resource) = dependent_resource(plural) else { return Ok(Next::Done) };
         let target = Key::new(&key.workspace, namespace, name);
-        let found = match self.context.world().get_metadata(resource, &target).await {
+        let found = match self.context.api().get_metadata(resource, &target).await {
             Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
             found => found?,
         };
@@ -212,7 +214,7 @@ impl Controller {
                     _ => Ok(Next::After(RETRY_DELAY)),
                 }
             }
-            Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED_DELAY)),
+            Err(status) if status.has_cause(atoll_fleet::pause::CAUSE) => Ok(Next::After(PAUSED_DELAY)),
             placed => placed.map(|_| Next::Done),
         }
     }
@@ -230,7 +232,7 @@ impl Controller {
             "metadata": { "uid": object::uid(found), "resourceVersion": object::resource_version(found) },
             "spec": { "clusters": clusters.collect::<Vec<_>>(), "by": BY_REFERENCE },
         });
-        self.context.world().patch(resource, target, subresource, &patch).await
+        self.context.api().patch(resource, target, subresource, &patch).await
     }
 
     /// Returns the clusters that have a dependent, and those of `new` that would accept it.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_fleet::marks;
-use atoll_informer::{Cache, Key, Look, Next, Queue, Recorder, Sight, resources};
+use atoll_informer::{Cache, Key, ListWatch, ListWatchEvent, Next, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -71,11 +71,11 @@ struct HealthHistory {
 impl Health {
     async fn listen(&self, queue: &Queue) {
         let grace_period = self.context.settings.cluster_grace_period;
-        let look = Look::everywhere(&resources::LEASES).labelled(marks::CLUSTER);
+        let list_watch = ListWatch::all(&resources::LEASES).label_selector(marks::CLUSTER);
         let mut is_synced = false;
-        let world = self.context.world().clone();
-        atoll_informer::follow(&world, look, |sight| match sight {
-            Sight::There(lease) => {
+        let api = self.context.api().clone();
+        atoll_informer::list_and_watch(&api, list_watch, |event| match event {
+            ListWatchEvent::Upserted(lease) => {
                 if let Some(key) = self.heartbeats.observe(&lease, grace_period) {
                     if is_synced {
                         self.heartbeats.lease_created(&key);
@@ -84,8 +84,8 @@ impl Health {
                 }
             }
             // A Lease is created again with the next heartbeat, or its Cluster is deleted, too.
-            Sight::Gone(_) => {}
-            Sight::All(..) => is_synced = true,
+            ListWatchEvent::Deleted(_) => {}
+            ListWatchEvent::Listed(..) => is_synced = true,
         })
         .await;
     }
@@ -170,7 +170,7 @@ impl Health {
         if let Some(history) = self.histories().get(&Key::of(cluster)) {
             history.damping.store(&mut changed);
         }
-        match self.context.world().update_status(&self.clusters.resource, &changed).await {
+        match self.context.api().update_status(&self.clusters.resource, &changed).await {
             // The cluster was deleted.
             Err(status) if status.reason() == "NotFound" => return Ok(()),
             written => self.clusters.wrote(&written?),

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_fleet::Placement;
-use atoll_fleet::closed::Choice;
-use atoll_fleet::placed::{self, Health, Known, NOT_PLACED};
+use atoll_fleet::placed_condition::{self, Health, NOT_PLACED, PlacedObject};
 use atoll_fleet::placement::Share;
+use atoll_fleet::placement_refusal::ClusterChoice;
 use atoll_fleet::view::{Record, State};
 use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource, resources};
 use atoll_meta::{Status, object, time};
@@ -109,7 +109,7 @@ pub async fn run(context: Context) {
             |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| AcceptanceTerms::of(cluster));
         // The status of unplaced objects names a cluster that would accept them.
         if terms(&change.old) != terms(&change.new) {
-            let unplaced = affected.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, UNPLACED));
+            let unplaced = affected.iter().flat_map(|kind| kind.cache.by_index(kind.by_cluster, UNPLACED));
             unplaced.for_each(|object| adding.add(key_of(&object)));
         }
         let (before, now) = (health(&change.old), health(&change.new));
@@ -117,10 +117,10 @@ pub async fn run(context: Context) {
             return;
         }
         for kind in affected.iter() {
-            let found = kind.cache.found(kind.by_cluster, &change.key.name);
+            let found = kind.cache.by_index(kind.by_cluster, &change.key.name);
             found.iter().for_each(|object| adding.add(key_of(object)));
         }
-        for record in all.found(of_cluster, &change.key.name) {
+        for record in all.by_index(of_cluster, &change.key.name) {
             let at = Key::of(&record);
             by_uid(&record).iter().for_each(|uid| adding.add(Key::new(&at.workspace, &at.namespace, uid)));
         }
@@ -131,7 +131,7 @@ pub async fn run(context: Context) {
         kind.cache.synced().await;
     }
     let recorder = context.events.recorder("atoll-fleet");
-    let lookup = ClusterLookup { clusters, world: context.world().clone() };
+    let lookup = ClusterLookup { clusters, api: context.api().clone() };
     let controller = Arc::new(Controller {
         context,
         recorder,
@@ -200,7 +200,7 @@ impl Controller {
 
     /// Syncs the object whose uid is the name of `key`; `lost_report` is its location if it lost a report.
     async fn sync_object(&self, key: &Key, lost_report: Option<&(Resource, Key)>) -> Result<Next, Status> {
-        let records = self.records.found(self.index, &key.name);
+        let records = self.records.by_index(self.index, &key.name);
         let workload = self.workload(&key.name);
         if let Some((resource, known)) = &workload {
             let reports = reports::of_object(known, &records);
@@ -217,8 +217,8 @@ impl Controller {
             self.recorded().remove(&(key.name.to_string(), String::new()));
             return Ok(Next::Done);
         };
-        let world = self.context.world();
-        let found = match world.get(&resource, &at).await {
+        let api = self.context.api();
+        let found = match api.get(&resource, &at).await {
             Ok(found) if object::uid(&found) == &*key.name => found,
             Err(status) if status.reason() != "NotFound" => return Err(status),
             // The object is gone, or there is another one with its name.
@@ -237,7 +237,7 @@ impl Controller {
         };
         let mut changed = found.clone();
         changed["status"] = wanted;
-        let mut written = world.update_status(&resource, &changed).await;
+        let mut written = api.update_status(&resource, &changed).await;
         if written.as_ref().is_err_and(|status| status.code() == 422) {
             // A cluster has reported an invalid status, which must not hide the reports of other clusters.
             let valid = self.without_invalid(&resource, &found, reports).await;
@@ -246,7 +246,7 @@ impl Controller {
                 return Ok(Next::Done);
             };
             changed["status"] = wanted;
-            written = world.update_status(&resource, &changed).await;
+            written = api.update_status(&resource, &changed).await;
         }
         match written {
             Err(status) if status.reason() == "Conflict" => Ok(Next::Again),
@@ -273,8 +273,7 @@ impl Controller {
                 Some(status) => {
                     let mut tried = found.clone();
                     tried["status"] = status;
-                    let tried =
-                        self.context.world().update_subresource(resource, STATUS_DRY_RUN, &tried).await;
+                    let tried = self.context.api().update_subresource(resource, STATUS_DRY_RUN, &tried).await;
                     tried.err().filter(|status| status.code() == 422)
                 }
                 None => None,
@@ -294,7 +293,7 @@ impl Controller {
     /// Returns the workload, if its pods are created in member clusters.
     fn workload(&self, uid: &str) -> Option<(Resource, Arc<Value>)> {
         let found = self.kinds.iter().find_map(|kind| {
-            let found = kind.cache.found(kind.by_uid, uid).into_iter().next()?;
+            let found = kind.cache.by_index(kind.by_uid, uid).into_iter().next()?;
             Some((kind.cache.resource.clone(), found))
         });
         found.filter(|(_, object)| !self.context.manages(object))
@@ -315,12 +314,13 @@ impl Controller {
             if self.context.manages(found) || object::is_being_deleted(found) {
                 return None;
             }
-            if !placed::has_condition(kind) {
-                return placed::emptied(kind, &found["status"]).filter(|_| has_lost_reports);
+            if !placed_condition::has_condition(kind) {
+                return placed_condition::status_without_clusters(kind, &found["status"])
+                    .filter(|_| has_lost_reports);
             }
             // Without any cluster, an object that was never placed may be run by another controller.
-            let is_known = has_lost_reports || conditions::find(found, placed::CONDITION).is_some();
-            if !is_known && self.lookup.choice(kind, found) == Choice::Absent {
+            let is_known = has_lost_reports || conditions::find(found, placed_condition::CONDITION).is_some();
+            if !is_known && self.lookup.choice(kind, found) == ClusterChoice::NoCluster {
                 return None;
             }
         }
@@ -333,8 +333,13 @@ impl Controller {
             true => String::new(),
             false => self.lookup.advice(resource, found),
         };
-        let known =
-            Known { resource: kind, object: found, records: reports, health: &health, advice: &advice };
+        let known = PlacedObject {
+            resource: kind,
+            object: found,
+            records: reports,
+            health: &health,
+            advice: &advice,
+        };
         let wanted = known.status(&self.context.clock.now().to_time())?;
         (found["status"] != wanted).then_some(wanted)
     }
@@ -345,7 +350,7 @@ impl Controller {
 
     /// Records an event that a workload is not placed, for kinds whose status has no condition for that.
     fn record_not_placed(&self, resource: &Resource, found: &Value, reports: &[(String, Record)]) {
-        if placed::has_condition((&resource.group, &resource.plural))
+        if placed_condition::has_condition((&resource.group, &resource.plural))
             || !reports.is_empty()
             || !Placement::of(found).is_empty()
             || object::is_being_deleted(found)
@@ -355,7 +360,8 @@ impl Controller {
         let created = object::creation_timestamp(found).and_then(|text| time::parse(text).ok());
         let is_new =
             created.is_some_and(|created| self.context.clock.now().seconds - created.seconds < NEW_SECONDS);
-        let is_absent = || self.lookup.choice((&resource.group, &resource.plural), found) == Choice::Absent;
+        let is_absent =
+            || self.lookup.choice((&resource.group, &resource.plural), found) == ClusterChoice::NoCluster;
         let key = (object::uid(found).to_string(), String::new());
         if is_new && !is_absent() && self.recorded().insert(key, NOT_PLACED.to_string()).is_none() {
             let message = format!(
@@ -368,7 +374,7 @@ impl Controller {
 
     /// Records an event that an object is no longer placed, for kinds whose status has no condition for that.
     fn record_removed(&self, resource: &Resource, found: &Value) {
-        let has_condition = placed::has_condition((&resource.group, &resource.plural));
+        let has_condition = placed_condition::has_condition((&resource.group, &resource.plural));
         if !has_condition && Placement::of(found).is_empty() && !object::is_being_deleted(found) {
             self.recorder.normal(resource, found, NOT_PLACED, "the object is not on any cluster any more");
         }
@@ -377,7 +383,7 @@ impl Controller {
     /// Records an event when the `Placed` condition becomes false.
     fn record_placed_condition(&self, resource: &Resource, before: &Value, after: &Value) {
         let condition = |object: &Value| {
-            let condition = conditions::find(object, placed::CONDITION)?;
+            let condition = conditions::find(object, placed_condition::CONDITION)?;
             let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
             Some((text("status"), text("reason"), text("message")))
         };
@@ -415,7 +421,7 @@ impl Controller {
         for record in records {
             let (key, uid) = (Key::of(record), object::uid(record));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
-            match self.context.world().delete(&self.records.resource, &key, options).await {
+            match self.context.api().delete(&self.records.resource, &key, options).await {
                 Err(status) if !matches!(status.reason(), "NotFound" | "Conflict") => return Err(status),
                 _ => {}
             }

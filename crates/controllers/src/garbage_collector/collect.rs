@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::PatchType;
-use atoll_informer::{DeleteOptions, Key, Next, Queue, Recorder, Resource, World};
+use atoll_informer::{ApiScope, DeleteOptions, Key, Next, Queue, Recorder, Resource};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use super::rest_mapper::RestMapper;
 const UNKNOWN_KIND: Duration = Duration::from_secs(30);
 
 pub struct Collector {
-    pub world: World,
+    pub api: ApiScope,
     pub graph: Arc<Mutex<Graph>>,
     pub rest_mapper: Arc<RestMapper>,
     pub queue: Queue,
@@ -62,7 +62,7 @@ impl Collector {
 
     /// Reads the object; `None` if it is gone.
     async fn live(&self, item: &Item) -> Result<Option<Value>, Status> {
-        match self.world.get_metadata(&item.resource, &item.key).await {
+        match self.api.get_metadata(&item.resource, &item.key).await {
             Ok(live) if object::uid(&live) == &*item.uid => Ok(Some(live)),
             Err(status) if status.reason() != "NotFound" => Err(status),
             _ => {
@@ -123,7 +123,7 @@ impl Collector {
         }
         let namespace = if resource.namespaced { &*item.key.namespace } else { "" };
         let key = Key::new(workspace, namespace, &owner.name);
-        let state = match self.world.get_metadata(&resource, &key).await {
+        let state = match self.api.get_metadata(&resource, &key).await {
             Ok(live) => decide::state(owner, &live),
             Err(status) if status.reason() == "NotFound" => OwnerState::Dangling,
             Err(status) => return Err(status),
@@ -140,9 +140,9 @@ impl Collector {
 
     /// Records an event if the owner exists in another namespace, where it does not count.
     async fn record_invalid_namespace(&self, item: &Item, owner: &Owner, resource: &Resource) {
-        let Ok(path) = self.world.collection(resource, &item.key.workspace, "") else { return };
+        let Ok(path) = self.api.collection(resource, &item.key.workspace, "") else { return };
         let path = format!("{path}?fieldSelector=metadata.name%3D{}", owner.name);
-        let Ok(list) = self.world.client().list_metadata(&path).await else { return };
+        let Ok(list) = self.api.client().list_metadata(&path).await else { return };
         let mut others = list["items"].as_array().into_iter().flatten();
         if others.any(|other| object::uid(other) == &*owner.uid) {
             let namespace = &item.key.namespace;
@@ -153,7 +153,7 @@ impl Collector {
             let mut about = json!({"metadata": {
                 "name": *item.key.name, "namespace": *item.key.namespace, "uid": *item.uid,
             }});
-            if self.world.has_workspaces() {
+            if self.api.has_workspaces() {
                 object::set_annotation(&mut about, atoll_informer::WORKSPACE, &item.key.workspace);
             }
             self.recorder.warning(&item.resource, &about, "OwnerRefInvalidNamespace", message);
@@ -167,13 +167,13 @@ impl Collector {
             resource_version: Some(object::resource_version(live)),
             ..DeleteOptions::default()
         };
-        let mut outcome = self.world.delete(&item.resource, &item.key, options).await;
+        let mut outcome = self.api.delete(&item.resource, &item.key, options).await;
         if outcome.as_ref().is_err_and(|status| status.reason() == "Conflict") {
             let Some(now) = self.live(item).await? else { return Ok(()) };
             // Retry without the resource version, if the owners are unchanged.
             if now["metadata"]["ownerReferences"] == live["metadata"]["ownerReferences"] {
                 let options = DeleteOptions { resource_version: None, ..options };
-                outcome = self.world.delete(&item.resource, &item.key, options).await;
+                outcome = self.api.delete(&item.resource, &item.key, options).await;
             }
         }
         match outcome {
@@ -187,7 +187,7 @@ impl Collector {
     async fn remove_references(&self, item: &Item, uids: &[String]) -> Result<(), Status> {
         let gone: Vec<Value> = uids.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
         let patch = json!({"metadata": {"uid": *item.uid, "ownerReferences": gone}});
-        match self.world.patch_strategic(&item.resource, &item.key, &patch).await {
+        match self.api.patch_strategic(&item.resource, &item.key, &patch).await {
             Ok(_) => Ok(()),
             Err(status) if status.reason() == "NotFound" => Ok(()),
             // Custom resources do not support strategic merge patches.
@@ -209,7 +209,7 @@ impl Collector {
             "resourceVersion": object::resource_version(live),
             "ownerReferences": owners,
         }});
-        self.world.patch(&item.resource, &item.key, "", &patch).await
+        self.api.patch(&item.resource, &item.key, "", &patch).await
     }
 
     /// Removes the object from the owner references of all objects that it owns.
@@ -248,8 +248,8 @@ impl Collector {
             "resourceVersion": object::resource_version(&live),
             "finalizers": kept,
         }});
-        let path = self.world.path(&item.resource, &item.key)?;
-        match self.world.client().patch(&path, PatchType::Merge, &patch).await {
+        let path = self.api.path(&item.resource, &item.key)?;
+        match self.api.client().patch(&path, PatchType::Merge, &patch).await {
             Err(status) if status.reason() == "NotFound" => Ok(()),
             outcome => outcome.map(drop),
         }

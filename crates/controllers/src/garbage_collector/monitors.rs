@@ -7,7 +7,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use atoll_informer::{Key, Look, Queue, Resource, Scope, Sight, World, follow, resources};
+use atoll_informer::{
+    ApiScope, Key, ListWatch, ListWatchEvent, Queue, Resource, Scope, list_and_watch, resources,
+};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -22,7 +24,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const ROOT: &str = "root";
 
 pub struct Monitors {
-    world: World,
+    api: ApiScope,
     graph: Arc<Mutex<Graph>>,
     rest_mapper: Arc<RestMapper>,
     queue: Queue,
@@ -44,12 +46,12 @@ impl Drop for RunningWatches {
 
 impl Monitors {
     pub fn new(
-        world: World,
+        api: ApiScope,
         graph: Arc<Mutex<Graph>>,
         rest_mapper: Arc<RestMapper>,
         queue: Queue,
     ) -> Monitors {
-        Monitors { world, graph, rest_mapper, queue, unlisted: watch::Sender::new(None) }
+        Monitors { api, graph, rest_mapper, queue, unlisted: watch::Sender::new(None) }
     }
 
     /// Returns when all resources of the first discovery were listed.
@@ -73,7 +75,7 @@ impl Monitors {
         let mut definitions: HashMap<String, HashSet<String>> = HashMap::new();
         let mut stale: HashSet<String> = HashSet::new();
         let mut shared = false;
-        let mut due = tokio::time::interval(if self.world.has_workspaces() {
+        let mut due = tokio::time::interval(if self.api.has_workspaces() {
             RETRY_INTERVAL
         } else {
             DISCOVERY_INTERVAL
@@ -98,7 +100,7 @@ impl Monitors {
             if !definition_events.is_empty() {
                 continue;
             }
-            if !self.world.has_workspaces() {
+            if !self.api.has_workspaces() {
                 self.watch_single_server(&mut running).await;
                 continue;
             }
@@ -118,21 +120,21 @@ impl Monitors {
 
     async fn watch_definitions(&self, events: mpsc::UnboundedSender<DefinitionEvent>) {
         let definitions = &resources::CUSTOM_RESOURCE_DEFINITIONS;
-        follow(&self.world, Look::everywhere(definitions).metadata(), move |sight| {
+        list_and_watch(&self.api, ListWatch::all(definitions).metadata_only(), move |event| {
             let place = |object: &Value| {
                 let key = Key::of(object);
                 (key.workspace.to_string(), key.name.to_string())
             };
-            let event = match sight {
-                Sight::There(object) => {
+            let event = match event {
+                ListWatchEvent::Upserted(object) => {
                     let (workspace, name) = place(&object);
                     DefinitionEvent::There(workspace, name)
                 }
-                Sight::Gone(object) => {
+                ListWatchEvent::Deleted(object) => {
                     let (workspace, name) = place(&object);
                     DefinitionEvent::Gone(workspace, name)
                 }
-                Sight::All(..) => DefinitionEvent::All,
+                ListWatchEvent::Listed(..) => DefinitionEvent::All,
             };
             // Fails only when the receiver is gone.
             let _ = events.send(event);
@@ -142,10 +144,10 @@ impl Monitors {
 
     /// Watches all resources of a single API server.
     async fn watch_single_server(&self, running: &mut RunningWatches) {
-        match discover(&self.world, "", None, |_, _| true).await {
+        match discover(&self.api, "", None, |_, _| true).await {
             Ok(table) => {
                 let table = self.rest_mapper.set_shared(table);
-                self.set_watches(&Scope::Everywhere, &table.collected, running);
+                self.set_watches(&Scope::AllWorkspaces, &table.collected, running);
             }
             Err(status) => {
                 tracing::warn!(%status, "garbage collector: discovery failed; retrying");
@@ -155,15 +157,15 @@ impl Monitors {
 
     /// Watches the resources of all workspaces: those of root without its own custom resources.
     async fn watch_shared(&self, own: &HashSet<String>, running: &mut RunningWatches) -> bool {
-        let root = match self.world.root(ROOT) {
+        let root = match self.api.root(ROOT) {
             Ok(root) => root,
             Err(_) => return false,
         };
         let is_shared = |plural: &str, group: &str| !own.contains(&format!("{plural}.{group}"));
-        match discover(&self.world, &root, None, is_shared).await {
+        match discover(&self.api, &root, None, is_shared).await {
             Ok(table) => {
                 let table = self.rest_mapper.set_shared(table);
-                self.set_watches(&Scope::Everywhere, &table.collected, running);
+                self.set_watches(&Scope::AllWorkspaces, &table.collected, running);
                 true
             }
             Err(status) => {
@@ -182,7 +184,7 @@ impl Monitors {
         let groups = own.iter().filter_map(|name| name.split_once('.')).map(|(_, group)| group.to_string());
         let groups: HashSet<String> = groups.collect();
         let is_own = |plural: &str, group: &str| own.contains(&format!("{plural}.{group}"));
-        let root = match self.world.root(workspace) {
+        let root = match self.api.root(workspace) {
             Ok(root) => root,
             // The workspace is gone with its content.
             Err(_) if own.is_empty() => {
@@ -193,7 +195,7 @@ impl Monitors {
         };
         let table = match own.is_empty() {
             true => super::rest_mapper::ResourceTable::default(),
-            false => discover(&self.world, &root, Some(&groups), is_own).await?,
+            false => discover(&self.api, &root, Some(&groups), is_own).await?,
         };
         let table = self.rest_mapper.set_own(workspace, table);
         self.set_watches(&Scope::Workspace(workspace.into()), &table.collected, running);
@@ -218,11 +220,11 @@ impl Monitors {
     }
 
     fn start_watch(&self, scope: Scope, resource: Arc<Resource>) -> AbortHandle {
-        let (world, graph, queue) = (self.world.clone(), self.graph.clone(), self.queue.clone());
+        let (api, graph, queue) = (self.api.clone(), self.graph.clone(), self.queue.clone());
         let mut first = Some(UnlistedGuard(self.unlisted.clone()));
         tokio::spawn(async move {
             let workspace = match &scope {
-                Scope::Everywhere => None,
+                Scope::AllWorkspaces => None,
                 Scope::Workspace(id) => Some(id.clone()),
             };
             let place = |object: &Value| {
@@ -232,16 +234,16 @@ impl Monitors {
                     None => key,
                 }
             };
-            let look = Look::everywhere(&resource).metadata().discovered().within(&scope);
-            follow(&world, look, |sight| {
+            let list_watch = ListWatch::all(&resource).metadata_only().discovered().within(&scope);
+            list_and_watch(&api, list_watch, |event| {
                 let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
-                let work = match sight {
-                    Sight::There(object) => graph.update(&resource, place(&object), &object),
-                    Sight::Gone(object) => {
+                let work = match event {
+                    ListWatchEvent::Upserted(object) => graph.update(&resource, place(&object), &object),
+                    ListWatchEvent::Deleted(object) => {
                         let (workspace, uid) = (place(&object).workspace, object::uid(&object).into());
                         graph.remove(&Node { workspace, uid })
                     }
-                    Sight::All(present, _) => {
+                    ListWatchEvent::Listed(present, _) => {
                         drop(first.take());
                         graph.retain_listed(&resource, workspace.as_deref(), present)
                     }

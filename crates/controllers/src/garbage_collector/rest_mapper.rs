@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use atoll_informer::{Resource, World};
+use atoll_informer::{ApiScope, Resource};
 use atoll_meta::Status;
 use serde_json::Value;
 
@@ -58,12 +58,12 @@ impl RestMapper {
 
 /// Discovers the resources under `root`. `counts` filters by resource and group.
 pub async fn discover(
-    world: &World,
+    api: &ApiScope,
     root: &str,
     groups: Option<&HashSet<String>>,
     counts: impl Fn(&str, &str) -> bool,
 ) -> Result<ResourceTable, Status> {
-    let client = world.client();
+    let client = api.client();
     // Versions in the order of preference.
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     if groups.is_none() {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use atoll_informer::{Cache, DeleteOptions, Informers, Key, Resource, World, resources};
+use atoll_informer::{ApiScope, Cache, DeleteOptions, Informers, Key, Resource, resources};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::claim::{self, ControllerRefManager};
 /// Revisions of one kind of workload.
 #[derive(Clone)]
 pub(crate) struct History {
-    world: World,
+    api: ApiScope,
     pub cache: Arc<Cache>,
     orphans: usize,
     kind: &'static Resource,
@@ -24,7 +24,7 @@ impl History {
     pub fn new(informers: &Informers, kind: &'static Resource) -> History {
         let cache = informers.of(&resources::CONTROLLER_REVISIONS);
         let orphans = cache.index(claim::orphans);
-        History { world: informers.world().clone(), cache, orphans, kind }
+        History { api: informers.api().clone(), cache, orphans, kind }
     }
 
     /// Returns the owner's revisions after adopting selected orphans, the newest last.
@@ -32,7 +32,7 @@ impl History {
         let mut candidates = claim::candidates(&self.cache, self.orphans, owner);
         candidates.retain(|revision| !object::is_being_deleted(revision));
         let claim = ControllerRefManager {
-            world: &self.world,
+            api: &self.api,
             cache: &self.cache,
             owners: self.kind,
             owner,
@@ -57,7 +57,7 @@ impl History {
             object::set_name(&mut revision, &wanted);
             match self.create_once(&key, &revision).await {
                 Err(status) if status.reason() == "AlreadyExists" => {
-                    let existing = self.world.get(&self.cache.resource, &key.beside(&wanted)).await?;
+                    let existing = self.api.get(&self.cache.resource, &key.sibling(&wanted)).await?;
                     if same(&existing["data"], &revision["data"]) {
                         self.cache.wrote(&existing);
                         return Ok(Arc::new(existing));
@@ -72,7 +72,7 @@ impl History {
     /// Creates a revision under its own name, in the namespace of `owner_key`.
     pub async fn create_once(&self, owner_key: &Key, revision: &Value) -> Result<Arc<Value>, Status> {
         let created = self
-            .world
+            .api
             .create(&self.cache.resource, &owner_key.workspace, &owner_key.namespace, revision)
             .await?;
         self.cache.wrote(&created);
@@ -81,11 +81,11 @@ impl History {
 
     /// Reads a revision from the API.
     pub async fn get(&self, key: &Key) -> Result<Value, Status> {
-        self.world.get(&self.cache.resource, key).await
+        self.api.get(&self.cache.resource, key).await
     }
 
     pub async fn update(&self, revision: &Value) -> Result<Arc<Value>, Status> {
-        let updated = self.world.update(&self.cache.resource, revision).await?;
+        let updated = self.api.update(&self.cache.resource, revision).await?;
         self.cache.wrote(&updated);
         Ok(Arc::new(updated))
     }
@@ -103,7 +103,7 @@ impl History {
     pub async fn delete(&self, revision: &Value) -> Result<(), Status> {
         let key = Key::of(revision);
         let options = DeleteOptions { uid: Some(object::uid(revision)), ..DeleteOptions::default() };
-        match self.world.delete(&self.cache.resource, &key, options).await {
+        match self.api.delete(&self.cache.resource, &key, options).await {
             Err(status) if status.reason() != "NotFound" => Err(status),
             _ => {
                 self.cache.deleting(&key, object::uid(revision));

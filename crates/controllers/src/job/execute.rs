@@ -28,7 +28,7 @@ impl Controller {
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<Value>>, Status> {
         let claim = ControllerRefManager {
-            world: &self.world,
+            api: &self.api,
             cache: &self.pods,
             owners: &resources::JOBS,
             owner: job,
@@ -105,7 +105,7 @@ impl Controller {
         }
         let metadata = json!({"uid": object::uid(pod), "$deleteFromPrimitiveList/finalizers": [TRACKING]});
         let patch = json!({"metadata": metadata});
-        match self.world.patch_strategic(&resources::PODS, &Key::of(pod), &patch).await {
+        match self.api.patch_strategic(&resources::PODS, &Key::of(pod), &patch).await {
             Ok(patched) => {
                 self.pods.wrote(&patched);
                 Ok(())
@@ -119,7 +119,7 @@ impl Controller {
     pub(super) async fn write(&self, job: &Value, status: &JobStatus) -> Result<Arc<Value>, Status> {
         let mut changed = job.clone();
         changed["status"] = status.to_value();
-        let written = self.world.update_status(&resources::JOBS, &changed).await?;
+        let written = self.api.update_status(&resources::JOBS, &changed).await?;
         self.jobs.wrote(&written);
         Ok(Arc::new(written))
     }

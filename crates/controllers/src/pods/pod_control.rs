@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use atoll_informer::{Cache, DeleteOptions, Key, Recorder, Resource, World, resources};
+use atoll_informer::{ApiScope, Cache, DeleteOptions, Key, Recorder, Resource, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 /// Creates and deletes pods for one controller.
 #[derive(Clone)]
 pub struct PodControl {
-    pub world: World,
+    pub api: ApiScope,
     /// Cache of all pods.
     pub cache: Arc<Cache>,
     pub recorder: Recorder,
@@ -34,7 +34,7 @@ impl PodControl {
         if object::labels(pod).next().is_none() {
             return Err(Status::plain_internal("unable to create pods, no labels"));
         }
-        match self.world.create(&resources::PODS, &place.workspace, &place.namespace, pod).await {
+        match self.api.create(&resources::PODS, &place.workspace, &place.namespace, pod).await {
             Ok(made) => {
                 self.cache.wrote(&made);
                 let message = format!("Created pod: {}", object::name(&made));
@@ -71,7 +71,7 @@ impl PodControl {
     /// Deletes a pod of `owner`. If it is already gone, returns `NotFound` and records no event.
     pub async fn delete(&self, owner: &Value, pod: &Value) -> Result<(), Status> {
         let key = Key::of(pod);
-        match self.world.delete(&resources::PODS, &key, DeleteOptions::default()).await {
+        match self.api.delete(&resources::PODS, &key, DeleteOptions::default()).await {
             Ok(_) => {
                 self.cache.deleting(&key, object::uid(pod));
                 let message = format!("Deleted pod: {}", key.name);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_informer::{Clock, Key, Next, Resource, World, resources};
+use atoll_informer::{ApiScope, Clock, Key, Next, Resource, resources};
 use atoll_meta::{Status, object};
 use atoll_quota::{Amounts, Evaluator, Quota, QuotaLookup, Recount};
 use serde_json::{Value, json};
@@ -17,20 +17,20 @@ use crate::resources::DeletableResources;
 const MAX_DURATION: Duration = Duration::from_secs(8);
 
 pub struct Counter {
-    world: World,
+    api: ApiScope,
     served: DeletableResources,
     clock: Arc<dyn Clock>,
 }
 
 impl Counter {
-    pub fn new(world: World, clock: Arc<dyn Clock>) -> Self {
-        Counter { world, served: DeletableResources::default(), clock }
+    pub fn new(api: ApiScope, clock: Arc<dyn Clock>) -> Self {
+        Counter { api, served: DeletableResources::default(), clock }
     }
 
     pub async fn count(&self, key: &Key) -> Result<Next, Status> {
         // Read the quota before listing: objects that were admitted since are in the lists, or still being
         // written.
-        let object = self.world.get(&resources::RESOURCE_QUOTAS, key).await?;
+        let object = self.api.get(&resources::RESOURCE_QUOTAS, key).await?;
         let start = Instant::now();
         let quota = Quota::read(&object);
         let found = LookupObjects {
@@ -45,7 +45,7 @@ impl Counter {
         if start.elapsed() > MAX_DURATION {
             return Ok(Next::Again);
         }
-        self.world.update_status(&resources::RESOURCE_QUOTAS, &counted).await.map(|_| Next::Done)
+        self.api.update_status(&resources::RESOURCE_QUOTAS, &counted).await.map(|_| Next::Done)
     }
 
     /// Lists all objects that the quota counts.
@@ -62,13 +62,13 @@ impl Counter {
                 continue;
             }
             let Some(resource) = self.served(&key.workspace, &group, &plural).await? else { continue };
-            let objects = match self.world.list(&resource, &key.workspace, &key.namespace, false).await {
+            let objects = match self.api.list(&resource, &key.workspace, &key.namespace, false).await {
                 // Not every server has all resources.
                 Err(status) if status.reason() == "NotFound" => continue,
                 listed => listed?,
             };
             if evaluator == Evaluator::DeviceClaims {
-                found.pods = self.world.list(&resources::PODS, &key.workspace, &key.namespace, false).await?;
+                found.pods = self.api.list(&resources::PODS, &key.workspace, &key.namespace, false).await?;
                 found.claims.clone_from(&objects);
             }
             lists.push((evaluator, objects));
@@ -81,7 +81,7 @@ impl Counter {
         if !quota.wanted.names().any(by_device) {
             return Ok(Vec::new());
         }
-        match self.world.list(&resources::DEVICE_CLASSES, workspace, "", false).await {
+        match self.api.list(&resources::DEVICE_CLASSES, workspace, "", false).await {
             Err(status) if status.reason() == "NotFound" => Ok(Vec::new()),
             listed => listed,
         }
@@ -103,7 +103,7 @@ impl Counter {
         if let Some(known) = core.into_iter().find(|own| is_it(own)) {
             return Ok(Some(known.clone()));
         }
-        let served = self.served.of(&self.world, workspace).await?;
+        let served = self.served.of(&self.api, workspace).await?;
         Ok(served.resources.iter().find(|own| is_it(own)).cloned())
     }
 }

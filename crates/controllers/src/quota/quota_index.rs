@@ -47,7 +47,7 @@ impl QuotaIndex {
         let quotas = self.quotas();
         let of_namespace = quotas.get(&namespace_key(object)).into_iter().flatten();
         let counting = of_namespace.filter(|(_, counted)| counted.contains(resource));
-        counting.map(|(name, _)| object.beside(name)).collect()
+        counting.map(|(name, _)| object.sibling(name)).collect()
     }
 
     /// Returns all quotas that count a resource.

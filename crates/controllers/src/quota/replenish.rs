@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll_client::WatchEvent;
-use atoll_informer::{Key, Queue, Resource, World};
+use atoll_informer::{ApiScope, Key, Queue, Resource};
 use atoll_meta::{Status, object};
 use atoll_quota::{Evaluator, NoObjects};
 use serde_json::Value;
@@ -26,15 +26,15 @@ const RECOUNT_INTERVAL: Duration = Duration::from_secs(20);
 
 /// One watch across all workspaces for each counted resource.
 pub struct Watches {
-    world: World,
+    api: ApiScope,
     index: Arc<QuotaIndex>,
     queue: Queue,
     running: Mutex<HashMap<GroupResource, JoinHandle<()>>>,
 }
 
 impl Watches {
-    pub fn new(world: World, index: Arc<QuotaIndex>, queue: Queue) -> Self {
-        Watches { world, index, queue, running: Mutex::default() }
+    pub fn new(api: ApiScope, index: Arc<QuotaIndex>, queue: Queue) -> Self {
+        Watches { api, index, queue, running: Mutex::default() }
     }
 
     /// Starts the watches that are needed now, and ends others.
@@ -51,7 +51,7 @@ impl Watches {
         for resource in wanted {
             running.entry(resource).or_insert_with_key(|resource| {
                 let following = ResourceWatch {
-                    world: self.world.clone(),
+                    api: self.api.clone(),
                     index: self.index.clone(),
                     queue: self.queue.clone(),
                     resource: resource.clone(),
@@ -71,7 +71,7 @@ impl Drop for Watches {
 }
 
 struct ResourceWatch {
-    world: World,
+    api: ApiScope,
     index: Arc<QuotaIndex>,
     queue: Queue,
     resource: GroupResource,
@@ -108,13 +108,13 @@ impl ResourceWatch {
     async fn follow(&mut self, evaluator: &Evaluator, changes: bool) -> Result<(), Status> {
         let path = self.path().await?;
         // Existing objects are counted once; the watch starts at this revision.
-        let list = self.world.client().get(&format!("{path}?limit=1")).await?;
+        let list = self.api.client().get(&format!("{path}?limit=1")).await?;
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_string();
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}");
         // Full objects are watched only if their usage can change.
         let mut watch = match changes {
-            true => self.world.client().watch(&path).await?,
-            false => self.world.client().watch_metadata(&path).await?,
+            true => self.api.client().watch(&path).await?,
+            false => self.api.client().watch_metadata(&path).await?,
         };
         self.known.clear();
         self.count_all();
@@ -145,8 +145,8 @@ impl ResourceWatch {
         let version = match group.is_empty() {
             true => "v1".to_string(),
             false => {
-                let root = self.world.root(ROOT)?;
-                let described = self.world.client().get(&format!("{root}/apis/{group}")).await?;
+                let root = self.api.root(ROOT)?;
+                let described = self.api.client().get(&format!("{root}/apis/{group}")).await?;
                 described["preferredVersion"]["version"].as_str().unwrap_or_default().to_string()
             }
         };
@@ -157,7 +157,7 @@ impl ResourceWatch {
             kind: "".into(),
             namespaced: true,
         };
-        Ok(self.world.everywhere(&resource))
+        Ok(self.api.everywhere(&resource))
     }
 
     /// Whether the object's usage may have changed since it was last seen.

@@ -73,7 +73,7 @@ impl Controller {
         let provided = self.create_claims(set, pod, &claims).await;
         provided.inspect_err(|status| self.record_pod_event(set, "Create", pod, Some(status)))?;
         let slot = Key::of(set);
-        let created = self.world.create(&resources::PODS, &slot.workspace, &slot.namespace, pod).await;
+        let created = self.api.create(&resources::PODS, &slot.workspace, &slot.namespace, pod).await;
         match &created {
             Ok(created) => self.pods.wrote(created),
             // Another pod has the name, or the cache has not seen this one yet.
@@ -89,7 +89,7 @@ impl Controller {
     async fn update(&self, set: &Value, pod: &Value, claims: Claims) -> Result<(), Status> {
         self.create_claims(set, pod, &claims).await?;
         self.update_claim_owners(set, &claims).await?;
-        let updated = self.world.update(&resources::PODS, pod).await?;
+        let updated = self.api.update(&resources::PODS, pod).await?;
         self.pods.wrote(&updated);
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Controller {
     pub(super) async fn delete(&self, set: &Value, pod: &Value) -> Result<(), Status> {
         let (key, uid) = (Key::of(pod), object::uid(pod));
         let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
-        match self.world.delete(&resources::PODS, &key, options).await {
+        match self.api.delete(&resources::PODS, &key, options).await {
             Err(status) if status.reason() != "NotFound" => {
                 self.record_pod_event(set, "Delete", pod, Some(&status));
                 Err(status)
@@ -115,7 +115,7 @@ impl Controller {
         let (slot, mut failures) = (Key::of(set), Vec::new());
         for claim in &claims.create {
             let resource = &resources::PERSISTENT_VOLUME_CLAIMS;
-            let created = self.world.create(resource, &slot.workspace, &slot.namespace, claim).await;
+            let created = self.api.create(resource, &slot.workspace, &slot.namespace, claim).await;
             if let Ok(created) = &created {
                 self.claims.wrote(created);
             }
@@ -145,7 +145,7 @@ impl Controller {
             self.recorder.warning(&resources::STATEFUL_SETS, set, "ConflictingController", message);
         }
         for claim in &claims.update {
-            match self.world.update(&resources::PERSISTENT_VOLUME_CLAIMS, claim).await {
+            match self.api.update(&resources::PERSISTENT_VOLUME_CLAIMS, claim).await {
                 Ok(updated) => self.claims.wrote(&updated),
                 Err(status) => {
                     let name = object::name(claim);

@@ -16,7 +16,7 @@ impl Controller {
     /// grain of the claim.
     pub(super) fn manages_claim(&self, claim: &Value) -> bool {
         let is_used = || {
-            let pods = self.pods.found(self.by_claim, &Key::of(claim).to_string());
+            let pods = self.pods.by_index(self.by_claim, &Key::of(claim).to_string());
             pods.iter().any(|pod| !pods::is_terminal(pod))
         };
         self.context.manages(claim) || is_used()
@@ -35,7 +35,7 @@ impl Controller {
     }
 
     fn is_wanted(&self, volume: &Value) -> bool {
-        let waiting = || self.claims.found(self.unbound, &Key::of(volume).workspace);
+        let waiting = || self.claims.by_index(self.unbound, &Key::of(volume).workspace);
         volume["spec"]["claimRef"].is_null() && waiting().iter().any(|claim| self.manages_claim(claim))
     }
 

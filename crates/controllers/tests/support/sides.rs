@@ -6,7 +6,7 @@ use std::sync::Arc;
 use atoll_client::https::{Endpoint, Https};
 use atoll_controllers::context::{Context, WorkloadScope};
 use atoll_controllers::settings::Settings;
-use atoll_informer::{SystemClock, World};
+use atoll_informer::{ApiScope, SystemClock};
 use atoll_testkit::{Program, Programs, TOKEN};
 use tokio::task::JoinHandle;
 
@@ -49,7 +49,7 @@ impl AtollControllers {
             ..Endpoint::default()
         };
         let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
-        let context = Context::new(World::one(client), Arc::new(SystemClock), WorkloadScope::All);
+        let context = Context::new(ApiScope::single(client), Arc::new(SystemClock), WorkloadScope::All);
         let selection = controllers.parse().expect("controllers");
         AtollControllers(tokio::spawn(async move {
             atoll_controllers::run_selected(context.with_settings(settings), &selection).await;

@@ -40,8 +40,8 @@ fn stricter_level_wins() {
 #[test]
 fn pod_templates_of_all_kinds_are_checked() {
     let pod = json!({ "spec": { "hostPID": true, "containers": [{ "name": "a", "image": "a" }] } });
-    let baseline = Rule { level: Level::Baseline, version: Version::Latest };
-    let privileged = Rule { level: Level::Privileged, version: Version::Latest };
+    let baseline = LevelVersion { level: Level::Baseline, version: Version::Latest };
+    let privileged = LevelVersion { level: Level::Privileged, version: Version::Latest };
     for (group, resource, object) in [
         ("apps", "deployments", json!({ "spec": { "template": pod } })),
         ("apps", "statefulsets", json!({ "spec": { "template": pod } })),

@@ -77,8 +77,10 @@ impl<'s> CustomSchema<'s> {
         match self.tree.additional() {
             Additional::Shape(value) => Some((self.below(value).shape(), false)),
             Additional::Allowed => Some((Shape::Deduced, false)),
-            Additional::Unsaid if self.preserves || !self.has_properties() => Some((Shape::Deduced, false)),
-            Additional::Unsaid | Additional::Forbidden => None,
+            Additional::Unspecified if self.preserves || !self.has_properties() => {
+                Some((Shape::Deduced, false))
+            }
+            Additional::Unspecified | Additional::Forbidden => None,
         }
     }
 

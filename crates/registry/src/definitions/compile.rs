@@ -139,9 +139,9 @@ impl Compiler<'_> {
             schema: None,
             strategy: &custom::STRATEGY,
             defaults: Defaults::NONE,
-            checks: atoll_validation::of("", ""),
-            warnings: warnings::of("", ""),
-            managed: managed.beside(siblings),
+            checks: atoll_validation::checks_for("", ""),
+            warnings: warnings::warnings_for("", ""),
+            managed: managed.with_siblings(siblings),
             custom: Some(Arc::new(CustomVersion {
                 form: number(),
                 version: version.clone(),

@@ -1,7 +1,7 @@
 //! Removes a cluster from all placements.
 
 use atoll_fleet::Placement;
-use atoll_fleet::brake::CAUSE;
+use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placement::Share;
 use atoll_meta::{Status, object};
 use atoll_store::Key;

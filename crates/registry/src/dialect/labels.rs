@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_fleet::Placement;
-use atoll_fleet::brake::CAUSE;
-use atoll_fleet::labels::naming;
+use atoll_fleet::labels::cluster_labels;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placement::{self, Share};
 use atoll_meta::{FieldError, FieldPath, Status, names, object};
 use atoll_store::{Key, Revision, key};
@@ -193,7 +193,7 @@ impl Registry {
         let error = |(label, name): (&str, &str)| {
             Some(FieldError::forbidden(&labels.key(label), refused.get(name)?.as_str()))
         };
-        let errors: Vec<FieldError> = naming(&found).into_iter().filter_map(error).collect();
+        let errors: Vec<FieldError> = cluster_labels(&found).into_iter().filter_map(error).collect();
         match errors.is_empty() {
             true => Ok(()),
             false => Err(Status::invalid(&row.group, &row.kind, parts.name, errors)),
@@ -218,7 +218,7 @@ fn check_duplicates(
 
 /// The clusters in the labels of an object.
 fn named_clusters(object: &Value) -> BTreeSet<&str> {
-    naming(object).into_iter().map(|(_, name)| name).filter(|name| is_name(name)).collect()
+    cluster_labels(object).into_iter().map(|(_, name)| name).filter(|name| is_name(name)).collect()
 }
 
 fn is_name(name: &str) -> bool {

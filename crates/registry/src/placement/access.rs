@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use atoll_fleet::closed::{Choice, closed};
+use atoll_fleet::placement_refusal::{ClusterChoice, placement_refusal};
 use atoll_fleet::{Placement, pod_security, workspaces};
 use atoll_meta::{Status, object};
 use atoll_store::Key;
@@ -61,13 +61,13 @@ impl Registry {
     }
 
     /// The Cluster for an object that is not placed yet.
-    pub fn cluster_choice(&self, row: &Row, workspace: &str, object: &Value) -> Choice {
+    pub fn cluster_choice(&self, row: &Row, workspace: &str, object: &Value) -> ClusterChoice {
         // Cluster-scoped objects are placed only from the registering workspace.
         let is_meant = |one: &RegisteredCluster| {
             (row.namespaced || one.workspace == workspace) && self.cluster_serves(workspace, one)
         };
-        Choice::among(self.reachable_clusters(workspace).filter(is_meant).map(|registered| {
-            let refusal = closed(&registered.cluster).map(|closed| closed.short());
+        ClusterChoice::among(self.reachable_clusters(workspace).filter(is_meant).map(|registered| {
+            let refusal = placement_refusal(&registered.cluster).map(|closed| closed.short());
             let refusal =
                 refusal.or_else(|| self.pod_security_violation(row, workspace, object, &registered));
             (object::name(&registered.cluster).to_string(), refusal)

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
-use atoll_fleet::{Brake, Placement, brake};
+use atoll_fleet::{Pause, Placement, pause};
 use atoll_meta::object;
 use atoll_store::{Key, Revision, key};
 use atoll_watch::Observer;
@@ -36,7 +36,7 @@ struct PlacementState {
     /// The revision since which an object has been leaving a cluster without interruption.
     leaving: HashMap<Key, Vec<(PlacedCluster, Revision)>>,
     /// Paused workspaces.
-    pauses: HashMap<String, Brake>,
+    pauses: HashMap<String, Pause>,
 }
 
 /// A cluster in the placement of an object.
@@ -122,7 +122,7 @@ impl Placements {
     }
 
     /// Paused workspaces by id; their descendants are paused too.
-    pub fn pauses(&self) -> HashMap<String, Brake> {
+    pub fn pauses(&self) -> HashMap<String, Pause> {
         self.state().pauses.clone()
     }
 
@@ -133,7 +133,7 @@ impl Placements {
         let mut state = self.state();
         match value {
             Some(value) => {
-                drop(state.pauses.insert(workspace.to_string(), Brake::of_config_map(&read(value))))
+                drop(state.pauses.insert(workspace.to_string(), Pause::of_config_map(&read(value))))
             }
             None => drop(state.pauses.remove(workspace)),
         }
@@ -191,7 +191,7 @@ impl Observer for Placements {
         let before = objects.remove(key).unwrap_or_default();
         let placed: Box<[PlacedCluster]> = placement
             .iter()
-            .flat_map(|(placement, _)| placement.spots())
+            .flat_map(|(placement, _)| placement.cluster_refs())
             .map(|(name, uid)| placed_cluster(clusters, name, uid))
             .collect();
         let were_leaving = leaving.remove(key).unwrap_or_default();
@@ -247,7 +247,7 @@ fn placed_cluster(clusters: &mut HashMap<Arc<str>, Cluster>, name: &str, uid: &s
 fn paused(key: &Key) -> Option<&str> {
     let parts = key.parts()?;
     let is_it = (parts.group, parts.resource) == (key::CORE, "configmaps")
-        && (parts.namespace, parts.name) == (SYSTEM_NAMESPACE, brake::NAME);
+        && (parts.namespace, parts.name) == (SYSTEM_NAMESPACE, pause::NAME);
     is_it.then_some(parts.workspace)
 }
 
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(east.take(), (HashSet::new(), 5));
         assert_eq!(west.take(), (HashSet::from([a]), 7));
         assert_eq!(placements.count("west"), 1);
-        let brake = Key::object("", "configmaps", "w", SYSTEM_NAMESPACE, brake::NAME);
+        let brake = Key::object("", "configmaps", "w", SYSTEM_NAMESPACE, pause::NAME);
         placements.changed(&brake, Some(&Bytes::from_static(b"{\"data\":{\"by\":\"me\"}}")), 8);
         assert_eq!(
             (east.take().0, west.take().0),

@@ -68,7 +68,7 @@ impl Registry {
                 ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
             let change = |existing: &Value, current: &Placement| {
                 let is_gone = is_noted || object::is_being_deleted(existing);
-                Ok(current.let_go(cluster, &share_uid, is_gone))
+                Ok(current.confirm_removed(cluster, &share_uid, is_gone))
             };
             let written = match row {
                 Ok(Some(row)) => self.place(&row, &object_ref, None, false, &change).await.map(drop),
@@ -87,7 +87,7 @@ impl Registry {
     pub(crate) fn remove_missing_clusters(&self, workspace: &str, object: &mut Value) {
         let current = Placement::of(object);
         let is_missing = |(name, uid): &(&str, &str)| self.cluster(workspace, name, uid).is_none();
-        let missing: Vec<(&str, &str)> = current.spots().filter(is_missing).collect();
+        let missing: Vec<(&str, &str)> = current.cluster_refs().filter(is_missing).collect();
         if missing.is_empty() {
             return;
         }
@@ -97,7 +97,8 @@ impl Registry {
             ?missing,
             "deleting an object without waiting for clusters that are no longer registered"
         );
-        let rest = missing.iter().fold(current.clone(), |rest, (name, uid)| rest.let_go(name, uid, true));
+        let rest =
+            missing.iter().fold(current.clone(), |rest, (name, uid)| rest.confirm_removed(name, uid, true));
         super::set(object, rest.text().map(Value::String));
     }
 

@@ -5,7 +5,7 @@
 use atoll_extension::Origin;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
-use atoll_registry::definitions::Custom;
+use atoll_registry::definitions::CustomVersion;
 use serde_json::Value;
 
 use super::{Decoded, Source, apply_field_validation, check_type_meta, source, summary};
@@ -14,7 +14,7 @@ use crate::options::FieldValidation;
 
 pub fn object(
     row: &Row,
-    custom: &Custom,
+    custom: &CustomVersion,
     input: Input,
     body: &[u8],
     validation: FieldValidation,
@@ -63,7 +63,7 @@ pub fn object(
 }
 
 /// Normalises the result of a patch. Errors are in upstream's words.
-pub fn patched(custom: &Custom, mut object: Value) -> Result<(Value, Vec<String>), String> {
+pub fn patched(custom: &CustomVersion, mut object: Value) -> Result<(Value, Vec<String>), String> {
     check_type_meta(&object)?;
     if object::kind(&object).is_empty() {
         return Err(missing_kind(&json::to_string(&object)));
@@ -73,7 +73,7 @@ pub fn patched(custom: &Custom, mut object: Value) -> Result<(Value, Vec<String>
 }
 
 /// Applies the schema if the object is of this kind. Other objects are rejected later.
-fn read(custom: &Custom, object: &mut Value, is_own: bool) -> Result<Vec<String>, String> {
+fn read(custom: &CustomVersion, object: &mut Value, is_own: bool) -> Result<Vec<String>, String> {
     let unknown = match is_own {
         true => custom.shape(object, Origin::Request)?,
         false => Vec::new(),

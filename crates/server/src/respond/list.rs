@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use atoll_meta::{Status, json};
 use atoll_registry::{Listing, Row};
-use atoll_watch::{Object, Stretch};
+use atoll_watch::{Object, ObjectCursor};
 use bytes::{Buf, Bytes};
 use flate2::write::GzEncoder;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -37,7 +37,7 @@ const ITEM_OVERHEAD: usize = 8;
 
 pub struct ListBody {
     head: Vec<u8>,
-    objects: Stretch,
+    objects: ObjectCursor,
     items: Items,
     done: bool,
     /// Whether the last chunk is still being sent.
@@ -108,7 +108,7 @@ impl ListRenderer {
 
     fn render(&self, row: &Row, mut listing: Listing, token: Option<&str>) -> Response<Body> {
         if row.may_convert() {
-            let shown: Vec<_> = listing.objects.iter().map(|object| row.shown(object.clone())).collect();
+            let shown: Vec<_> = listing.objects.iter().map(|object| row.to_served(object.clone())).collect();
             listing.objects = shown.into();
         }
         let output = self.output;
@@ -150,7 +150,7 @@ impl ListRenderer {
         }
     }
 
-    fn each(&self, objects: &Stretch, mut act: impl FnMut(Bytes)) {
+    fn each(&self, objects: &ObjectCursor, mut act: impl FnMut(Bytes)) {
         for object in objects.iter() {
             act(if self.origin { object.json_with_origin() } else { object.json() });
         }
@@ -199,7 +199,7 @@ impl ListRenderer {
 }
 
 /// Returns the size of the JSON of all objects; the exact value only if it is less than `enough`.
-fn size(objects: &Stretch, enough: usize) -> usize {
+fn size(objects: &ObjectCursor, enough: usize) -> usize {
     let mut size = 0;
     for object in objects.iter() {
         size += object.size();
@@ -228,7 +228,7 @@ fn list_metadata(listing: &Listing, token: Option<&str>) -> Vec<u8> {
 }
 
 impl ListBody {
-    fn new(head: Vec<u8>, objects: Stretch, items: Items) -> Self {
+    fn new(head: Vec<u8>, objects: ObjectCursor, items: Items) -> Self {
         ListBody { head, objects, items, done: false, sending: false, gzip: None }
     }
 
@@ -299,7 +299,7 @@ impl ListBody {
             slices
         });
         if let Some(last) = last {
-            self.objects.pass(passed, &last);
+            self.objects.advance(passed, &last);
         }
         buffer
     }
@@ -335,7 +335,7 @@ impl Items {
         if let Item::Metadata(version) = self.item {
             let mut shown = Vec::new();
             let with_origin = self.origin.then(|| object.json_with_origin());
-            metadata::write(with_origin.as_deref().unwrap_or(&object.whole()), version, &mut shown);
+            metadata::write(with_origin.as_deref().unwrap_or(&object.json_cow()), version, &mut shown);
             return put(Cow::Owned(shown));
         }
         if self.origin {

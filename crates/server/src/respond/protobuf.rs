@@ -2,7 +2,7 @@
 
 use atoll_meta::json;
 use atoll_schema::{TypeId, Types};
-use atoll_wire::{Encoder, write_message, write_sealed};
+use atoll_wire::{Encoder, write_envelope, write_message};
 use bytes::Bytes;
 
 use crate::negotiate::Meta;
@@ -10,7 +10,7 @@ use crate::negotiate::Meta;
 /// Returns an enveloped object, `None` for a kind without protobuf.
 pub fn enveloped(json: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(json.len() + 64);
-    Encoder::new(Types::get()).sealed(json, &mut out).then_some(out)
+    Encoder::new(Types::get()).enveloped(json, &mut out).then_some(out)
 }
 
 /// Returns one watch event with an object in its final form.
@@ -69,7 +69,7 @@ impl List {
     /// Returns the enveloped list. `metadata` is the list's own, as JSON.
     pub fn finish(mut self, api_version: &str, kind: &str, metadata: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.items.len() + metadata.len() + 256);
-        write_sealed(api_version, kind, &mut out, |out| {
+        write_envelope(api_version, kind, &mut out, |out| {
             if let Item::Metadata(METADATA) = self.item {
                 out.extend_from_slice(&self.items);
                 write_message(ITEMS, out, |out| self.encoder.part("meta/v1.ListMeta", metadata, out));

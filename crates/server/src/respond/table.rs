@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use atoll_columns::{Column, Printer};
 use atoll_meta::time::Timestamp;
 use atoll_meta::{json, object};
-use atoll_registry::definitions::Custom;
+use atoll_registry::definitions::CustomVersion;
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub struct Table<'a> {
 enum Columns<'a> {
     Known(&'static Printer),
     /// Columns of a CustomResourceDefinition.
-    Custom(&'a Custom),
+    Custom(&'a CustomVersion),
 }
 
 struct Row {
@@ -52,7 +52,7 @@ impl Row {
 /// Renders a table of one object; `headers` includes the column definitions.
 pub fn of_object(
     stored: &[u8],
-    custom: Option<&Custom>,
+    custom: Option<&CustomVersion>,
     version: Meta,
     include: Include,
     headers: bool,
@@ -79,7 +79,7 @@ impl<'a> Table<'a> {
     pub fn new(
         group: &str,
         kind: &str,
-        custom: Option<&'a Custom>,
+        custom: Option<&'a CustomVersion>,
         version: Meta,
         include: Include,
         skew: i64,
@@ -169,7 +169,7 @@ fn write_heading(texts: [&str; 4], priority: i32, out: &mut Vec<u8>) {
 
 /// Writes the columns of a definition after the name column, which all kinds have. An age column without
 /// description gets the default one.
-fn write_custom_columns(custom: &Custom, out: &mut Vec<u8>) {
+fn write_custom_columns(custom: &CustomVersion, out: &mut Vec<u8>) {
     let known = atoll_columns::printer("", "ServiceAccount").columns;
     let described = |name: &str| known.iter().find(|column| column.name == name);
     out.push(b'[');

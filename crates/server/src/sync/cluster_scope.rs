@@ -16,7 +16,7 @@ pub struct ClusterScope<'a> {
 impl ClusterScope<'_> {
     /// Whether a workspace is the Cluster's own or a descendant of it.
     pub fn contains(&self, registry: &Registry, workspace: &str) -> bool {
-        registry.line(workspace).iter().any(|above| above == self.workspace)
+        registry.ancestry(workspace).iter().any(|above| above == self.workspace)
     }
 
     /// Returns the cluster's share of an object in a workspace.
@@ -54,6 +54,6 @@ impl ClusterScope<'_> {
     }
 
     fn is_referenced(&self, registry: &Registry, workspace: &str, share_uid: &str) -> bool {
-        registry.is_meant(self.workspace, self.cluster, self.uid, workspace, share_uid)
+        registry.is_share_on(self.workspace, self.cluster, self.uid, workspace, share_uid)
     }
 }

@@ -37,7 +37,7 @@ pub async fn handle(server: &Arc<Server>, call: &Call) -> Result<Response<Body>,
     let row = registry.catalog.stored(ATOLL, RESOURCE).ok_or_else(Status::not_found_generic)?;
     let snapshot = registry.snapshot();
     let is_table = matches!(call.output.form, Form::Table(..));
-    let served = registry.in_reach(here).filter(|found| registry.serves(here, found));
+    let served = registry.reachable_clusters(here).filter(|found| registry.cluster_serves(here, found));
     let objects: Vec<Arc<Object>> = served
         .map(|found| {
             let name = object::name(&found.cluster).to_string();
@@ -45,7 +45,7 @@ pub async fn handle(server: &Arc<Server>, call: &Call) -> Result<Response<Body>,
                 true => found.cluster,
                 false => public_fields(&found.cluster),
             };
-            let from = registry.path_of(&found.workspace);
+            let from = registry.workspace_path(&found.workspace);
             object::set_annotation(&mut cluster, REGISTERED_IN, &from);
             let mut text = Bytes::from(json::to_vec(&cluster));
             if is_table && found.workspace == here {

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use atoll_fleet::allowance::{Allowances, Rate};
-use atoll_fleet::view::{Happening, Target};
-use atoll_fleet::{Placement, happening, marks};
+use atoll_fleet::rate_limit::{Rate, RateLimiter};
+use atoll_fleet::view::{EventReport, ObjectTarget};
+use atoll_fleet::{Placement, event, marks};
 use atoll_meta::{Status, object, time};
-use atoll_registry::{Place, Row, Unasked, Update};
+use atoll_registry::{NoAdmission, ObjectRef, Row, Update};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -22,31 +22,36 @@ const TOTAL: Rate = Rate { burst: 5000, every: Duration::from_millis(20) };
 /// Rate limits of events from clusters.
 pub struct EventLimits {
     started: Instant,
-    allowances: Mutex<Allowances>,
+    limiter: Mutex<RateLimiter>,
 }
 
 impl Default for EventLimits {
     fn default() -> Self {
-        EventLimits { started: Instant::now(), allowances: Mutex::new(Allowances::new(PER_CLUSTER, TOTAL)) }
+        EventLimits { started: Instant::now(), limiter: Mutex::new(RateLimiter::new(PER_CLUSTER, TOTAL)) }
     }
 }
 
 impl EventLimits {
     fn allow(&self, workspace: &str, cluster: &str) -> bool {
-        let mut allowances = self.allowances.lock().unwrap_or_else(PoisonError::into_inner);
-        allowances.take(&format!("{workspace}/{cluster}"), self.started.elapsed()).is_ok()
+        let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+        limiter.take(&format!("{workspace}/{cluster}"), self.started.elapsed()).is_ok()
     }
 }
 
 /// Records an event, or updates its count.
-pub async fn record(server: &Arc<Server>, scope: ClusterScope<'_>, report: &Happening) -> Result<(), Status> {
+pub async fn record(
+    server: &Arc<Server>,
+    scope: ClusterScope<'_>,
+    report: &EventReport,
+) -> Result<(), Status> {
     let ClusterScope { cluster, uid, .. } = scope;
     let registry = &server.registry;
     let target = &report.target;
     let resource = &target.resource;
     let row = registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
     let Some(row) = row else { return Ok(()) };
-    let object_ref = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+    let object_ref =
+        ObjectRef { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
     // A cluster may only report events of objects that are placed on it, not of objects of the same name.
     if !registry.placements.is_on(cluster, uid, &row.key(&object_ref)) {
         return Ok(());
@@ -66,7 +71,7 @@ pub async fn record(server: &Arc<Server>, scope: ClusterScope<'_>, report: &Happ
 pub async fn record_retained(
     server: &Arc<Server>,
     scope: ClusterScope<'_>,
-    target: &Target,
+    target: &ObjectTarget,
     kind: &str,
     why: &str,
 ) -> Result<(), Status> {
@@ -78,7 +83,7 @@ pub async fn record_retained(
 pub async fn record_waiting(
     server: &Arc<Server>,
     scope: ClusterScope<'_>,
-    target: &Target,
+    target: &ObjectTarget,
     kind: &str,
     why: &str,
 ) -> Result<(), Status> {
@@ -90,7 +95,7 @@ pub async fn record_waiting(
 async fn write_own(
     server: &Arc<Server>,
     scope: ClusterScope<'_>,
-    target: &Target,
+    target: &ObjectTarget,
     kind: &str,
     id: &str,
     mut event: Value,
@@ -100,7 +105,7 @@ async fn write_own(
     event["firstTimestamp"] = now.as_str().into();
     event["lastTimestamp"] = now.into();
     event["source"] = json!({ "component": MANAGER });
-    let report = Happening { target: target.clone(), id: id.into(), about: Value::Null, event };
+    let report = EventReport { target: target.clone(), id: id.into(), about: Value::Null, event };
     write(server, scope, &report, kind).await
 }
 
@@ -108,7 +113,7 @@ async fn write_own(
 async fn write(
     server: &Arc<Server>,
     scope: ClusterScope<'_>,
-    report: &Happening,
+    report: &EventReport,
     kind: &str,
 ) -> Result<(), Status> {
     let ClusterScope { workspace, cluster, .. } = scope;
@@ -118,8 +123,8 @@ async fn write(
     }
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
     let name = report.name(cluster);
-    let at = Place { workspace: &target.workspace, namespace: report.namespace(), name: &name };
-    let mut shown = report.shown(cluster);
+    let at = ObjectRef { workspace: &target.workspace, namespace: report.namespace(), name: &name };
+    let mut shown = report.to_event(cluster);
     // The kind above, whatever the cluster calls it.
     if report.about.is_null() {
         shown["involvedObject"]["kind"] = kind.into();
@@ -144,7 +149,7 @@ async fn write(
         subresource: "",
         manager: Some(MANAGER),
         transform: &transform,
-        admission: &Unasked,
+        admission: &NoAdmission,
         uid: None,
         create_missing: true,
         dry_run: false,
@@ -154,26 +159,28 @@ async fn write(
 
 /// Whether an event of an object that a cluster has created is not to be shown: its kind is not created by
 /// controllers, or the object is known above as one of its own.
-fn is_foreign(server: &Server, report: &Happening) -> bool {
+fn is_foreign(server: &Server, report: &EventReport) -> bool {
     let about = &report.about;
     if about.is_null() {
         return false;
     }
     let text = |field: &str| about[field].as_str().unwrap_or_default();
     let (api_version, target) = (text("apiVersion"), &report.target);
-    let Some(plural) = happening::made(api_version, text("kind")) else { return true };
+    let Some(plural) = event::created_plural(api_version, text("kind")) else { return true };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let Some(row) = server.registry.catalog.find(group, version, plural) else { return false };
-    let object_ref = Place { workspace: &target.workspace, namespace: &target.namespace, name: text("name") };
+    let object_ref =
+        ObjectRef { workspace: &target.workspace, namespace: &target.namespace, name: text("name") };
     let known = server.registry.get(row, &object_ref).and_then(|found| super::parse(&found.json()));
     known.is_ok_and(|known| object::uid(&known) == text("uid"))
 }
 
 /// Whether the namespace of an event is being deleted.
-fn is_namespace_terminating(server: &Server, report: &Happening) -> Result<bool, Status> {
+fn is_namespace_terminating(server: &Server, report: &EventReport) -> Result<bool, Status> {
     let namespaces = server.registry.catalog.find("", "v1", "namespaces");
     let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
-    let object_ref = Place { workspace: &report.target.workspace, namespace: "", name: report.namespace() };
+    let object_ref =
+        ObjectRef { workspace: &report.target.workspace, namespace: "", name: report.namespace() };
     let namespace = super::parse(&server.registry.get(namespaces, &object_ref)?.json())?;
     Ok(object::is_being_deleted(&namespace))
 }

@@ -19,10 +19,10 @@ pub fn exclusion_reason(
     controllers: bool,
 ) -> Option<String> {
     let group = parts.api_group();
-    if atoll_fleet::placement::stays(group, parts.resource) {
+    if atoll_fleet::placement::is_never_placed(group, parts.resource) {
         return Some(format!("{} stay in the control plane", parts.resource));
     }
-    if let Some(reason) = placement::is_kept(group, parts.resource, object) {
+    if let Some(reason) = placement::unplaceable_reason(group, parts.resource, object) {
         return Some(reason.to_string());
     }
     let name = (!controllers).then(|| controller(server, parts, sent)).flatten()?;
@@ -35,7 +35,7 @@ pub fn exclusion_reason(
 
 /// Returns the ServiceAccount of an object's Pods, if they mount its token and it has rights.
 fn controller<'a>(server: &Server, parts: &key::Parts<'_>, sent: &'a Value) -> Option<&'a str> {
-    let account = atoll_fleet::controllers::account(sent)?;
+    let account = atoll_fleet::service_account::account(sent)?;
     if !server.policies.at(parts.workspace).grants_any(parts.namespace, account.name) {
         return None;
     }

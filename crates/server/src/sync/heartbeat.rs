@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
-use atoll_fleet::view::Answer;
+use atoll_fleet::view::ReportResponse;
 use atoll_meta::{Status, names, object, time};
-use atoll_registry::{Place, Row, Unasked, Update};
+use atoll_registry::{NoAdmission, ObjectRef, Row, Update};
 use serde_json::{Value, json};
 
 use super::records::write_status;
@@ -97,7 +97,7 @@ impl ClusterHeartbeat<'_> {
         })
         .await?;
         let row = row(self.server, "clusters")?;
-        let object_ref = Place { workspace: self.workspace, namespace: "", name: self.cluster };
+        let object_ref = ObjectRef { workspace: self.workspace, namespace: "", name: self.cluster };
         let known = super::parse(&self.server.registry.get(&row, &object_ref)?.json())?;
         if with_heartbeat(&known, heartbeat, now) == known {
             return Ok(());
@@ -107,7 +107,7 @@ impl ClusterHeartbeat<'_> {
             &row,
             &object_ref,
             &|existing| with_heartbeat(existing, heartbeat, now),
-            &Unasked,
+            &NoAdmission,
         )
         .await
     }
@@ -119,12 +119,12 @@ impl ClusterHeartbeat<'_> {
         let Some(namespaces) = heartbeat.get_mut(UNMAPPED).and_then(Value::as_array_mut) else {
             return heartbeat;
         };
-        let lineage = &self.server.registry.placements.lineage;
+        let lineage = &self.server.registry.placements.workspaces;
         let known = namespaces.iter().filter_map(|namespace| {
             let name = namespace["name"].as_str().filter(|name| names::dns1123_label(name).is_empty())?;
             let workspace = namespace["workspace"].as_str()?;
             lineage.path(self.workspace, workspace)?;
-            let path = self.server.registry.path_of(workspace);
+            let path = self.server.registry.workspace_path(workspace);
             Some(json!({ "name": name, "workspace": workspace, "path": path }))
         });
         *namespaces = known.collect();
@@ -159,7 +159,7 @@ impl ClusterHeartbeat<'_> {
         let leases = registry.catalog.find("coordination.k8s.io", "v1", "leases");
         let leases: &Row = leases.ok_or_else(Status::not_found_generic)?;
         let name = marks::heartbeat(self.cluster);
-        let object_ref = Place { workspace: self.workspace, namespace: SYSTEM_NAMESPACE, name: &name };
+        let object_ref = ObjectRef { workspace: self.workspace, namespace: SYSTEM_NAMESPACE, name: &name };
         if missing == IfMissing::Create && registry.get(leases, &object_ref).is_err() {
             self.ensure_namespace().await?;
         }
@@ -189,7 +189,7 @@ impl ClusterHeartbeat<'_> {
             // Written often, and by the server only: field managers would double its size.
             manager: None,
             transform: &transform,
-            admission: &Unasked,
+            admission: &NoAdmission,
             uid: None,
             create_missing: missing == IfMissing::Create,
             dry_run: false,
@@ -201,13 +201,13 @@ impl ClusterHeartbeat<'_> {
         let registry = &self.server.registry;
         let namespaces = registry.catalog.find("", "v1", "namespaces");
         let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
-        let object_ref = Place { workspace: self.workspace, namespace: "", name: SYSTEM_NAMESPACE };
+        let object_ref = ObjectRef { workspace: self.workspace, namespace: "", name: SYSTEM_NAMESPACE };
         if registry.get(namespaces, &object_ref).is_ok() {
             return Ok(());
         }
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
-        match registry.create(namespaces, &object_ref, namespace, Some(MANAGER), false, &Unasked).await {
+        match registry.create(namespaces, &object_ref, namespace, Some(MANAGER), false, &NoAdmission).await {
             Err(status) if status.reason() == "AlreadyExists" => Ok(()),
             made => made.map(drop),
         }
@@ -220,9 +220,9 @@ fn is_owned_by(lease: &Value, uid: &str) -> bool {
 }
 
 /// Returns the response to a heartbeat.
-pub fn response(server: &Server) -> Answer {
+pub fn response(server: &Server) -> ReportResponse {
     let asked = server.heartbeat.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
-    Answer { heartbeat_milliseconds: asked }
+    ReportResponse { heartbeat_milliseconds: asked }
 }
 
 fn renew_lease(lease: &mut Value, holder: &str, seconds: i64, now: i64) {

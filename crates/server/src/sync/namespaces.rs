@@ -65,7 +65,7 @@ impl NamespaceWatch {
 fn terminating(event: &Event) -> Option<(String, String)> {
     let seen = event.object.as_ref().or(event.previous.as_ref())?;
     // Cheap check first: most namespaces are not being deleted, and every view looks at all of them.
-    memmem::find(&seen.whole(), b"deletionTimestamp")?;
+    memmem::find(&seen.json_cow(), b"deletionTimestamp")?;
     let namespace = parse(&seen.json()).ok()?;
     object::is_being_deleted(&namespace).then(|| key_of(event)).flatten()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use atoll_fleet::brake::CAUSE;
-use atoll_fleet::{Brake, Placement};
+use atoll_fleet::pause::CAUSE;
+use atoll_fleet::{Pause, Placement};
 use atoll_meta::Status;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::{Registry, Row};
@@ -22,10 +22,10 @@ pub fn for_view(
     home: &str,
     workspaces: impl FnOnce() -> BTreeSet<String>,
 ) -> BTreeMap<String, String> {
-    if let Some(pause) = Brake::of_cluster(cluster) {
+    if let Some(pause) = Pause::of_cluster(cluster) {
         return BTreeMap::from([(String::new(), cluster_pause_reason(&pause, name))]);
     }
-    let pauses = server.registry.placements.brakes();
+    let pauses = server.registry.placements.pauses();
     let mut paused = BTreeMap::new();
     if pauses.is_empty() {
         return paused;
@@ -34,7 +34,7 @@ pub fn for_view(
     for (workspace, pause) in &pauses {
         let descendant_ids = descendants(&server.registry, workspace);
         let is_affected = |other: &str| other == workspace || descendant_ids.contains(other);
-        let why = || server.registry.why_paused(workspace, pause);
+        let why = || server.registry.pause_message(workspace, pause);
         if is_affected(home) {
             return BTreeMap::from([(String::new(), why())]);
         }
@@ -44,7 +44,7 @@ pub fn for_view(
     paused
 }
 
-fn cluster_pause_reason(pause: &Brake, name: &str) -> String {
+fn cluster_pause_reason(pause: &Pause, name: &str) -> String {
     pause.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}"))
 }
 
@@ -57,7 +57,7 @@ pub fn check(
     before: &Placement,
     after: &Placement,
 ) -> Result<(), Status> {
-    let moved = before.moved(after);
+    let moved = before.changed_shares(after);
     if moved.is_empty() {
         return Ok(());
     }
@@ -80,12 +80,12 @@ pub fn pause_reason(server: &Server, workspace: &Workspace, placement: &Placemen
         return None;
     }
     let of_cluster = |(name, uid)| cluster_paused(server, workspace, name, uid);
-    workspace_pause_reason(server, workspace).or_else(|| placement.spots().find_map(of_cluster))
+    workspace_pause_reason(server, workspace).or_else(|| placement.cluster_refs().find_map(of_cluster))
 }
 
 /// Returns why a workspace or one of its ancestors is paused.
 fn workspace_pause_reason(server: &Server, workspace: &Workspace) -> Option<String> {
-    let pauses = server.registry.placements.brakes();
+    let pauses = server.registry.placements.pauses();
     if pauses.is_empty() {
         return None;
     }
@@ -114,7 +114,7 @@ fn path_steps(workspace: &Workspace) -> Vec<(&str, &str)> {
 /// Returns why a cluster of a placement is paused.
 fn cluster_paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Option<String> {
     let registered = server.registry.cluster(workspace.id().ok()?, name, uid)?;
-    Brake::of_cluster(&registered.cluster).map(|pause| cluster_pause_reason(&pause, name))
+    Pause::of_cluster(&registered.cluster).map(|pause| cluster_pause_reason(&pause, name))
 }
 
 /// Returns the IDs of all descendants of a workspace.
@@ -126,7 +126,7 @@ fn descendants(registry: &Registry, root: &str) -> HashSet<String> {
         let scope = Scope::new(ATOLL, "workspaces", Some(&parent), Some(""));
         for workspace in snapshot.list(&scope, None) {
             let id = workspace.field("status.id").to_string();
-            if registry.placements.lineage.is_of(&id, &workspace.key) && found.insert(id.clone()) {
+            if registry.placements.workspaces.is_owner(&id, &workspace.key) && found.insert(id.clone()) {
                 next.push(id);
             }
         }

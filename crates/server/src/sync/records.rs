@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use atoll_fleet::view::{Record, State, Target};
+use atoll_fleet::view::{ObjectTarget, Record, State};
 use atoll_meta::{Status, object};
-use atoll_registry::{Admission, DeleteOptions, Limited, Place, Row, Unasked, Update};
+use atoll_registry::{Admission, DeleteOptions, LimitsOnly, NoAdmission, ObjectRef, Row, Update};
 use serde_json::{Value, json};
 
 use super::cluster_scope::ClusterScope;
@@ -27,10 +27,10 @@ fn namespace(record: &Record) -> &str {
 }
 
 /// Whether a cluster has reported that it has an object.
-pub fn is_reported(server: &Server, scope: ClusterScope<'_>, target: &Target) -> bool {
+pub fn is_reported(server: &Server, scope: ClusterScope<'_>, target: &ObjectTarget) -> bool {
     let record = Record { target: target.clone(), ..Record::default() };
     let name = name(scope.cluster, &record);
-    let object_ref = Place { workspace: &target.workspace, namespace: namespace(&record), name: &name };
+    let object_ref = ObjectRef { workspace: &target.workspace, namespace: namespace(&record), name: &name };
     let found = row(server, "objectstatuses").and_then(|row| server.registry.get(&row, &object_ref));
     let found = found.and_then(|found| super::parse(&found.json()));
     found.is_ok_and(|found| {
@@ -41,20 +41,26 @@ pub fn is_reported(server: &Server, scope: ClusterScope<'_>, target: &Target) ->
 pub async fn delete(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
     let row = row(server, "objectstatuses")?;
     let name = name(cluster, record);
-    let object_ref = Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
-    server.registry.delete(&row, &object_ref, &DeleteOptions::default(), &Unasked).await.map(drop)
+    let object_ref =
+        ObjectRef { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
+    server.registry.delete(&row, &object_ref, &DeleteOptions::default(), &NoAdmission).await.map(drop)
 }
 
 /// Records that a cluster does not get the current version of an object, and why. The previous version stays
 /// in the cluster, and so does its status. If the write fails, the refusal is recorded again when the object
 /// changes.
-pub async fn record_refusal(server: &Arc<Server>, scope: ClusterScope<'_>, target: Target, message: String) {
+pub async fn record_refusal(
+    server: &Arc<Server>,
+    scope: ClusterScope<'_>,
+    target: ObjectTarget,
+    message: String,
+) {
     let cluster = scope.cluster;
     let mut record = Record { target, state: State::Refused, message, ..Record::default() };
     let known = row(server, "objectstatuses").and_then(|row| {
         let name = name(cluster, &record);
         let object_ref =
-            Place { workspace: &record.target.workspace, namespace: namespace(&record), name: &name };
+            ObjectRef { workspace: &record.target.workspace, namespace: namespace(&record), name: &name };
         super::parse(&server.registry.get(&row, &object_ref)?.json())
     });
     if let Ok(mut known) = known {
@@ -74,14 +80,14 @@ pub async fn write_within_limits(
     scope: ClusterScope<'_>,
     record: &Record,
 ) -> Result<(), Status> {
-    match write(server, scope, record, &Limited).await {
+    match write(server, scope, record, &LimitsOnly).await {
         Err(status) if status.code() == 403 => {
             let message = match record.message.as_str() {
                 "" => OMITTED.to_string(),
                 message => format!("{message}; {OMITTED}"),
             };
             let without = Record { status: Value::Null, message, ..record.clone() };
-            write(server, scope, &without, &Unasked).await
+            write(server, scope, &without, &NoAdmission).await
         }
         outcome => outcome,
     }
@@ -96,7 +102,7 @@ async fn write<A: Admission>(
     let row = row(server, "objectstatuses")?;
     let (target, resource) = (&record.target, &record.target.resource);
     let name = name(scope.cluster, record);
-    let object_ref = Place { workspace: &target.workspace, namespace: namespace(record), name: &name };
+    let object_ref = ObjectRef { workspace: &target.workspace, namespace: namespace(record), name: &name };
     let wanted = json!({
         "apiVersion": row.api_version(),
         "kind": row.kind,
@@ -127,7 +133,7 @@ async fn write<A: Admission>(
         Ok(found) if found["spec"]["clusterUID"] != wanted["spec"]["clusterUID"] => {
             let options =
                 DeleteOptions { uid: Some(object::uid(&found).to_string()), ..DeleteOptions::default() };
-            match server.registry.delete(&row, &object_ref, &options, &Unasked).await {
+            match server.registry.delete(&row, &object_ref, &options, &NoAdmission).await {
                 Err(status) if !matches!(status.code(), 404 | 409) => return Err(status),
                 _ => {}
             }
@@ -147,7 +153,7 @@ async fn write<A: Admission>(
 pub(super) async fn write_status<A: Admission>(
     server: &Arc<Server>,
     row: &Row,
-    object_ref: &Place<'_>,
+    object_ref: &ObjectRef<'_>,
     change: &(dyn Fn(&Value) -> Value + Sync),
     admission: &A,
 ) -> Result<(), Status> {

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_fleet::Placement;
 use atoll_fleet::heartbeat;
-use atoll_fleet::order::Order;
+use atoll_fleet::report_order::ReportOrder;
 use atoll_fleet::view::{Record, Report, State};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::{Place, Row};
+use atoll_registry::{ObjectRef, Row};
 use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 
@@ -24,7 +24,7 @@ const MAX_CLUSTERS: usize = 10_000;
 
 /// Sequence numbers of reports, by the UID of the cluster.
 #[derive(Default)]
-pub struct ReportSequences(Mutex<HashMap<String, Order>>);
+pub struct ReportSequences(Mutex<HashMap<String, ReportOrder>>);
 
 impl ReportSequences {
     fn accept(&self, uid: &str, run: u64, number: u64) -> bool {
@@ -32,7 +32,7 @@ impl ReportSequences {
         if sequences.len() >= MAX_CLUSTERS && !sequences.contains_key(uid) {
             sequences.clear();
         }
-        sequences.entry(uid.to_string()).or_default().admits(run, number)
+        sequences.entry(uid.to_string()).or_default().accepts(run, number)
     }
 }
 
@@ -50,7 +50,7 @@ pub async fn apply(
     report: Report,
 ) -> Result<(), Status> {
     let Report { mut records, mut events, heartbeat, farewell, run, number } = report;
-    let heartbeat = heartbeat.map(|heartbeat| heartbeat::checked(&heartbeat)).transpose();
+    let heartbeat = heartbeat.map(|heartbeat| heartbeat::validate(&heartbeat)).transpose();
     let heartbeat = heartbeat.map_err(|errors| Status::invalid(ATOLL, "Cluster", cluster, errors))?;
     if !server.report_sequences.accept(uid, run, number) {
         return Err(Status::conflict(ATOLL, "clusters", cluster, "a later report has already been received"));
@@ -104,7 +104,8 @@ async fn apply_record(server: &Arc<Server>, scope: ClusterScope<'_>, record: &Re
     let row =
         server.registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
     let Some(row) = row else { return Ok(()) };
-    let object_ref = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+    let object_ref =
+        ObjectRef { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
     // A cluster may only report on objects that are placed on it.
     if !server.registry.placements.is_on(scope.cluster, scope.uid, &row.key(&object_ref)) {
         return Ok(());
@@ -152,7 +153,7 @@ async fn confirm_deleted(
     scope: ClusterScope<'_>,
     record: &Record,
     row: &Row,
-    object_ref: &Place<'_>,
+    object_ref: &ObjectRef<'_>,
 ) -> Result<bool, Status> {
     let key = row.key(object_ref);
     let held = server.registry.placements.leaving_since(scope.cluster, scope.uid, &key).is_some();
@@ -169,9 +170,9 @@ async fn confirm_deleted(
                 let message = "an object in the namespace is placed on the cluster";
                 return Err(Status::conflict(&row.group, &row.resource, object_ref.name, message));
             }
-            return Ok(current.let_go(scope.cluster, scope.uid, true));
+            return Ok(current.confirm_removed(scope.cluster, scope.uid, true));
         }
-        Ok(current.let_go(scope.cluster, scope.uid, is_deleted))
+        Ok(current.confirm_removed(scope.cluster, scope.uid, is_deleted))
     };
     let placed = server.registry.place(row, object_ref, Some(&record.target.uid), false, &change).await?;
     if Placement::of(&super::parse(&placed.json)?).share(scope.cluster).is_some() {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::pod_security::Labels;
-use atoll_fleet::view::{Drift, Line, Resource, Target};
+use atoll_fleet::view::{Drift, ObjectTarget, SyncLine, SyncResource};
 use atoll_fleet::{Overrides, Placement, placement, shape};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::placement::{Follower, Registered};
+use atoll_registry::placement::{PlacementSubscriber, RegisteredCluster};
 use atoll_store::{Key, key};
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -57,7 +57,7 @@ pub fn handle(
         chunk: Vec::new(),
         sender: sender.clone(),
     };
-    let follower = server.registry.placements.follow(cluster);
+    let follower = server.registry.placements.subscribe(cluster);
     let stopped = server.stopped();
     let (server, workspace, cluster, own) =
         (server.clone(), workspace.to_string(), cluster.to_string(), uid.clone());
@@ -109,7 +109,7 @@ struct View {
 /// The last line that was sent about an object.
 #[derive(Default)]
 struct SentObject {
-    target: Target,
+    target: ObjectTarget,
     /// Hash of the line, if one was sent. Most changes of an object are status changes, which are not sent.
     hash: Option<u64>,
 }
@@ -120,7 +120,7 @@ struct ViewEnded;
 impl View {
     async fn run(
         mut self,
-        follower: Arc<Follower>,
+        follower: Arc<PlacementSubscriber>,
         control_plane: String,
         uid: String,
     ) -> Result<(), ViewEnded> {
@@ -132,7 +132,7 @@ impl View {
         let workspaces = workspaces.into_iter().collect();
         let cluster = self.server.registry.snapshot().get(&self.cluster_key);
         let cluster = cluster.and_then(|cluster| parse(&cluster.json()).ok()).unwrap_or_default();
-        let synced = Line::Synced {
+        let synced = SyncLine::Synced {
             control_plane,
             uid: uid.clone(),
             workspaces,
@@ -152,7 +152,7 @@ impl View {
                     self.send_terminating(changes.terminating).await?;
                 }
                 () = tokio::time::sleep(KEEPALIVE_INTERVAL) => {
-                    self.send(&Line::Alive).await?;
+                    self.send(&SyncLine::Alive).await?;
                     self.recheck_refused().await?;
                 }
             }
@@ -169,7 +169,11 @@ impl View {
     }
 
     /// Sends everything that has changed.
-    async fn send_changes(&mut self, follower: &Follower, is_first: bool) -> Result<(), ViewEnded> {
+    async fn send_changes(
+        &mut self,
+        follower: &PlacementSubscriber,
+        is_first: bool,
+    ) -> Result<(), ViewEnded> {
         let (mut keys, revision) = follower.take();
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
@@ -206,7 +210,7 @@ impl View {
                 self.send(&line).await?;
             }
             if let Some((workspace, namespace)) = self.terminating_namespace(&key, object.as_ref(), &read) {
-                self.send(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
+                self.send(&SyncLine::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
             }
             if let Some(line) = self.changed_line(&key, object).await {
                 self.add(&line).await?;
@@ -260,7 +264,7 @@ impl View {
 
     /// Returns a line with the Pod Security labels of an object's namespace, if it is the first object in it
     /// and the labels are not the defaults.
-    fn first_labels(&mut self, key: &Key, object: &Value) -> Option<Line> {
+    fn first_labels(&mut self, key: &Key, object: &Value) -> Option<SyncLine> {
         let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
         let place = (parts.workspace.to_string(), parts.namespace.to_string());
         if self.labels.contains_key(&place) {
@@ -268,10 +272,10 @@ impl View {
         }
         self.scope().share(&self.server.registry, parts.workspace, &Placement::of(object))?;
         let labels = self.labels_of(&place);
-        let is_news = labels != Labels::unsaid(place.0 == self.workspace);
+        let is_news = labels != Labels::fallback(place.0 == self.workspace);
         self.labels.insert(place.clone(), labels.clone());
         let (workspace, namespace) = place;
-        is_news.then_some(Line::Namespace { workspace, namespace, labels })
+        is_news.then_some(SyncLine::Namespace { workspace, namespace, labels })
     }
 
     /// Sends changed Pod Security labels of namespaces.
@@ -282,7 +286,7 @@ impl View {
             if labels != *before {
                 self.labels.insert(place.clone(), labels.clone());
                 let (workspace, namespace) = place;
-                self.send(&Line::Namespace { workspace, namespace, labels }).await?;
+                self.send(&SyncLine::Namespace { workspace, namespace, labels }).await?;
             }
         }
         Ok(())
@@ -314,7 +318,7 @@ impl View {
             .filter(|place| !is_there(place) && scope.contains(&self.server.registry, &place.0))
             .collect();
         for (workspace, namespace) in ended {
-            self.send(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
+            self.send(&SyncLine::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
         }
         Ok(())
     }
@@ -329,12 +333,12 @@ impl View {
         let paused = pauses::for_view(&self.server, &self.cluster, &self.registered, &home, workspaces);
         let before = std::mem::replace(&mut self.paused, paused.clone());
         for workspace in before.keys().filter(|workspace| !paused.contains_key(*workspace)) {
-            self.send(&Line::Paused { workspace: workspace.clone(), paused: false, why: String::new() })
+            self.send(&SyncLine::Paused { workspace: workspace.clone(), paused: false, why: String::new() })
                 .await?;
         }
         for (workspace, why) in paused {
             if before.get(&workspace) != Some(&why) {
-                self.send(&Line::Paused { workspace, paused: true, why }).await?;
+                self.send(&SyncLine::Paused { workspace, paused: true, why }).await?;
             }
         }
         Ok(())
@@ -349,16 +353,16 @@ impl View {
     }
 
     /// Returns the line about an object, if it concerns this cluster.
-    async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
+    async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<SyncLine> {
         let Some(object) = object else {
-            return self.sent.remove(key).map(|SentObject { target, .. }| Line::Forget { target });
+            return self.sent.remove(key).map(|SentObject { target, .. }| SyncLine::Forget { target });
         };
         let parts = key.parts()?;
         let (scope, registry) = (self.scope(), &self.server.registry);
         let placement = Placement::of(&object);
         let share = scope.share(registry, parts.workspace, &placement);
         if share.is_none() && !scope.is_leaving(registry, parts.workspace, &placement) {
-            return self.sent.remove(key).map(|SentObject { target, .. }| Line::Forget { target });
+            return self.sent.remove(key).map(|SentObject { target, .. }| SyncLine::Forget { target });
         }
         let target = target(&parts, &object);
         if target.is_namespace() {
@@ -399,18 +403,18 @@ impl View {
                     return None;
                 }
                 let drift = Drift::of(&self.registered, &object);
-                Line::Object { target, generation: object::generation(&object), object: shaped, drift }
+                SyncLine::Object { target, generation: object::generation(&object), object: shaped, drift }
             }
             _ => {
                 let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key);
                 // If it has changed meanwhile, another change follows.
-                Line::Remove { target, since: since? }
+                SyncLine::Remove { target, since: since? }
             }
         })
     }
 
     /// Records why the cluster does not get the current version of an object. The previous version stays.
-    async fn refuse(&mut self, key: &Key, target: Target, message: String) {
+    async fn refuse(&mut self, key: &Key, target: ObjectTarget, message: String) {
         let sent = self.sent.entry(key.clone()).or_default();
         sent.target.clone_from(&target);
         sent.hash = None;
@@ -428,17 +432,18 @@ impl View {
         let registry = &self.server.registry;
         let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
         let row = registry.find(Some(parts.workspace), parts.api_group(), version, parts.resource)?;
-        let registered = Registered { workspace: self.workspace.clone(), cluster: self.registered.clone() };
+        let registered =
+            RegisteredCluster { workspace: self.workspace.clone(), cluster: self.registered.clone() };
         let mut sent = object.clone();
         sent["spec"] = shaped["spec"].clone();
-        let violation = registry.violates(&row, parts.workspace, &sent, &registered)?;
-        let is_new = registry.violates(&row, parts.workspace, object, &registered).is_none();
+        let violation = registry.pod_security_violation(&row, parts.workspace, &sent, &registered)?;
+        let is_new = registry.pod_security_violation(&row, parts.workspace, object, &registered).is_none();
         is_new.then(|| format!("without the fields that have no manager, it {violation}"))
     }
 
     /// Returns why a cluster does not get an object yet: it must run only once, and another cluster has not
     /// confirmed its deletion.
-    fn waits_for_deletion(&self, target: &Target, placement: &Placement) -> Option<String> {
+    fn waits_for_deletion(&self, target: &ObjectTarget, placement: &Placement) -> Option<String> {
         let resource = &target.resource;
         if placement.duplicate
             || placement.leaving.is_empty()
@@ -450,7 +455,7 @@ impl View {
         // A fence declares that nothing runs on the cluster any more.
         let is_fenced = |name: &str, uid: &str| {
             let found = self.server.registry.cluster(&target.workspace, name, uid);
-            found.is_some_and(|found| atoll_fleet::closed::is_fenced(&found.cluster))
+            found.is_some_and(|found| atoll_fleet::placement_refusal::is_fenced(&found.cluster))
         };
         let waited_for = placement.leaving.iter().filter(|one| !is_fenced(&one.name, &one.uid));
         let names = waited_for.map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -477,16 +482,16 @@ impl View {
     }
 
     /// Returns the line about a namespace that the cluster may have, if the namespace is being deleted.
-    fn namespace_line(&mut self, key: &Key, target: Target, object: &Value) -> Option<Line> {
+    fn namespace_line(&mut self, key: &Key, target: ObjectTarget, object: &Value) -> Option<SyncLine> {
         if !object::is_being_deleted(object) {
             return None;
         }
         self.sent.entry(key.clone()).or_default().target.clone_from(&target);
         let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key)?;
-        Some(Line::Ending { workspace: target.workspace, namespace: target.name, uid: target.uid, since })
+        Some(SyncLine::Ending { workspace: target.workspace, namespace: target.name, uid: target.uid, since })
     }
 
-    async fn send(&mut self, line: &Line) -> Result<(), ViewEnded> {
+    async fn send(&mut self, line: &SyncLine) -> Result<(), ViewEnded> {
         self.add(&line.bytes()).await
     }
 
@@ -504,11 +509,11 @@ impl View {
     }
 }
 
-fn target(parts: &key::Parts<'_>, object: &Value) -> Target {
+fn target(parts: &key::Parts<'_>, object: &Value) -> ObjectTarget {
     let group = parts.api_group();
     let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
-    Target {
-        resource: Resource {
+    ObjectTarget {
+        resource: SyncResource {
             group: group.to_string(),
             version: version.to_string(),
             resource: parts.resource.to_string(),

@@ -1,11 +1,11 @@
 //! Warnings for clients that write objects: that nothing runs yet, or that deletion waits.
 
-use atoll_fleet::placed;
+use atoll_fleet::placed_condition;
 use atoll_fleet::{Placement, labels};
 use atoll_meta::object;
 use atoll_registry::dialect::kcp;
 use atoll_registry::placement::is_placeable;
-use atoll_registry::{Place, Row};
+use atoll_registry::{ObjectRef, Row};
 use serde_json::Value;
 
 use super::pauses;
@@ -22,26 +22,26 @@ pub fn creates_pods_here(workload: &Value) -> bool {
 }
 
 /// Returns a warning for a new workload that is not placed, if there are clusters.
-pub fn unplaced(server: &Server, row: &Row, object_ref: &Place<'_>, new: &Value) -> Option<String> {
-    let is_workload = placed::is_workload((&row.group, &row.resource));
+pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Value) -> Option<String> {
+    let is_workload = placed_condition::is_workload((&row.group, &row.resource));
     if !is_workload || creates_pods_here(new) || !Placement::of(new).is_empty() {
         return None;
     }
     let registry = &server.registry;
     let advice = || {
-        registry.choice(row, object_ref.workspace, new).advice(
+        registry.cluster_choice(row, object_ref.workspace, new).advice(
             &row.kind,
             object_ref.namespace,
             object::name(new),
         )
     };
-    let named = match labels::naming(new).first() {
+    let named = match labels::cluster_labels(new).first() {
         None => return Some(format!("{NOWHERE}; {}", advice()?)),
-        Some((label, _)) if !registry.speaks(object_ref.workspace, kcp::NAME) => {
+        Some((label, _)) if !registry.dialect_enabled(object_ref.workspace, kcp::NAME) => {
             let enable = format!("atoll dialect enable {}", kcp::NAME);
             return Some(format!("{NOWHERE}; its label {label} does nothing here ({enable}); {}", advice()?));
         }
-        Some(_) => registry.named_by_labels(row, object_ref.workspace, new),
+        Some(_) => registry.label_targets(row, object_ref.workspace, new),
     };
     // A cluster that a label names is placed without further action.
     let is_taken = named.iter().any(|one| matches!(one.outcome, Some(Ok(_))));
@@ -49,7 +49,7 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &Place<'_>, new: &Value)
         Some(Ok(_)) => None,
         Some(Err(why)) => Some(format!("its label {} is not followed: {why}", one.label)),
         None => {
-            Some(format!("its label {} names the cluster {:?}, which is not there", one.label, one.cluster))
+            Some(format!("its label {} names the cluster {:?}, which does not exist", one.label, one.cluster))
         }
     });
     let refused: Vec<String> = refused.collect();
@@ -68,9 +68,9 @@ pub fn paused(server: &Server, workspace: &Workspace, old: &Value) -> Option<Str
 }
 
 /// Returns a warning that the placement annotation cannot be written by clients.
-pub fn ignored(server: &Server, row: &Row, object_ref: &Place<'_>, new: &Value) -> String {
+pub fn ignored(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Value) -> String {
     let what = format!("metadata.annotations[{}] is ignored", atoll_fleet::marks::PLACEMENT);
-    let choice = is_placeable(row).then(|| server.registry.choice(row, object_ref.workspace, new));
+    let choice = is_placeable(row).then(|| server.registry.cluster_choice(row, object_ref.workspace, new));
     match choice.and_then(|choice| choice.advice(&row.kind, object_ref.namespace, object::name(new))) {
         Some(advice) => format!("{what}; {advice}"),
         None => what,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{json, object, time};
 use atoll_schema::Types;
-use atoll_wire::{Encoder, write_bytes, write_message, write_number, write_sealed};
+use atoll_wire::{Encoder, write_bytes, write_envelope, write_message, write_number};
 use serde_json::{Value, json};
 
 use crate::negotiate::{Include, Meta};
@@ -65,7 +65,7 @@ fn sums(item: &Value) -> BTreeMap<String, Quantity> {
 /// Returns an enveloped object or list.
 pub fn protobuf(object: &Value) -> Vec<u8> {
     let mut out = Vec::new();
-    write_sealed(object::api_version(object), object::kind(object), &mut out, |out| {
+    write_envelope(object::api_version(object), object::kind(object), &mut out, |out| {
         let mut encoder = Encoder::new(Types::get());
         match object["items"].as_array() {
             None => write_item(&mut encoder, object, out),

@@ -7,7 +7,7 @@ use atoll_admission::{AdmissionOptions, Operation, Request, Reservation};
 use atoll_authn::User;
 use atoll_authz::{Attributes, Target};
 use atoll_meta::{Status, object};
-use atoll_registry::{Admission, Place, Row, Written};
+use atoll_registry::{Admission, ObjectRef, Row, WriteOutcome};
 use serde_json::Value;
 
 use super::patch::Warnings;
@@ -22,7 +22,7 @@ pub struct RequestAdmission<'a> {
     pub row: &'a Row,
     pub subresource: &'a str,
     pub workspace: &'a Workspace,
-    pub object_ref: Place<'a>,
+    pub object_ref: ObjectRef<'a>,
     /// The name in the request; empty if it is to be generated.
     pub name: &'a str,
     pub user: &'a User,
@@ -42,7 +42,7 @@ impl<'a> RequestAdmission<'a> {
         server: &'a Server,
         row: &'a Row,
         call: &'a Call,
-        object_ref: Place<'a>,
+        object_ref: ObjectRef<'a>,
         options: AdmissionOptions<'a>,
         warnings: &'a Warnings,
     ) -> Self {
@@ -152,7 +152,7 @@ impl Admission for RequestAdmission<'_> {
             (Some(new), old) => {
                 // A scale is validated as the object that it belongs to.
                 let part = if self.subresource == "scale" { "" } else { self.subresource };
-                self.warnings.set_object_warnings(self.row.remarks(part, new, old));
+                self.warnings.set_object_warnings(self.row.write_warnings(part, new, old));
                 if self.is_placement_ignored.load(Ordering::Relaxed) {
                     self.warnings.add(warnings::ignored(self.server, self.row, &self.object_ref, new));
                 }
@@ -171,7 +171,7 @@ impl Admission for RequestAdmission<'_> {
         }
     }
 
-    async fn ended(&self, written: Written) {
+    async fn write_finished(&self, written: WriteOutcome) {
         let reservations = std::mem::take(&mut *self.reservations());
         for reservation in reservations {
             reservation.finish(&self.server.registry, written).await;

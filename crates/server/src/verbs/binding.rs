@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
 use atoll_meta::{Status, object};
-use atoll_registry::{Admission, Place, Row};
+use atoll_registry::{Admission, ObjectRef, Row};
 use http::Response;
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ async fn bind(
     }
     let pods = server.registry.catalog.stored("", "pods").ok_or_else(Status::not_found_generic)?;
     let namespace = call.info.namespace.as_str();
-    let object_ref = Place { workspace: call.workspace.id()?, namespace, name: &name };
+    let object_ref = ObjectRef { workspace: call.workspace.id()?, namespace, name: &name };
     let manager = options.manager(&call.headers);
     let admission = RequestAdmission {
         name: &name,

@@ -29,7 +29,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let decoded = decoded.map_err(|status| seal::without_quoted_body(row, status))?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(dedup_owners(&mut object, false));
-    warnings.extend(row.remarks_on_given(&object));
+    warnings.extend(row.request_warnings(&object));
     let remarks = Warnings::default();
     let created = create(server, row, call, object, &options, &remarks).await;
     warnings.extend(remarks.take());
@@ -47,7 +47,7 @@ async fn create(
     check_namespace(row, call, &object)?;
     let object_ref = object_ref(row, call)?;
     let User { name, uid, groups, extra, .. } = &call.user;
-    (row.strategy.attribute)(&mut object, &Requester { name, uid, groups, extra });
+    (row.strategy.set_requester)(&mut object, &Requester { name, uid, groups, extra });
     let manager = options.manager(&call.headers);
     let name = object::name(&object).to_string();
     let admission = RequestAdmission {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
 use atoll_meta::Status;
-use atoll_registry::{DeleteOptions, Deleted, Row};
+use atoll_registry::{DeleteOptions, DeleteResult, Row};
 use http::{Response, StatusCode};
 
 use super::admission::RequestAdmission;
@@ -25,10 +25,10 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         RequestAdmission::new(server, row, call, object_ref, AdmissionOptions::Delete(&options), &warnings);
     let deleted = server.registry.delete(row, &object_ref, &options, &admission).await;
     let answer = match deleted {
-        Ok(Deleted::Gone(answer) | Deleted::Marked(answer)) => {
+        Ok(DeleteResult::Removed(answer) | DeleteResult::Terminating(answer)) => {
             respond::stored_object(row, StatusCode::OK, answer.json, call).await
         }
-        Ok(Deleted::Status(status)) => Ok(respond::status(&status, call.output)),
+        Ok(DeleteResult::Status(status)) => Ok(respond::status(&status, call.output)),
         Err(status) => Err(status),
     };
     Ok(warn(answer, &warnings.take(), call))

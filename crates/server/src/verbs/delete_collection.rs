@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use atoll_admission::AdmissionOptions;
 use atoll_meta::Status;
-use atoll_registry::{Place, Row};
+use atoll_registry::{ObjectRef, Row};
 use http::Response;
 use tokio::task::JoinSet;
 
@@ -46,7 +46,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         running.spawn(async move {
             let Some(parts) = key.parts() else { return Ok(()) };
             let object_ref =
-                Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+                ObjectRef { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
             let admission = RequestAdmission {
                 server: &server,
                 row: &row,

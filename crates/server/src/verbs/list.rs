@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_meta::{FieldError, FieldPath, Status};
-use atoll_registry::{Place, Row};
+use atoll_registry::{ObjectRef, Row};
 use atoll_watch::{RevisionError, Scope, Snapshot};
 use http::Response;
 
@@ -58,7 +58,7 @@ pub fn scope(row: &Row, call: &Call, options: &ListOptions) -> Scope {
     let one_place = !row.namespaced || !namespace.is_empty();
     match (workspace, name) {
         (Some(workspace), Some(name)) if one_place && !name.is_empty() => {
-            row.object_scope(&Place { workspace, namespace, name })
+            row.object_scope(&ObjectRef { workspace, namespace, name })
         }
         _ => row.scope(workspace, namespace),
     }
@@ -81,7 +81,7 @@ pub async fn position(
         }
         let snapshot = match token.revision {
             None => cache.snapshot(),
-            Some(revision) => cache.continued(revision, scope).map_err(|error| match error {
+            Some(revision) => cache.continue_at(revision, scope).map_err(|error| match error {
                 // The number of remaining objects at the current revision must be counted again.
                 RevisionError::Expired { .. } => {
                     Status::expired(EXPIRED).with_continue(Token::encode(None, &token.after, None))

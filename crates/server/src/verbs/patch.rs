@@ -12,7 +12,7 @@ use atoll_admission::AdmissionOptions;
 use atoll_merge::apply::Author;
 use atoll_merge::{check_merge_patch, json_patch, merge_patch, unknown_fields};
 use atoll_meta::{FieldError, FieldPath, Status, json};
-use atoll_registry::{Row, Update, resets};
+use atoll_registry::{Row, Update, reset_fields};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             manager: &manager,
             subresource: &call.info.subresource,
             time: &server.registry.now(),
-            resets: resets::of(row, &call.info.subresource),
+            resets: reset_fields::of(row, &call.info.subresource),
         };
         let (mut patched, mut remarks) =
             patch.apply(PatchTarget::Object(row), existing, &author, &options)?;

@@ -11,7 +11,7 @@ use atoll_meta::text::clean;
 use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::placement::{Registered, SUBRESOURCE, VERBS, is_kept, is_placeable};
+use atoll_registry::placement::{RegisteredCluster, SUBRESOURCE, VERBS, is_placeable, unplaceable_reason};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -80,11 +80,15 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         if !closed.is_empty() {
             return Err(Status::invalid(ATOLL, KIND, object_ref.name, closed));
         }
-        if let Some(reason) = is_kept(&row.group, &row.resource, existing).filter(|_| !clusters.is_empty()) {
+        if let Some(reason) =
+            unplaceable_reason(&row.group, &row.resource, existing).filter(|_| !clusters.is_empty())
+        {
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
             return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
         }
-        let violation = |new: &Registered| server.registry.violates(row, object_ref.workspace, existing, new);
+        let violation = |new: &RegisteredCluster| {
+            server.registry.pod_security_violation(row, object_ref.workspace, existing, new)
+        };
         if let Some(violation) = shares.new.iter().find_map(violation) {
             return Err(Status::forbidden(&row.group, &row.resource, object_ref.name, violation));
         }

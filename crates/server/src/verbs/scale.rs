@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
-use atoll_merge::apply::{Author, Resets};
+use atoll_merge::apply::{Author, ResetFields};
 use atoll_meta::{Status, json, object};
 use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
@@ -56,7 +56,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let transform = |existing: Option<&Value>| {
         let existing =
             existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, object_ref.name))?;
-        let (time, resets) = (server.registry.now(), Resets::NONE);
+        let (time, resets) = (server.registry.now(), ResetFields::NONE);
         let author = Author { manager: &manager, subresource: "scale", time: &time, resets };
         let current = scale::with_managers(row, existing)?;
         let mut scaled = match &wanted {

@@ -16,7 +16,7 @@ use atoll_admission::AdmissionOptions;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::{Status, id, json, object};
 use atoll_registry::dialect::{kcp, seal};
-use atoll_registry::{DeleteOptions, Place, Row, SharedRow, Unasked};
+use atoll_registry::{DeleteOptions, NoAdmission, ObjectRef, Row, SharedRow};
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -110,12 +110,14 @@ pub fn without_quoted_body(row: &Row, status: Status) -> Status {
 impl RequestAdmission<'_> {
     /// Moves the kubeconfig of a kcp Cluster to a Secret before the Cluster is written.
     pub async fn seal(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        if !seal::is_sealed(self.row) || !self.server.registry.speaks(self.object_ref.workspace, kcp::NAME) {
+        if !seal::is_sealed(self.row)
+            || !self.server.registry.dialect_enabled(self.object_ref.workspace, kcp::NAME)
+        {
             return Ok(());
         }
         let given = seal::scrub(new);
-        let current = old.and_then(seal::secret).map(str::to_string);
-        seal::point(new, current.as_deref());
+        let current = old.and_then(seal::secret_name).map(str::to_string);
+        seal::set_secret_name(new, current.as_deref());
         let given = given.map_err(|error| {
             Status::invalid(&self.row.group, &self.row.kind, object::name(new), vec![error])
         })?;
@@ -143,7 +145,7 @@ impl RequestAdmission<'_> {
             Some(secret) => secret,
             None => self.create_secret(new, &kubeconfig).await?,
         };
-        seal::point(new, Some(&secret));
+        seal::set_secret_name(new, Some(&secret));
         *self.sealed() = Some(Sealed { secret, replaced });
         Ok(())
     }
@@ -155,9 +157,12 @@ impl RequestAdmission<'_> {
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
         let object_ref =
-            Place { workspace: self.object_ref.workspace, namespace: "", name: SYSTEM_NAMESPACE };
+            ObjectRef { workspace: self.object_ref.workspace, namespace: "", name: SYSTEM_NAMESPACE };
         if registry.get(&namespaces, &object_ref).is_err() {
-            match registry.create(&namespaces, &object_ref, namespace, Some(MANAGER), false, &Unasked).await {
+            match registry
+                .create(&namespaces, &object_ref, namespace, Some(MANAGER), false, &NoAdmission)
+                .await
+            {
                 Err(status) if status.reason() != "AlreadyExists" => return Err(status),
                 _ => {}
             }
@@ -173,7 +178,7 @@ impl RequestAdmission<'_> {
             "data": { KUBECONFIG: STANDARD.encode(kubeconfig) },
         });
         let object_ref = self.secret_ref(&name);
-        registry.create(&secrets, &object_ref, secret, Some(MANAGER), false, &Unasked).await?;
+        registry.create(&secrets, &object_ref, secret, Some(MANAGER), false, &NoAdmission).await?;
         Ok(name)
     }
 
@@ -191,7 +196,7 @@ impl RequestAdmission<'_> {
         let gone = self
             .server
             .registry
-            .delete(&secrets, &self.secret_ref(&name), &DeleteOptions::default(), &Unasked)
+            .delete(&secrets, &self.secret_ref(&name), &DeleteOptions::default(), &NoAdmission)
             .await;
         if let Err(status) = gone
             && status.reason() != "NotFound"
@@ -211,8 +216,8 @@ impl RequestAdmission<'_> {
         Some(secret).filter(|secret| secret["metadata"]["labels"][seal::LABEL] == kcp::NAME)
     }
 
-    fn secret_ref<'n>(&'n self, name: &'n str) -> Place<'n> {
-        Place { workspace: self.object_ref.workspace, namespace: SYSTEM_NAMESPACE, name }
+    fn secret_ref<'n>(&'n self, name: &'n str) -> ObjectRef<'n> {
+        ObjectRef { workspace: self.object_ref.workspace, namespace: SYSTEM_NAMESPACE, name }
     }
 
     fn core(&self, resource: &str) -> Result<SharedRow, Status> {

@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock};
 
 use atoll_admission::AdmissionOptions;
 use atoll_authn::service_account::{Lifetime, Subject};
-use atoll_merge::apply::{Author, Kind, Resets};
+use atoll_merge::apply::{Author, Kind, ResetFields};
 use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
-use atoll_registry::{Admission, Place, Row};
+use atoll_registry::{Admission, ObjectRef, Row};
 use atoll_schema::Types;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Checks that the names in the request match the URL.
-fn check_names(request: &Value, object_ref: &Place<'_>) -> Result<(), Status> {
+fn check_names(request: &Value, object_ref: &ObjectRef<'_>) -> Result<(), Status> {
     let pairs = [
         ("name", object::name(request), object_ref.name),
         ("namespace", object::namespace(request), object_ref.namespace),
@@ -138,7 +138,7 @@ fn check_names(request: &Value, object_ref: &Place<'_>) -> Result<(), Status> {
 }
 
 /// Fills in defaults.
-fn complete(request: &mut Value, object_ref: &Place<'_>, uid: &str, api: &str, now: i64) {
+fn complete(request: &mut Value, object_ref: &ObjectRef<'_>, uid: &str, api: &str, now: i64) {
     let fields = object::metadata_mut(request);
     fields.insert("name".into(), object_ref.name.into());
     fields.insert("namespace".into(), object_ref.namespace.into());
@@ -160,7 +160,7 @@ fn record(request: &mut Value, manager: &str, now: i64) {
         request["spec"]["expirationSeconds"] = DEFAULT_SECONDS.into();
     }
     let time = atoll_meta::time::format(now);
-    let author = Author { manager, subresource: "token", time: &time, resets: Resets::At(&[]) };
+    let author = Author { manager, subresource: "token", time: &time, resets: ResetFields::Paths(&[]) };
     KIND.record(KIND.empty(), request, &author);
 }
 
@@ -185,7 +185,7 @@ fn check(request: &Value) -> Vec<FieldError> {
 fn bound(
     server: &Server,
     request: &Value,
-    object_ref: &Place<'_>,
+    object_ref: &ObjectRef<'_>,
 ) -> Result<Vec<(&'static str, Value)>, Status> {
     let Some(wanted) = request["spec"].get("boundObjectRef").filter(|wanted| wanted.is_object()) else {
         return Ok(Vec::new());
@@ -208,7 +208,8 @@ fn bound(
     };
     let find = |resource: &str, namespace: &str, name: &str| {
         let row = server.registry.catalog.stored("", resource).ok_or_else(Status::not_found_generic)?;
-        let found = server.registry.get(row, &Place { workspace: object_ref.workspace, namespace, name })?;
+        let found =
+            server.registry.get(row, &ObjectRef { workspace: object_ref.workspace, namespace, name })?;
         parse(&found.json())
     };
     let object = find(resource, namespace, text("name"))?;

@@ -178,7 +178,7 @@ impl Stream {
     async fn send_batched(&self, events: &VecDeque<Arc<Event>>) -> Result<(), WatchEnded> {
         let wanted = events.iter().filter(|event| event.revision > self.not_before);
         let mut frames = wanted.filter_map(|event| {
-            let seen = event.seen_by(|object| self.is_selected(object))?;
+            let seen = event.type_for(|object| self.is_selected(object))?;
             Some(self.frames.event(event, seen))
         });
         let Some(mut chunk) = frames.next() else { return Ok(()) };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use atoll_streams::remote_command::{Outcome, Session};
+use atoll_streams::remote_command::{ExecStatus, Session};
 use bytes::BytesMut;
 
 use super::ContainerRequest;
@@ -58,7 +58,7 @@ pub async fn run(mut session: Session, request: ContainerRequest) {
             show(&mut session, output).await
         }
     };
-    session.end(&Outcome::exit(code)).await;
+    session.end(&ExecStatus::exit(code)).await;
 }
 
 /// Streams the container's log from now on, until the client disconnects or the container ends.
@@ -89,7 +89,7 @@ pub async fn attach(mut session: Session, request: ContainerRequest) {
             break;
         }
     }
-    session.end(&Outcome::Success).await;
+    session.end(&ExecStatus::Success).await;
 }
 
 fn is_shell(word: &str) -> bool {

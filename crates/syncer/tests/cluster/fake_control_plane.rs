@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
-use atoll_fleet::view::{Line, Record, Report, State, Target};
+use atoll_fleet::view::{ObjectTarget, Record, Report, State, SyncLine};
 use atoll_testkit::wait::eventually;
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -24,7 +24,7 @@ pub struct FakeControlPlane {
 #[derive(Default)]
 struct PlaneState {
     /// Lines for new views.
-    lines: Vec<Line>,
+    lines: Vec<SyncLine>,
     listeners: Vec<mpsc::UnboundedSender<Bytes>>,
     records: BTreeMap<String, Record>,
     heartbeat: Value,
@@ -76,9 +76,9 @@ impl Transport for FakeControlPlane {
 
 impl FakeControlPlane {
     /// Returns a control plane whose view starts with these lines.
-    pub fn with_lines(control_plane: &str, lines: Vec<Line>) -> Arc<FakeControlPlane> {
+    pub fn with_lines(control_plane: &str, lines: Vec<SyncLine>) -> Arc<FakeControlPlane> {
         let above = FakeControlPlane::default();
-        let synced = Line::Synced {
+        let synced = SyncLine::Synced {
             control_plane: control_plane.into(),
             uid: "cluster".into(),
             workspaces: Vec::new(),
@@ -92,7 +92,7 @@ impl FakeControlPlane {
 
     /// Sends a line to all open views and keeps it for later ones, because a syncer reopens a view that is
     /// silent for long.
-    pub fn send_line(&self, line: &Line) {
+    pub fn send_line(&self, line: &SyncLine) {
         let mut state = self.state.lock().unwrap();
         if let Some(target) = target(line) {
             state.lines.retain(|line_kept| self::target(line_kept) != Some(target));
@@ -102,7 +102,7 @@ impl FakeControlPlane {
     }
 
     /// Ends every view. New views get these lines.
-    pub fn end_views(&self, lines: Vec<Line>) {
+    pub fn end_views(&self, lines: Vec<SyncLine>) {
         let mut state = self.state.lock().unwrap();
         let synced = state.lines.pop().unwrap();
         state.lines = lines.into_iter().chain([synced]).collect();
@@ -140,9 +140,9 @@ impl FakeControlPlane {
 }
 
 /// Returns the target of a line.
-fn target(line: &Line) -> Option<&Target> {
+fn target(line: &SyncLine) -> Option<&ObjectTarget> {
     match line {
-        Line::Object { target, .. } | Line::Remove { target, .. } => Some(target),
+        SyncLine::Object { target, .. } | SyncLine::Remove { target, .. } => Some(target),
         _ => None,
     }
 }

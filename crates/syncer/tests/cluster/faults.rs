@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use atoll_client::https::Https;
 use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
-use atoll_fleet::view::{Line, State};
+use atoll_fleet::view::{State, SyncLine};
 use atoll_testkit::wait::eventually;
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -90,7 +90,7 @@ async fn above_and_below_agree_after_faults() {
     }
     for number in 10..20 {
         above.wait_for_record(&name(number), State::Applied).await;
-        above.send_line(&Line::Remove { target: map(&name(number)), since: 0 });
+        above.send_line(&SyncLine::Remove { target: map(&name(number)), since: 0 });
     }
     for number in 10..20 {
         above.wait_for_record(&name(number), State::Gone).await;
@@ -167,7 +167,7 @@ async fn different_cluster_at_the_same_address_is_not_written() {
     .await;
     above.send_line(&map_line("settings", 2, "two"));
     above.send_line(&map_line("more", 1, "one"));
-    above.send_line(&Line::Remove { target: map("settings"), since: 0 });
+    above.send_line(&SyncLine::Remove { target: map("settings"), since: 0 });
     // Two more heartbeats, so that pending writes are done.
     for _ in 0..2 {
         let last = above.heartbeats();

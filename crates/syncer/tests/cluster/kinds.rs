@@ -1,7 +1,7 @@
 //! Objects that need special handling.
 
 use atoll_client::{Client, PatchType};
-use atoll_fleet::view::{Drift, Line, Resource, State, Target};
+use atoll_fleet::view::{Drift, ObjectTarget, State, SyncLine, SyncResource};
 use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::fake_control_plane::FakeControlPlane;
 use crate::{RunningSyncer, WEB, client, deployment_line, start_without_controllers, target};
 
 /// Returns a Deployment with these environment variables.
-fn with_variables(generation: i64, image: &str, variables: Value) -> Line {
-    let Line::Object { target, mut object, .. } = deployment_line(1, image) else { unreachable!() };
+fn with_variables(generation: i64, image: &str, variables: Value) -> SyncLine {
+    let SyncLine::Object { target, mut object, .. } = deployment_line(1, image) else { unreachable!() };
     object["spec"]["template"]["spec"]["containers"][0]["env"] = variables;
-    Line::Object { target, generation, drift: Drift::Correct, object }
+    SyncLine::Object { target, generation, drift: Drift::Correct, object }
 }
 
 async fn wait_for_container(below: &Client, image: &str, variables: &Value) {
@@ -59,10 +59,10 @@ pub async fn check_reported_drift_of_objects_that_cannot_be_applied(below: &Clie
     let variable = |name: &str, value: &str| json!({"name": name, "value": value});
     let twice = json!([variable("A", "1"), variable("A", "2")]);
     let reported = |generation: i64, image: &str| {
-        let Line::Object { target, object, .. } = with_variables(generation, image, twice.clone()) else {
+        let SyncLine::Object { target, object, .. } = with_variables(generation, image, twice.clone()) else {
             unreachable!()
         };
-        Line::Object { target, object, generation, drift: Drift::Report }
+        SyncLine::Object { target, object, generation, drift: Drift::Report }
     };
     let above = FakeControlPlane::with_lines("plane", vec![reported(1, "a:1")]);
     let running = RunningSyncer::start(&above, below, |_| {});
@@ -84,11 +84,11 @@ pub async fn check_reported_drift_of_objects_that_cannot_be_applied(below: &Clie
         .unwrap();
     // A change above is applied, and the other manager's fields are reported as usual.
     let slow = |generation: i64, image: &str| {
-        let Line::Object { target, mut object, generation, drift } = reported(generation, image) else {
+        let SyncLine::Object { target, mut object, generation, drift } = reported(generation, image) else {
             unreachable!()
         };
         object["spec"]["minReadySeconds"] = 5.into();
-        Line::Object { target, object, generation, drift }
+        SyncLine::Object { target, object, generation, drift }
     };
     above.send_line(&slow(2, "a:2"));
     wait_for_container(below, "a:2", &twice).await;
@@ -138,7 +138,7 @@ pub async fn check_custom_objects_wait_for_their_definition(below: &Client) {
             "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
         },
     });
-    let object = |target, object| Line::Object { target, generation: 1, drift: Drift::Correct, object };
+    let object = |target, object| SyncLine::Object { target, generation: 1, drift: Drift::Correct, object };
     let above = FakeControlPlane::with_lines(
         "plane",
         vec![object(target("example.com", "widgets", "Widget", "gear"), widget)],
@@ -147,7 +147,7 @@ pub async fn check_custom_objects_wait_for_their_definition(below: &Client) {
     let refused = above.wait_for_record("gear", State::Refused).await;
     let expected = "the cluster does not serve widgets.example.com in version v1";
     assert!(refused.message.starts_with(expected), "{}", refused.message);
-    let definitions = Resource {
+    let definitions = SyncResource {
         group: "apiextensions.k8s.io".into(),
         version: "v1".into(),
         resource: "customresourcedefinitions".into(),
@@ -155,7 +155,7 @@ pub async fn check_custom_objects_wait_for_their_definition(below: &Client) {
         namespaced: false,
     };
     let name = "widgets.example.com".to_string();
-    let of_definition = Target {
+    let of_definition = ObjectTarget {
         resource: definitions,
         workspace: "w".into(),
         namespace: String::new(),

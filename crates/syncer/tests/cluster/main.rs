@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::{Client, PatchType};
-use atoll_fleet::view::{Line, Resource, State, Target};
+use atoll_fleet::view::{ObjectTarget, State, SyncLine, SyncResource};
 use atoll_syncer::{Drift, Settings};
 use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, TOKEN, Upstream};
@@ -68,16 +68,16 @@ fn client(url: &str, authority: &Path) -> Client {
     Client::new(Arc::new(transport(url, authority)))
 }
 
-fn target(group: &str, resource: &str, kind: &str, name: &str) -> Target {
+fn target(group: &str, resource: &str, kind: &str, name: &str) -> ObjectTarget {
     let namespaced = true;
-    let resource = Resource {
+    let resource = SyncResource {
         group: group.into(),
         version: "v1".into(),
         resource: resource.into(),
         kind: kind.into(),
         namespaced,
     };
-    Target {
+    ObjectTarget {
         resource,
         workspace: "w".into(),
         namespace: "shop".into(),
@@ -86,17 +86,17 @@ fn target(group: &str, resource: &str, kind: &str, name: &str) -> Target {
     }
 }
 
-fn map(name: &str) -> Target {
+fn map(name: &str) -> ObjectTarget {
     target("", "configmaps", "ConfigMap", name)
 }
 
-fn map_line(name: &str, generation: i64, value: &str) -> Line {
+fn map_line(name: &str, generation: i64, value: &str) -> SyncLine {
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}});
-    Line::Object { target: map(name), generation, object, drift: Drift::Correct }
+    SyncLine::Object { target: map(name), generation, object, drift: Drift::Correct }
 }
 
-fn deployment_line(replicas: i64, image: &str) -> Line {
+fn deployment_line(replicas: i64, image: &str) -> SyncLine {
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"app": "web"}},
         "spec": {
@@ -107,7 +107,7 @@ fn deployment_line(replicas: i64, image: &str) -> Line {
             },
         },
     });
-    Line::Object {
+    SyncLine::Object {
         target: target("apps", "deployments", "Deployment", "web"),
         generation: replicas,
         object,
@@ -158,9 +158,14 @@ async fn check_applying_and_reporting(below: &Client) {
     assert_eq!(above.record("web").unwrap().generation, 2);
 
     // Changes are applied, and omitted fields are removed.
-    let Line::Object { target, mut object, .. } = deployment_line(3, "a:2") else { unreachable!() };
+    let SyncLine::Object { target, mut object, .. } = deployment_line(3, "a:2") else { unreachable!() };
     object["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap().remove("env");
-    above.send_line(&Line::Object { target: target.clone(), generation: 3, object, drift: Drift::Correct });
+    above.send_line(&SyncLine::Object {
+        target: target.clone(),
+        generation: 3,
+        object,
+        drift: Drift::Correct,
+    });
     eventually("the change is applied", async || {
         let web = below.get(WEB).await.unwrap();
         let container = &web["spec"]["template"]["spec"]["containers"][0];
@@ -173,7 +178,7 @@ async fn check_applying_and_reporting(below: &Client) {
     .await;
 
     // A removed object is deleted, and that is reported.
-    above.send_line(&Line::Remove { target, since: 0 });
+    above.send_line(&SyncLine::Remove { target, since: 0 });
     above.wait_for_record("web", State::Gone).await;
     assert_eq!(below.get(WEB).await.unwrap_err().code(), 404);
     assert!(below.get(&at("settings")).await.is_ok(), "no other object may be deleted");
@@ -248,34 +253,34 @@ async fn check_objects_of_other_users(below: &Client) {
     above.send_line(&map_line("taken", 1, "one"));
     let record = above.wait_for_record("taken", State::Conflict).await;
     assert!(record.message.contains("was not made by Atoll"), "{}", record.message);
-    above.send_line(&Line::Remove { target: map("taken"), since: 0 });
+    above.send_line(&SyncLine::Remove { target: map("taken"), since: 0 });
     let record = above.wait_for_record("taken", State::Gone).await;
     assert!(record.message.contains("was not made by Atoll"), "{}", record.message);
     // An object that was created for another object of the same name.
     let mut other = map("ours");
     other.uid = "another".into();
-    above.send_line(&Line::Remove { target: other, since: 0 });
+    above.send_line(&SyncLine::Remove { target: other, since: 0 });
     above.wait_for_record("ours", State::Gone).await;
-    above.send_line(&Line::Remove { target: map("never"), since: 0 });
+    above.send_line(&SyncLine::Remove { target: map("never"), since: 0 });
     above.wait_for_record("never", State::Gone).await;
     for (name, value) in [("taken", "theirs"), ("ours", "one")] {
         assert_eq!(below.get(&at(name)).await.unwrap()["data"]["key"], value);
     }
     // A namespace of another user is not used.
     below.create("/api/v1/namespaces", &json!({"metadata": {"name": "people"}})).await.unwrap();
-    let Line::Object { mut target, object, generation, drift } = map_line("visitor", 1, "one") else {
+    let SyncLine::Object { mut target, object, generation, drift } = map_line("visitor", 1, "one") else {
         unreachable!()
     };
     target.namespace = "people".into();
-    above.send_line(&Line::Object { target, object, generation, drift });
+    above.send_line(&SyncLine::Object { target, object, generation, drift });
     above.wait_for_record("visitor", State::Conflict).await;
     // A rejected change of an immutable field is reported, and the object is not recreated.
     let fixed = |value: &str| {
-        let Line::Object { target, mut object, generation, drift } = map_line("fixed", 1, value) else {
+        let SyncLine::Object { target, mut object, generation, drift } = map_line("fixed", 1, value) else {
             unreachable!()
         };
         object["immutable"] = true.into();
-        Line::Object { target, object, generation, drift }
+        SyncLine::Object { target, object, generation, drift }
     };
     above.send_line(&fixed("one"));
     above.wait_for_record("fixed", State::Applied).await;
@@ -284,11 +289,11 @@ async fn check_objects_of_other_users(below: &Client) {
     assert!(record.message.contains("immutable"), "{}", record.message);
     assert_eq!(below.get(&at("fixed")).await.unwrap()["data"]["key"], "one");
     // A rejection by the cluster is reported.
-    let Line::Object { target, mut object, generation, drift } = map_line("wrong", 1, "one") else {
+    let SyncLine::Object { target, mut object, generation, drift } = map_line("wrong", 1, "one") else {
         unreachable!()
     };
     object["data"] = json!({"no such key!": "x"});
-    above.send_line(&Line::Object { target, object, generation, drift });
+    above.send_line(&SyncLine::Object { target, object, generation, drift });
     let record = above.wait_for_record("wrong", State::Refused).await;
     assert!(record.message.contains("no such key!"), "{}", record.message);
     running.stop().await;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use atoll_client::https::Https;
 use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
-use atoll_fleet::view::{Drift, Line, State, Target};
+use atoll_fleet::view::{Drift, ObjectTarget, State, SyncLine};
 use atoll_testkit::wait::eventually;
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -108,9 +108,9 @@ async fn temporarily_rejected_requests_are_retried() {
     for (number, (method, path, code)) in cases.into_iter().enumerate() {
         let namespace = format!("shop-{number}");
         let name = format!("map-{namespace}");
-        let target = Target { namespace: namespace.clone(), ..map(&name) };
+        let target = ObjectTarget { namespace: namespace.clone(), ..map(&name) };
         let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
-        above.send_line(&Line::Object {
+        above.send_line(&SyncLine::Object {
             target: target.clone(),
             generation: 1,
             object,
@@ -120,13 +120,13 @@ async fn temporarily_rejected_requests_are_retried() {
         let rejection =
             Rejection { method: method.clone(), path: path.replace("NAME", &namespace), code, times: 4 };
         *rejecting.rejection.lock().unwrap() = Some(rejection.clone());
-        above.send_line(&Line::Ending {
+        above.send_line(&SyncLine::Ending {
             workspace: target.workspace.clone(),
             namespace: namespace.clone(),
             uid: String::new(),
             since: 0,
         });
-        above.send_line(&Line::Remove { target: target.clone(), since: 0 });
+        above.send_line(&SyncLine::Remove { target: target.clone(), since: 0 });
         above.wait_for_record(&name, State::Gone).await;
         // Once the object is reported as gone, the namespace has been deleted.
         let is_deleted = match plain.get(&format!("/api/v1/namespaces/{namespace}")).await {
@@ -135,7 +135,7 @@ async fn temporarily_rejected_requests_are_retried() {
         };
         assert!(is_deleted, "{rejection:?}: the namespace must be deleted");
         assert_eq!(*rejecting.rejection.lock().unwrap(), None, "the request was not retried often enough");
-        above.send_line(&Line::Forget { target });
+        above.send_line(&SyncLine::Forget { target });
     }
     running.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Resources that a cluster does not serve.
 
-use atoll_fleet::view::{Line, State};
+use atoll_fleet::view::{State, SyncLine};
 use atoll_syncer::Drift;
 use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
@@ -28,13 +28,13 @@ async fn unserved_resources_wait_without_blocking_others() {
     let atoll = start_without_controllers();
     let below = client(atoll.url(), &atoll.authority());
     let widget = |name: &str| target("example.com", "widgets", "Widget", name);
-    let line = |name: &str, size: i64| Line::Object {
+    let line = |name: &str, size: i64| SyncLine::Object {
         target: widget(name),
         generation: size,
         object: json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}}),
         drift: Drift::Correct,
     };
-    let lines = |first: Line| -> Vec<Line> {
+    let lines = |first: SyncLine| -> Vec<SyncLine> {
         let others = (1..40).map(|number| line(&format!("w{number}"), 1));
         [first, map_line("settings", 1, "one")].into_iter().chain(others).collect()
     };
@@ -53,7 +53,7 @@ async fn unserved_resources_wait_without_blocking_others() {
     below.create(DEFINITIONS, &definition("v1beta1")).await.unwrap();
     above.end_views(lines(line("w0", 2)));
     eventually("the other version is named", async || {
-        above.record("w0").is_some_and(|record| record.message.contains("in version v1, but in v1beta1;"))
+        above.record("w0").is_some_and(|record| record.message.contains("in version v1, only in v1beta1;"))
     })
     .await;
     // When the version is served, all objects are applied.
@@ -75,7 +75,7 @@ async fn unserved_resources_wait_without_blocking_others() {
     .await;
     // An object whose definition was deleted is reported as gone.
     below.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.unwrap();
-    above.end_views(lines(Line::Remove { target: widget("w0"), since: 0 }));
+    above.end_views(lines(SyncLine::Remove { target: widget("w0"), since: 0 }));
     above.wait_for_record("w0", State::Gone).await;
     running.stop().await;
 }

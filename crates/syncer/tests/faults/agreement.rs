@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use atoll_fleet::view::{Drift, LEFT};
+use atoll_fleet::view::{DRIFT_PREFIX, Drift};
 use atoll_fleet::{Placement, marks, shape};
 use atoll_meta::object;
 use serde_json::{Map, Value};
@@ -78,7 +78,7 @@ pub async fn disagreements(
         claimed.insert(path_below);
         let mut shaped = shape::shape(want, CLUSTER, share.replicas);
         if Drift::of(&Value::Null, want) == Drift::Report
-            && let Some(left) = message.strip_prefix(LEFT)
+            && let Some(left) = message.strip_prefix(DRIFT_PREFIX)
         {
             // Only drift that is reported as kept may exist.
             if left.contains(object_ref.kind.field) {

@@ -1,6 +1,6 @@
 //! The kinds that these tests place: their objects, and changes by users above and below.
 
-use atoll_fleet::view::Resource;
+use atoll_fleet::view::SyncResource;
 use atoll_meta::object;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -68,9 +68,9 @@ impl TestKind {
     }
 
     /// Returns the resource as in reports.
-    pub fn view_resource(&self) -> Resource {
+    pub fn view_resource(&self) -> SyncResource {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", self.api_version));
-        Resource {
+        SyncResource {
             group: group.into(),
             version: version.into(),
             resource: self.resource.into(),

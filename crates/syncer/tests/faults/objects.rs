@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use atoll_fleet::view::Target;
+use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Locator, Placement, marks, references};
 use atoll_informer::WORKSPACE;
 use atoll_meta::object;
@@ -97,8 +97,8 @@ impl ObjectRef {
     }
 
     /// Returns the target as in reports.
-    pub fn target(&self, uid: &str) -> Target {
-        Target {
+    pub fn target(&self, uid: &str) -> ObjectTarget {
+        ObjectTarget {
             resource: self.kind.view_resource(),
             workspace: self.namespace_ref.workspace.id.into(),
             namespace: self.namespace_ref.namespace.into(),

@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use atoll_authz::Policies;
 use atoll_client::Client;
 use atoll_controllers::Setup;
-use atoll_controllers::catalog::Choice;
-use atoll_controllers::context::{Acts, Context, Signers};
+use atoll_controllers::catalog::ControllerSelection;
+use atoll_controllers::context::{Context, Signers, WorkloadScope};
 use atoll_controllers::settings::Settings;
-use atoll_informer::{Informers, Tree, World};
+use atoll_informer::{ApiScope, Informers, Tree};
 use atoll_meta::time::Timestamp;
-use atoll_registry::bootstrap::{self, Birth, ROOT};
+use atoll_registry::bootstrap::{self, BootstrapOptions, ROOT};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::Placements;
 use atoll_registry::{Catalog, Decoder, Network, Profile, Registry};
 use atoll_server::connect::kubelets::Kubelets;
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
-use atoll_server::{Limits, Server, Shelves};
+use atoll_server::{DiscoveryCache, Limits, Server};
 use atoll_store::memory::MemoryStore;
 use atoll_store::{Condition, Entry, Key, Range, Revision, Store, Write};
 use atoll_watch::{Cache, Observer, layer};
@@ -37,14 +37,14 @@ const START_TIME: i64 = 1_700_000_000;
 /// Parts that all servers share.
 struct SharedParts {
     catalog: Arc<Catalog>,
-    shelves: Arc<Shelves>,
+    discovery_cache: Arc<DiscoveryCache>,
 }
 
 fn shared_parts() -> &'static SharedParts {
     static COMMON: OnceLock<SharedParts> = OnceLock::new();
     COMMON.get_or_init(|| {
         let catalog = Arc::new(Catalog::new(Profile::Full));
-        SharedParts { shelves: Arc::new(Shelves::new(&catalog)), catalog }
+        SharedParts { discovery_cache: Arc::new(DiscoveryCache::new(&catalog)), catalog }
     })
 }
 
@@ -153,7 +153,7 @@ impl TestServer {
     }
 
     async fn open(name: &'static str, clock: Clock, store: Arc<MemoryStore>) -> Arc<TestServer> {
-        let SharedParts { catalog, shelves } = shared_parts();
+        let SharedParts { catalog, discovery_cache } = shared_parts();
         let network = Network::default();
         let endpoint = SocketAddr::from(([127, 0, 0, 1], 6443));
         let birth =
@@ -178,7 +178,7 @@ impl TestServer {
             Limits::default(),
             advertised,
             metrics,
-            shelves.clone(),
+            discovery_cache.clone(),
             kubelets,
         );
         let server = Arc::new(server);
@@ -189,15 +189,15 @@ impl TestServer {
     /// Runs the controllers of a control plane with `client`.
     pub fn run_controllers(&self, client: Client) {
         let (tree, clock) = (Arc::new(Tree::default()), Arc::new(self.clock));
-        let informers = Informers::new(World::all(client.clone(), tree.clone()));
+        let informers = Informers::new(ApiScope::all_workspaces(client.clone(), tree.clone()));
         let setup = Setup {
             client,
             tree,
             informers,
             signers: Signers::default(),
             clock,
-            acts: Acts::OnPodGrain,
-            choice: ABOVE.parse().expect("the names of controllers are valid"),
+            workloads: WorkloadScope::PodGrain,
+            controllers: ABOVE.parse().expect("the names of controllers are valid"),
             settings: Settings::default(),
         };
         self.tasks().spawn(atoll_controllers::run(setup));
@@ -205,10 +205,10 @@ impl TestServer {
 
     /// Runs the controllers of a cluster.
     pub fn run_cluster_controllers(&self) {
-        let world = World::one(Client::new(Arc::new(self.transport("system:controllers"))));
-        let context = Context::new(world, Arc::new(self.clock), Acts::Everywhere);
-        let choice: Choice = BELOW.parse().expect("the names of controllers are valid");
-        self.tasks().spawn(async move { atoll_controllers::run_chosen(context, &choice).await });
+        let world = ApiScope::single(Client::new(Arc::new(self.transport("system:controllers"))));
+        let context = Context::new(world, Arc::new(self.clock), WorkloadScope::All);
+        let choice: ControllerSelection = BELOW.parse().expect("the names of controllers are valid");
+        self.tasks().spawn(async move { atoll_controllers::run_selected(context, &choice).await });
     }
 
     fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
@@ -222,6 +222,6 @@ impl TestServer {
 }
 
 async fn write(store: &MemoryStore, key: Key, value: Bytes) {
-    let write = Write { key, expect: Condition::Absent, value: Some(value), guards: Vec::new(), memo: None };
+    let write = Write { key, expect: Condition::Absent, value: Some(value), guards: Vec::new(), hint: None };
     store.write(write).await.expect("a store in memory does not fail");
 }

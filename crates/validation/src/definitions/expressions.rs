@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use atoll_extension::limits;
-use atoll_extension::rules::{Report, reports};
+use atoll_extension::rules::{RuleReport, reports};
 use atoll_meta::{FieldError, FieldPath};
 
 use crate::field_value::{Errors, FieldValue};
@@ -99,7 +99,7 @@ impl Expressions {
         }
     }
 
-    fn costs(&mut self, rule: &FieldValue<'_>, report: &Report, times: Cardinality) {
+    fn costs(&mut self, rule: &FieldValue<'_>, report: &RuleReport, times: Cardinality) {
         let cost = report.cost.saturating_mul(times.unwrap_or(report.cardinality));
         let text = rule.get("rule");
         if !self.limits_disabled && cost > RULE_LIMIT {

@@ -23,7 +23,7 @@ impl KcpController {
             return Ok(left.min(CHECK_INTERVAL));
         }
         let (registry, at) = (&self.setup.registry, &subject.at);
-        registry.vacate(&at.workspace, &at.name).await?;
+        registry.remove_cluster_from_placements(&at.workspace, &at.name).await?;
         // Some placements may be paused, or new.
         Ok(if registry.count_placed(&at.workspace, &at.name) > 0 { RETRY_INTERVAL } else { CHECK_INTERVAL })
     }

@@ -24,7 +24,7 @@ impl KcpController {
             // Cordon the cluster, so that no new objects are placed on it meanwhile.
             if cluster["spec"]["unschedulable"] != true {
                 let closed = json!({ "spec": { "unschedulable": true } });
-                self.world().patch(&self.clusters.resource, &subject.at, "", &closed).await?;
+                self.api().patch(&self.clusters.resource, &subject.at, "", &closed).await?;
             }
             let (workspace, name) = (&subject.at.workspace, &subject.at.name);
             let placed = self.setup.registry.count_placed(workspace, name);
@@ -46,19 +46,19 @@ impl KcpController {
         }
         let finalizers: Vec<&str> =
             object::finalizers(subject.object).filter(|finalizer| *finalizer != FINALIZER).collect();
-        let now = ignore_not_found(self.world().get(subject.resource, &subject.at).await)?;
+        let now = ignore_not_found(self.api().get(subject.resource, &subject.at).await)?;
         let Some(now) = now.filter(|now| object::uid(now) == object::uid(subject.object)) else {
             return Ok(Next::Done);
         };
         let metadata = json!({ "resourceVersion": object::resource_version(&now), "finalizers": finalizers });
-        self.world().patch(subject.resource, &subject.at, "", &json!({ "metadata": metadata })).await?;
+        self.api().patch(subject.resource, &subject.at, "", &json!({ "metadata": metadata })).await?;
         Ok(Next::Done)
     }
 
     /// Deletes the objects that the join created, as far as the cluster can be reached, and the credential.
     async fn clean(&self, subject: &KcpCluster<'_>, cluster: &Value) -> Result<(), Status> {
         let at = subject.system_key(&credential::secret_name(&subject.at.name));
-        let secret = ignore_not_found(self.world().get(&resources::SECRETS, &at).await)?;
+        let secret = ignore_not_found(self.api().get(&resources::SECRETS, &at).await)?;
         let Some(secret) =
             secret.filter(|secret| secret["metadata"]["labels"][credential::CLUSTER] == *subject.at.name)
         else {
@@ -84,6 +84,6 @@ impl KcpController {
 
     async fn delete(&self, resource: &Resource, at: &Key, uid: &str) -> Result<(), Status> {
         let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
-        ignore_not_found(self.world().delete(resource, at, options).await).map(|_| ())
+        ignore_not_found(self.api().delete(resource, at, options).await).map(|_| ())
     }
 }

@@ -76,7 +76,7 @@ impl KcpController {
     ) -> Result<Value, Failure> {
         let (_, version) = below.version().await?;
         let id = below.identity().await?;
-        let system = self.world().get(&resources::NAMESPACES, &Key::new(ROOT, "", "kube-system")).await?;
+        let system = self.api().get(&resources::NAMESPACES, &Key::new(ROOT, "", "kube-system")).await?;
         let found = ClusterFacts { id, version, control_plane: object::uid(&system).to_string() };
         self.check(subject, below, &found, cluster).await?;
         let (text, expires) = match below.can_grant_rights().await? {
@@ -136,8 +136,8 @@ impl KcpController {
         }
         if cluster.is_none() {
             // Check that the name is valid and allowed before anything is created.
-            let collection = self.world().collection(&self.clusters.resource, &subject.at.workspace, "")?;
-            self.world()
+            let collection = self.api().collection(&self.clusters.resource, &subject.at.workspace, "")?;
+            self.api()
                 .client()
                 .create(&format!("{collection}?dryRun=All"), &self.atoll_cluster_spec(subject))
                 .await?;
@@ -154,14 +154,10 @@ impl KcpController {
         let name = &*subject.at.name;
         let secret = credential::secret(name, kubeconfig, expires);
         let at = subject.system_key(&credential::secret_name(name));
-        match ignore_not_found(self.world().get(&resources::SECRETS, &at).await)? {
+        match ignore_not_found(self.api().get(&resources::SECRETS, &at).await)? {
             None => {
-                let created = self.world().create(
-                    &resources::SECRETS,
-                    &subject.at.workspace,
-                    SYSTEM_NAMESPACE,
-                    &secret,
-                );
+                let created =
+                    self.api().create(&resources::SECRETS, &subject.at.workspace, SYSTEM_NAMESPACE, &secret);
                 created.await?;
             }
             Some(other) if other["metadata"]["labels"][credential::CLUSTER] != *name => {
@@ -169,7 +165,7 @@ impl KcpController {
                     format!("Secret {SYSTEM_NAMESPACE}/{} exists and is not a cluster's credential", at.name);
                 return Err(Failure { message, hint: None });
             }
-            Some(_) => drop(self.world().patch(&resources::SECRETS, &at, "", &secret).await?),
+            Some(_) => drop(self.api().patch(&resources::SECRETS, &at, "", &secret).await?),
         }
         Ok(())
     }
@@ -197,11 +193,11 @@ impl KcpController {
             Some(cluster) => cluster.clone(),
             None => {
                 let cluster = self.atoll_cluster_spec(subject);
-                self.world().create(resource, &subject.at.workspace, "", &cluster).await?
+                self.api().create(resource, &subject.at.workspace, "", &cluster).await?
             }
         };
         let status = json!({ "status": { "id": found.id, "kubernetesVersion": found.version } });
-        self.world().patch(resource, &subject.at, "status", &status).await?;
+        self.api().patch(resource, &subject.at, "status", &status).await?;
         Ok(registered)
     }
 }
@@ -241,8 +237,8 @@ mod tests {
             ("[]".to_string(), "it is not a kubeconfig"),
             ("users: s3cr3t".to_string(), "no such context"),
             ("{ s3cr3t".to_string(), "it is not YAML at line 1"),
-            (with(at, "", "exec: { command: sh }"), "credentials come from another program"),
-            (with(at, "", "tokenFile: /etc/passwd"), "tokenFile names a file; put what is in there inline"),
+            (with(at, "", "exec: { command: sh }"), "credentials come from an exec plugin or auth provider"),
+            (with(at, "", "tokenFile: /etc/passwd"), "tokenFile names a file; put its content inline"),
             (
                 with(at, ", insecure-skip-tls-verify: true", "token: t"),
                 "it skips TLS verification; give it certificate-authority-data instead",

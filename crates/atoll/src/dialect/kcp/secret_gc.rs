@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_informer::{DeleteOptions, Key, World, resources};
+use atoll_informer::{ApiScope, DeleteOptions, Key, resources};
 use atoll_meta::{Status, object, time};
 use atoll_registry::dialect::{kcp, seal};
 use serde_json::Value;
@@ -19,7 +19,7 @@ const AGE_SECONDS: i64 = 300;
 pub(super) async fn run(dialect: Arc<KcpController>) {
     loop {
         let now = dialect.setup.clock.now().seconds;
-        if let Err(status) = collect(dialect.world(), now, |secret| dialect.is_referenced(secret)).await {
+        if let Err(status) = collect(dialect.api(), now, |secret| dialect.is_referenced(secret)).await {
             tracing::warn!(%status, "cannot delete unreferenced Secrets of kubeconfigs; will retry");
         }
         tokio::time::sleep(POLL_INTERVAL).await;
@@ -27,17 +27,17 @@ pub(super) async fn run(dialect: Arc<KcpController>) {
 }
 
 /// Deletes old Secrets without a reference. A failed deletion does not stop the others.
-async fn collect(world: &World, now: i64, is_referenced: impl Fn(&Value) -> bool) -> Result<(), Status> {
-    let everywhere = world.everywhere(&resources::SECRETS);
+async fn collect(api: &ApiScope, now: i64, is_referenced: impl Fn(&Value) -> bool) -> Result<(), Status> {
+    let everywhere = api.everywhere(&resources::SECRETS);
     let path = format!("{everywhere}?labelSelector={}%3D{}", seal::LABEL.replace('/', "%2F"), kcp::NAME);
-    let found = world.client().list_metadata(&path).await?;
+    let found = api.client().list_metadata(&path).await?;
     let mut outcome = Ok(());
     for secret in found["items"].as_array().into_iter().flatten() {
         if !is_old(secret, now) || is_referenced(secret) {
             continue;
         }
         let options = DeleteOptions { uid: Some(object::uid(secret)), ..DeleteOptions::default() };
-        let gone = world.delete(&resources::SECRETS, &Key::of(secret), options).await;
+        let gone = api.delete(&resources::SECRETS, &Key::of(secret), options).await;
         outcome = outcome.and(super::ignore_not_found(gone).map(|_| ()));
     }
     outcome
@@ -49,7 +49,7 @@ impl KcpController {
         self.kcp
             .iter()
             .flat_map(|cache| cache.list(&at.workspace, ""))
-            .any(|cluster| seal::secret(&cluster) == Some(&*at.name))
+            .any(|cluster| seal::secret_name(&cluster) == Some(&*at.name))
     }
 }
 
@@ -115,15 +115,15 @@ mod tests {
             secrets: Mutex::new(vec!["left", "named", "other"]),
             refusals: Mutex::new(1),
         });
-        let world = World::one(Client::new(server.clone()));
+        let api = ApiScope::single(Client::new(server.clone()));
         let remaining = || server.secrets.lock().unwrap().join(" ");
         let made = time::parse(MADE).unwrap().seconds;
         let is_referenced = |secret: &Value| object::name(secret) == "named";
-        collect(&world, made + 10, is_referenced).await.expect("there is nothing to do yet");
+        collect(&api, made + 10, is_referenced).await.expect("there is nothing to do yet");
         assert_eq!(remaining(), "left named other");
-        collect(&world, made + 301, is_referenced).await.expect_err("one is refused");
+        collect(&api, made + 301, is_referenced).await.expect_err("one is refused");
         assert_eq!(remaining(), "left named", "the refused deletion does not stop the others");
-        collect(&world, made + 302, is_referenced).await.expect("nothing is refused any more");
+        collect(&api, made + 302, is_referenced).await.expect("nothing is refused any more");
         assert_eq!(remaining(), "named");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use atoll_authn::authority::Authority;
 use atoll_authn::certificate;
 use atoll_client::Client;
-use atoll_sim::Door;
+use atoll_sim::KubeletListener;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -26,7 +26,11 @@ const LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
 
 /// Opens the listener. `trusted` is the CA of client certificates, and `client` creates the
 /// SubjectAccessReviews. Also returns the kubelets' CA as PEM.
-pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<(Door, String), String> {
+pub async fn open(
+    directory: &Path,
+    trusted: &[u8],
+    client: Client,
+) -> Result<(KubeletListener, String), String> {
     let failure = |error: &dyn std::fmt::Display| format!("cannot listen for the kubelets: {error}");
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(trusted) {
@@ -47,7 +51,7 @@ pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<(D
         )
         .map_err(|error| failure(&error))?;
     let listener = TcpListener::bind((home, 0)).await.map_err(|error| failure(&error))?;
-    let kubelet_listener = Door {
+    let kubelet_listener = KubeletListener {
         listener,
         tls: TlsAcceptor::from(Arc::new(config)),
         admits: Some(Arc::new(move |shown| {

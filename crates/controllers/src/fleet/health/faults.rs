@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use atoll_fleet::health::{Problem, Reach, awaken};
+use atoll_fleet::health::{ClusterProblem, Reach, syncer_advice};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
@@ -27,13 +27,13 @@ impl Fault {
     fn reach(&self) -> Reach {
         match self.reason.as_str() {
             "Flapping" => Reach::Answers,
-            reason => Problem::find(reason).map_or(Reach::Unknown, |problem| problem.reach),
+            reason => ClusterProblem::find(reason).map_or(Reach::Unknown, |problem| problem.reach),
         }
     }
 
     /// Whether the fault may be transient.
     pub fn may_be_transient(&self) -> bool {
-        Problem::find(&self.reason).is_some_and(|problem| problem.passes)
+        ClusterProblem::find(&self.reason).is_some_and(|problem| problem.is_transient)
     }
 }
 
@@ -42,7 +42,7 @@ pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) 
     let (name, mode) = (object::name(cluster), cluster["spec"]["mode"].as_str().unwrap_or("push"));
     match heartbeat {
         HeartbeatState::Never => {
-            let message = format!("no syncer has sent a heartbeat yet. {}", awaken(mode, name));
+            let message = format!("no syncer has sent a heartbeat yet. {}", syncer_advice(mode, name));
             Some(Fault::new(NO_HEARTBEAT, message))
         }
         HeartbeatState::Unknown { .. } => stored_fault(cluster),
@@ -53,9 +53,10 @@ pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) 
                 ExpiryCause::Disconnected => "SyncerSilent",
             };
             let detail = format!("for {} seconds", grace_period.as_secs());
-            let description =
-                Problem::find(reason).map(|problem| problem.message(name, &detail)).unwrap_or_default();
-            Some(Fault::new(reason, format!("{description}. {}", awaken(mode, name))))
+            let description = ClusterProblem::find(reason)
+                .map(|problem| problem.message(name, &detail))
+                .unwrap_or_default();
+            Some(Fault::new(reason, format!("{description}. {}", syncer_advice(mode, name))))
         }
         HeartbeatState::Recent { .. } => {
             let problem = &cluster["status"]["problem"];

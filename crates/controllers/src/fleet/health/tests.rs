@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
-use atoll_informer::{Clock, World};
+use atoll_informer::{ApiScope, Clock};
 use atoll_meta::time::{self, Timestamp};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -32,8 +32,8 @@ impl Clock for SettableClock {
 }
 
 fn health(clock: &SettableClock) -> Health {
-    let world = World::one(Client::new(Arc::new(UnusedTransport)));
-    let context = Context::new(world, Arc::new(clock.clone()), WorkloadScope::PodGrain);
+    let api = ApiScope::single(Client::new(Arc::new(UnusedTransport)));
+    let context = Context::new(api, Arc::new(clock.clone()), WorkloadScope::PodGrain);
     Health {
         recorder: context.events.recorder(COMPONENT),
         clusters: context.informers.of(&resources::CLUSTERS),

@@ -1,7 +1,7 @@
 //! The conditions under which clusters accept objects whose labels name them.
 
-use atoll_fleet::closed::{Closed, closed};
-use atoll_fleet::labels::naming;
+use atoll_fleet::labels::cluster_labels;
+use atoll_fleet::placement_refusal::{PlacementRefusal, placement_refusal};
 use atoll_meta::object;
 use bytes::Bytes;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::row::Row;
 /// Whether a Cluster accepts new objects, from which workspaces, and with which Pod Security level.
 #[derive(Clone, PartialEq)]
 pub struct Terms {
-    closed: Option<Closed>,
+    closed: Option<PlacementRefusal>,
     workspaces: Value,
     pod_security: Value,
 }
@@ -23,7 +23,7 @@ impl Terms {
         let cluster = atoll_meta::json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
         let spec = &cluster["spec"];
         let (workspaces, pod_security) = (spec["workspaces"].clone(), spec["podSecurity"].clone());
-        Terms { closed: closed(&cluster), workspaces, pod_security }
+        Terms { closed: placement_refusal(&cluster), workspaces, pod_security }
     }
 }
 
@@ -44,7 +44,7 @@ impl Registry {
             cluster,
             outcome: self.admits(row, workspace, object, cluster),
         };
-        naming(object).into_iter().map(target).collect()
+        cluster_labels(object).into_iter().map(target).collect()
     }
 
     /// Whether a cluster accepts an object that is not on it yet: its uid, or the reason why not.
@@ -62,7 +62,7 @@ impl Registry {
         }
         let refusal = self
             .refusal_reason(workspace, &registered)
-            .or_else(|| closed(&registered.cluster).map(|closed| closed.why()))
+            .or_else(|| placement_refusal(&registered.cluster).map(|closed| closed.why()))
             .or_else(|| self.pod_security_violation(row, workspace, object, &registered));
         Some(match refusal {
             Some(refusal) => Err(refusal),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::IoSlice;
 
-use atoll_watch::Stretch;
+use atoll_watch::ObjectCursor;
 use bytes::Buf;
 use self_cell::self_cell;
 
@@ -11,7 +11,7 @@ use self_cell::self_cell;
 pub struct Source {
     /// Text before the items.
     pub head: Vec<u8>,
-    pub objects: Stretch,
+    pub objects: ObjectCursor,
 }
 
 type Slices<'a> = Vec<Cow<'a, [u8]>>;

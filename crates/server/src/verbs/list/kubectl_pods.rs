@@ -102,7 +102,7 @@ fn unplaced_error(
     workload: &Value,
 ) -> Option<Status> {
     let (namespace, name) = (object::namespace(workload), object::name(workload));
-    let advice = server.registry.choice(row, workspace, workload).advice(kind, namespace, name);
+    let advice = server.registry.cluster_choice(row, workspace, workload).advice(kind, namespace, name);
     let may_run_elsewhere = server.runs_workloads || !server.runs_controllers;
     let advice = match advice {
         None if may_run_elsewhere => return None,

@@ -4,7 +4,7 @@ use atoll_fleet::Placement;
 use atoll_fleet::placement::Share;
 use atoll_meta::{FieldError, FieldPath, names, object};
 use atoll_registry::Row;
-use atoll_registry::placement::Registered;
+use atoll_registry::placement::RegisteredCluster;
 use serde_json::Value;
 
 use crate::Server;
@@ -13,7 +13,7 @@ use crate::chain::Call;
 pub struct Shares {
     pub all: Vec<Share>,
     /// Clusters that the object was not on before.
-    pub new: Vec<Registered>,
+    pub new: Vec<RegisteredCluster>,
 }
 
 /// Resolves the clusters that a Placement names, or returns all errors.
@@ -46,13 +46,15 @@ pub fn read(
         } else {
             match resolve(server, row, workspace, name, &uid, current) {
                 ResolvedCluster::Kept(known) => uid = known,
-                ResolvedCluster::New(registered) => match server.registry.closed(workspace, &registered) {
-                    Some(reason) => errors.push(FieldError::forbidden(&path.child("name"), reason)),
-                    None => {
-                        uid = object::uid(&registered.cluster).to_string();
-                        shares.new.push(registered);
+                ResolvedCluster::New(registered) => {
+                    match server.registry.refusal_reason(workspace, &registered) {
+                        Some(reason) => errors.push(FieldError::forbidden(&path.child("name"), reason)),
+                        None => {
+                            uid = object::uid(&registered.cluster).to_string();
+                            shares.new.push(registered);
+                        }
                     }
-                },
+                }
                 ResolvedCluster::Unknown if uid.is_empty() => {
                     errors.push(FieldError::not_found(&path.child("name"), name));
                 }
@@ -87,7 +89,7 @@ enum ResolvedCluster {
     /// A cluster that the object is already on, with its UID if known. It need not exist or accept new
     /// shares.
     Kept(String),
-    New(Registered),
+    New(RegisteredCluster),
     Unknown,
 }
 

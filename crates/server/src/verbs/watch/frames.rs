@@ -39,13 +39,13 @@ impl Frames {
     pub fn event(&self, event: &Event, seen: EventType) -> Bytes {
         let name = seen.as_str();
         if self.origin {
-            return self.stored(name, event.shown_with_origin(seen));
+            return self.stored(name, event.object_json_with_origin(seen));
         }
         if let Some(row) = &self.view
             && let Some(subject) = event.subject(seen)
-            && !row.is_shown(subject)
+            && !row.is_in_served_form(subject)
         {
-            let shown = row.shown(subject.clone());
+            let shown = row.to_served(subject.clone());
             let json = if seen == EventType::Deleted { shown.json_at(event.revision) } else { shown.json() };
             return self.object(name, &json);
         }
@@ -55,7 +55,7 @@ impl Frames {
             (Form::Metadata(Meta::V1), false) => Encoding::Metadata,
             (Form::Metadata(Meta::V1), true) => Encoding::MetadataProtobuf,
             // Tables contain ages, which change, and the other forms are rare.
-            _ => return self.object(name, &event.shown(seen).unwrap_or_default()),
+            _ => return self.object(name, &event.object_json(seen).unwrap_or_default()),
         };
         event.frame_as(encoding, seen, |json| self.object(name, json))
     }
@@ -65,14 +65,14 @@ impl Frames {
         let name = EventType::Added.as_str();
         match &self.view {
             _ if self.origin => self.stored(name, object.json_with_origin()),
-            Some(row) => self.object(name, &row.shown(object.clone()).json()),
-            None => self.object(name, &object.whole()),
+            Some(row) => self.object(name, &row.to_served(object.clone()).json()),
+            None => self.object(name, &object.json_cow()),
         }
     }
 
     fn stored(&self, event_type: &str, json: Bytes) -> Bytes {
         match &self.view {
-            Some(row) => self.object(event_type, &row.shown_json(json)),
+            Some(row) => self.object(event_type, &row.served_json(json)),
             None => self.object(event_type, &json),
         }
     }
