@@ -195,7 +195,7 @@ mod tests {
             || Measurement { requests: 100, took: Duration::from_secs(1), ..Measurement::default() };
         let refused = || Err("PATCH … returned 415: no".to_owned());
         let results = [
-            (ServerKind::Atoll, vec![Ok(measured()), unexpected_response()]),
+            (ServerKind::Atoll, vec![Ok(measured()), refused()]),
             (ServerKind::Kubernetes, vec![Ok(measured()), Ok(measured())]),
         ];
         let lines = lines(&results);

@@ -93,9 +93,9 @@ fn measure(running: &RunningServer, count: u64) -> BenchResult<WorkspaceMeasurem
     progress("  deleting");
     let one = format!("{PATH}/w-99999999");
     let began = Instant::now();
-    let (answer, log) = runtime.block_on(target.try_call("DELETE", &one, ""))?;
+    let (answer, body) = runtime.block_on(target.try_call("DELETE", &one, ""))?;
     if !(200..300).contains(&answer.status) {
-        return Err(crate::connection::unexpected_response("DELETE", &one, answer, &log));
+        return Err(crate::connection::unexpected_response("DELETE", &one, answer, &body));
     }
     let each = target.request("DELETE", &format!("{PATH}/w-{NUMBER}"), "");
     load(each, answer.status, 1..=4096).run()?;
