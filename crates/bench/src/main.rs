@@ -75,8 +75,8 @@ fn run() -> BenchResult<()> {
         "api" => api::run(&Session::open(options, Some(&[]))?),
         "apply" => apply::run(&Session::open(options, Some(&[]))?),
         "sim" => {
-            let besides = ["kube-controller-manager", "kube-scheduler", "kwok"];
-            sim::run(&Session::open(options, Some(&besides))?)
+            let components = ["kube-controller-manager", "kube-scheduler", "kwok"];
+            sim::run(&Session::open(options, Some(&components))?)
         }
         "start" => start::run(&Session::open(options, None)?),
         "sync" => sync::run(&Session::open(options, None)?),

@@ -64,10 +64,10 @@ impl ServerKind {
 
 impl Upstream {
     /// Builds kube-apiserver and etcd if needed. Returns `None` if Go is not installed.
-    pub fn prepare(directory: &Path, besides: &[&str]) -> BenchResult<Option<Self>> {
+    pub fn prepare(directory: &Path, components: &[&str]) -> BenchResult<Option<Self>> {
         let built = Command::new(directory.join("build"))
             .args(["keys", "etcd", "kube-apiserver"])
-            .args(besides)
+            .args(components)
             .stderr(Stdio::inherit())
             .output()
             .map_err(|error| BenchError::file(&directory.join("build"), &error))?;

@@ -69,8 +69,8 @@ impl Session {
     /// components to run beside kube-apiserver; `None` disables the comparison.
     pub fn open(options: BenchOptions, compared: Option<&[&str]>) -> BenchResult<Self> {
         let own = std::env::current_exe().map_err(|error| BenchError::Machine(error.to_string()))?;
-        let beside = own.parent().map(PathBuf::from).unwrap_or_default();
-        let atoll = options.atoll.clone().unwrap_or_else(|| beside.join("atoll"));
+        let program_directory = own.parent().map(PathBuf::from).unwrap_or_default();
+        let atoll = options.atoll.clone().unwrap_or_else(|| program_directory.join("atoll"));
         if !atoll.is_file() {
             let path = atoll.display();
             return Err(BenchError::Start(format!(
@@ -78,13 +78,13 @@ impl Session {
             )));
         }
         let upstream = match (&options.upstream, compared.filter(|_| !options.alone)) {
-            (Some(upstream), Some(besides)) => Upstream::prepare(upstream, besides)?,
+            (Some(upstream), Some(components)) => Upstream::prepare(upstream, components)?,
             _ => None,
         };
         if compared.is_some() && upstream.is_none() && !options.alone {
             eprintln!("comparison with kube-apiserver skipped: building it needs Go, see upstream/README.md");
         }
-        let directory = options.directory.clone().unwrap_or(beside);
+        let directory = options.directory.clone().unwrap_or(program_directory);
         let directory = directory.join(format!("atoll-bench-{}", std::process::id()));
         std::fs::create_dir_all(&directory).map_err(|error| BenchError::file(&directory, &error))?;
         let mut machine = Machine::inspect(&directory);
