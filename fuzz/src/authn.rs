@@ -1,4 +1,4 @@
-//! Who somebody claims to be.
+//! Credentials: certificates, certificate requests and tokens.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ fn pem(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
 }
 
-/// No bytes in place of a certificate do harm, and a certificate without a name is nobody.
+/// No bytes crash the certificate parser, and a certificate without a name identifies no user.
 pub fn certificate(bytes: &[u8]) -> Accepted {
     certificates::expiry(bytes);
     let expires = certificates::expiry(pem("CERTIFICATE", bytes).as_bytes());
@@ -26,7 +26,7 @@ pub fn certificate(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// A request for a certificate is the same whoever reads it. The input is what PEM stands around.
+/// All functions read a certificate request in the same way. The input is the content of the PEM block.
 pub fn certificate_request(bytes: &[u8]) -> Accepted {
     let _ = CertificateRequest::from_pem(bytes);
     let text = pem("CERTIFICATE REQUEST", bytes);
@@ -42,7 +42,7 @@ static TOKENS: LazyLock<Tokens> = LazyLock::new(|| {
     Tokens::new(ISSUER, KeyRing::open(directory.path()).expect("keys"))
 });
 
-/// What nobody has signed is nobody's, whatever it says. The input is the three parts of a token, one a line.
+/// A token without a valid signature is rejected. The input is the three parts of a token, one per line.
 pub fn token(bytes: &[u8]) -> Accepted {
     let whole = text(bytes)?;
     assert!(TOKENS.verify(whole, "root", None, 0).is_err());
@@ -54,7 +54,7 @@ pub fn token(bytes: &[u8]) -> Accepted {
     json::parse(parts[1].as_bytes()).ok().map(|_| ())
 }
 
-/// Whatever a token that is ours says, its bearer is a ServiceAccount.
+/// Any valid claims belong to a ServiceAccount.
 pub fn claims(bytes: &[u8]) -> Accepted {
     let parsed = json::parse(bytes).ok()?;
     for is_legacy in [false, true] {
@@ -67,7 +67,7 @@ pub fn claims(bytes: &[u8]) -> Accepted {
     Claims::read(&parsed.value, true).ok().map(|_| ())
 }
 
-/// A file of tokens is read or refused, and a refusal shows no token.
+/// A token file is parsed or rejected, and the error does not contain a token.
 pub fn token_file(bytes: &[u8]) -> Accepted {
     let text = text(bytes)?;
     match text.parse::<TokenFile>() {

@@ -1,4 +1,4 @@
-//! Expressions, and the texts that their functions read.
+//! CEL expressions, and the texts that their functions parse.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use atoll_cel::{Environment, Program, Type, Value, regexp};
 
 use crate::{Accepted, lines, text as utf8};
 
-/// What one evaluation may cost.
+/// Cost limit of an evaluation.
 const LIMIT: u64 = 100_000;
 
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
@@ -17,7 +17,7 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
         .with("anything", Type::Dyn)
 });
 
-/// What can be compiled can be run, twice with the same cost, and what is wrong can be shown.
+/// A compiled expression can be evaluated, twice with the same cost, and compile errors can be formatted.
 pub fn expression(bytes: &[u8]) -> Accepted {
     let text = utf8(bytes)?;
     let expression = match ENVIRONMENT.compile(text) {
@@ -48,7 +48,7 @@ pub fn expression(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Calls of everything that reads a text, with what it is then asked.
+/// Calls of all functions that parse a text.
 const CALLS: [&str; 21] = [
     "bool(text)",
     "int(text)",
@@ -79,7 +79,7 @@ static PROGRAMS: LazyLock<Vec<Program>> = LazyLock::new(|| {
     CALLS.iter().map(program).collect()
 });
 
-/// No text makes a function do anything but answer or refuse.
+/// For any text, functions return a value or an error.
 pub fn text(bytes: &[u8]) -> Accepted {
     let text = utf8(bytes)?;
     let mut accepted = None;
@@ -95,11 +95,12 @@ pub fn text(bytes: &[u8]) -> Accepted {
     accepted
 }
 
-/// A pattern of Go's is one of ours, or is refused in Go's words. The first line is the pattern, the rest what it is held against.
+/// A pattern of Go's syntax is compiled, or rejected with Go's message. The first line is the pattern, the
+/// rest is the subject.
 pub fn regular_expression(bytes: &[u8]) -> Accepted {
     let [pattern, subject] = lines(bytes)?;
     let compiled = regexp::SHARED.get(pattern);
-    assert!(regexp::fault(pattern).is_none() || compiled.is_err(), "what is faulty is not compiled");
+    assert!(regexp::fault(pattern).is_none() || compiled.is_err(), "invalid patterns are not compiled");
     match compiled {
         Ok(compiled) => {
             let _ = compiled.is_match(subject);

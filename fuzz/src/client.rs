@@ -1,4 +1,4 @@
-//! What clients are told: where servers are, how to start one, and what servers say.
+//! Input of clients: kubeconfigs, settings and responses of servers.
 
 use atoll_client::WatchEvent;
 use atoll_client::kubeconfig::{Kubeconfig, is_token};
@@ -6,11 +6,11 @@ use serde_json::json;
 
 use crate::{Accepted, text};
 
-// The program is not a library.
+// The atoll crate has no library.
 #[path = "../../crates/atoll/src/command/settings.rs"]
 mod settings_file;
 
-/// Every context can be asked for; a file that is written again says the same.
+/// Every context can be read, and a kubeconfig that is written and parsed again is equal.
 pub fn kubeconfig(bytes: &[u8]) -> Accepted {
     let mut config = Kubeconfig::parse(text(bytes)?).ok()?;
     assert_eq!(Kubeconfig::parse(&config.text()).as_ref(), Ok(&config));
@@ -27,13 +27,13 @@ pub fn kubeconfig(bytes: &[u8]) -> Accepted {
     readable
 }
 
-/// Whatever a server gives out as a token, a kubeconfig that it is written into is the same but for that token. The first line is
-/// the token, the rest the kubeconfig.
+/// Replacing a token in a kubeconfig changes nothing else, for any token that a server returns. The first
+/// line is the token, the rest is the kubeconfig.
 pub fn token_in_kubeconfig(bytes: &[u8]) -> Accepted {
     let (token, rest) = text(bytes)?.split_once('\n')?;
     let before = Kubeconfig::parse(rest).ok()?;
     let old = before.contexts().into_iter().find_map(|name| before.context(name, None).ok()?.token)?;
-    // What is hidden in the one line may have as many as it likes.
+    // The input is one line, so line breaks in the token are written as `\n`.
     for new in [token.to_string(), token.replace("\\n", "\n")] {
         let mut after = before.clone();
         match after.replace_token(&old, &new) {
@@ -44,7 +44,7 @@ pub fn token_in_kubeconfig(bytes: &[u8]) -> Accepted {
                 again.replace_token(&new, "a.b.c").expect("the token is there");
                 let mut expected = before.clone();
                 expected.replace_token(&old, "a.b.c").expect("the token is there");
-                // Whoever had the new token already cannot be told apart.
+                // If the new token was already in the kubeconfig, replacing it changes several users.
                 if !rest.contains(&new) {
                     assert_eq!(again, expected);
                 }
@@ -54,14 +54,14 @@ pub fn token_in_kubeconfig(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Names are given once, in order.
+/// Settings are sorted, and each name occurs once.
 pub fn settings(bytes: &[u8]) -> Accepted {
     let settings = settings_file::parse(text(bytes)?).ok()?;
     assert!(settings.is_sorted_by(|one, next| one.0 < next.0));
     Some(())
 }
 
-/// A line of a watch is an event or the end of it.
+/// A line of a watch is parsed as an event or ends the watch.
 pub fn watch_event(bytes: &[u8]) -> Accepted {
     WatchEvent::parse(bytes).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! What controllers read: schedules, zones, indexes.
+//! Input of controllers: schedules, time zones, indexes.
 
 use std::str::FromStr;
 
@@ -12,15 +12,16 @@ use crate::{Accepted, text};
 /// November 2026.
 const NOW: i64 = 1_794_730_041;
 
-/// A schedule can be written out as lists of numbers and says the same; and the next time is after this one, and within the
-/// years that are searched.
+/// A schedule that is written as lists of numbers and parsed again is equal, and the next time is after the
+/// current time and within the years that are searched.
 pub fn cron(bytes: &[u8]) -> Accepted {
     let text = text(bytes)?;
     let (schedule, _) = cron::Schedule::parse(text, |_| Some(())).ok()?;
-    let again = cron::Schedule::parse(&spelled(&schedule), |_| Some(())).expect("it can be spelled out");
+    let again =
+        cron::Schedule::parse(&spelled(&schedule), |_| Some(())).expect("written schedules can be parsed");
     assert_eq!(again.0, schedule);
     let zones = |_: &str| Some(Zone::utc().into());
-    let next = Schedule::parse(text, &zones).expect("it was just read").next(NOW);
+    let next = Schedule::parse(text, &zones).expect("the schedule was just parsed").next(NOW);
     match schedule {
         cron::Schedule::Every(seconds) => assert_eq!(next, NOW.saturating_add(seconds)),
         cron::Schedule::Fields(_) => assert!(next == NEVER || (NOW < next && next < NOW + 6 * 366 * 86_400)),
@@ -49,7 +50,7 @@ fn listed(numbers: cron::Numbers) -> String {
     }
 }
 
-/// Whatever a zone is like, clocks show something in it, and schedules come to an end.
+/// In any time zone, times can be converted, and schedules find a next time or end.
 pub fn zone(bytes: &[u8]) -> Accepted {
     if let Some(rule) = text(bytes) {
         Zone::ruled(rule);
@@ -71,7 +72,7 @@ pub fn zone(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Sets of indexes that can be read are written as the same sets.
+/// Sets of indexes are parsed without panics.
 pub fn indexes(bytes: &[u8]) -> Accepted {
     let text = text(bytes)?;
     let indexes = Indexes::parse(text, 1000).and(&Indexes::default());
@@ -80,7 +81,7 @@ pub fn indexes(bytes: &[u8]) -> Accepted {
     (!indexes.is_empty()).then_some(())
 }
 
-/// A list of controllers is one or is refused.
+/// A list of controllers is parsed or rejected.
 pub fn list(bytes: &[u8]) -> Accepted {
     Choice::from_str(text(bytes)?).ok().map(|_| ())
 }

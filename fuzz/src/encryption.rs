@@ -1,4 +1,4 @@
-//! What lies on the disk, and by which rules.
+//! Encrypted values and their configuration.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,13 +20,13 @@ resources:
   - identity: {}
 ";
 
-/// A configuration can be used or is refused without showing what is in it, and a key can be added to one that can be used.
+/// A configuration is parsed, or rejected without showing secrets, and a key can be added to a valid one.
 pub fn configuration(bytes: &[u8]) -> Accepted {
     let text = text(bytes)?;
     match Rules::parse(text) {
         Ok(_) => {
             if let Ok((longer, _)) = with_new_key(text) {
-                Rules::parse(&longer).expect("our own configuration can be used");
+                Rules::parse(&longer).expect("a configuration with an added key is valid");
             }
             Some(())
         }
@@ -44,11 +44,12 @@ static STORE: LazyLock<Sealed> = LazyLock::new(|| {
     Sealed::new(Arc::new(MemoryStore::new()), rules)
 });
 
-/// What nobody has sealed cannot be opened, and what was sealed can, but nowhere else and not once it was changed.
+/// Data that was not encrypted here cannot be decrypted; encrypted data can, but not at another key and not
+/// after a change.
 pub fn sealed(bytes: &[u8]) -> Accepted {
     let place = |name: &str| Key::object("core", "secrets", "root", "default", name);
     let stored = Bytes::copy_from_slice(bytes);
-    // What is not marked is as it was before there was encryption.
+    // Data without the prefix of a provider is plaintext from before encryption was enabled.
     if let Ok(opened) = STORE.open(&place("a"), &stored) {
         assert_eq!(opened, stored);
     }
@@ -60,7 +61,7 @@ pub fn sealed(bytes: &[u8]) -> Accepted {
     changed[at] ^= 1;
     let changed = Bytes::from(changed);
     match STORE.open(&place("a"), &changed) {
-        // Without its mark it is taken for what it looks like.
+        // Without its prefix, it is read as plaintext.
         Ok(opened) => assert_eq!(opened, changed),
         Err(error) => assert!(!error.to_string().is_empty()),
     }

@@ -1,4 +1,4 @@
-//! What definitions of custom resources say.
+//! Definitions of custom resources.
 
 use atoll_extension::{Definition, Findings, JsonPath, Origin};
 use atoll_meta::Deadline;
@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::{Accepted, text};
 
-/// Whatever a definition says, objects are read, filled and checked by it, and what was left out once is not left out again.
-/// The input is a list: a version of a definition, an object and another one.
+/// For any definition, objects are decoded, defaulted and validated, and pruning twice removes nothing more.
+/// The input is a list: a version of a definition, an object and an older object.
 pub fn custom_resource(bytes: &[u8]) -> Accepted {
     let Value::Array(parts) = json::parse(bytes).ok()?.value else { return None };
     let [mut version, mut object, old] = <[Value; 3]>::try_from(parts).ok()?;
@@ -21,7 +21,7 @@ pub fn custom_resource(bytes: &[u8]) -> Accepted {
             "versions": [version],
         },
     }));
-    let version = definition.version("v1").expect("it was just compiled");
+    let version = definition.version("v1").expect("the version was just compiled");
     version.schema.read(&mut object, Origin::Request).ok()?;
     assert_eq!(version.schema.prune(&mut object), Vec::<String>::new());
     let _ = version.schema.fill(&mut object);
@@ -32,11 +32,11 @@ pub fn custom_resource(bytes: &[u8]) -> Accepted {
     version.validate_status_update(&object, &old, &mut findings, &Deadline::never());
     definition.validate_type(&object, "v1");
     definition.convert(&mut object, "v1");
-    json::parse(&json::to_vec(&object)).expect("objects can be written");
+    json::parse(&json::to_vec(&object)).expect("objects can be serialized");
     Some(())
 }
 
-/// A path that can be read finds something or nothing. What a column shows is one text.
+/// A valid JSON path returns a text or nothing.
 pub fn json_path(bytes: &[u8]) -> Accepted {
     let path = JsonPath::parse(text(bytes)?).ok()?;
     let object = json!({

@@ -1,4 +1,4 @@
-//! What the parts of a fleet say to each other.
+//! Data that the components of a fleet exchange.
 
 use atoll_fleet::Placement;
 use atoll_fleet::namespaces::Locator;
@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use crate::{Accepted, lines, text};
 
-// The program is not a library.
-#[allow(dead_code, reason = "only what reads is of interest")]
+// The atoll crate has no library.
+#[allow(dead_code, reason = "only the parser is used")]
 #[path = "../../crates/atoll/src/place/shares.rs"]
 mod shares_on_the_line;
 
-/// A placement that is written again says the same, and nobody is forgotten whatever is decided.
+/// A placement that is written and parsed again is equal, and no cluster is lost when a placement becomes
+/// empty.
 pub fn placement(bytes: &[u8]) -> Accepted {
     let placement = Placement::parse(text(bytes)?)?;
     if let Some(again) = placement.text() {
@@ -29,37 +30,37 @@ pub fn placement(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// A line that can be read is said again as the same one.
+/// A line of the sync view that is written and parsed again is equal.
 pub fn sync_line(bytes: &[u8]) -> Accepted {
     let line = Line::parse(bytes)?;
     assert_eq!(Line::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
     Some(())
 }
 
-/// The same for a report.
+/// A report that is written and parsed again is equal.
 pub fn sync_report(bytes: &[u8]) -> Accepted {
     let report: Report = serde_json::from_slice(bytes).ok()?;
-    let again = serde_json::to_vec(&report).expect("it can be written");
+    let again = serde_json::to_vec(&report).expect("reports can be serialized");
     assert_eq!(serde_json::from_slice::<Report>(&again).ok().as_ref(), Some(&report));
     Some(())
 }
 
-/// Overrides that are found to be right can be used, on whatever object. Overrides, then an object, one a line.
+/// Valid overrides can be applied to any object. The input is overrides and an object, one per line.
 pub fn overrides(bytes: &[u8]) -> Accepted {
     let [overrides, object] = lines(bytes)?;
     let value = |text: &str| json::parse(text.as_bytes()).ok().map(|parsed| parsed.value);
     let (overrides, mut object): (Value, Value) = (value(overrides)?, value(object)?);
     let is_right = validate(&overrides, &FieldPath::new("spec")).is_empty();
     let read = Overrides::read(&overrides);
-    assert!(read.is_ok() || !is_right, "what is right can be read");
+    assert!(read.is_ok() || !is_right, "valid overrides can be parsed");
     let before = object.clone();
     if read.ok()?.apply(&mut object).is_err() {
-        assert_eq!(object, before, "what fails changes nothing");
+        assert_eq!(object, before, "failed overrides change nothing");
     }
     Some(())
 }
 
-/// What is sent to a cluster is the same if it is shaped again.
+/// Shaping an object twice gives the same result as shaping it once.
 pub fn shaped(bytes: &[u8]) -> Accepted {
     let object = json::parse(bytes).ok()?.value;
     let once = shape(&object, "east", None);
@@ -69,7 +70,7 @@ pub fn shaped(bytes: &[u8]) -> Accepted {
     object.is_object().then_some(())
 }
 
-/// A locator that can be read is written as the same one, and names a namespace that can be.
+/// A locator that is written and parsed again is equal, and the namespace below has a valid name.
 pub fn locator(bytes: &[u8]) -> Accepted {
     let locator = Locator::parse(text(bytes)?).ok()?;
     assert_eq!(Locator::parse(&locator.text()).as_ref(), Ok(&locator));
@@ -77,7 +78,7 @@ pub fn locator(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Clusters on the line are named once each.
+/// Shares on the command line name each cluster once.
 pub fn shares(bytes: &[u8]) -> Accepted {
     let shares = shares_on_the_line::parse(text(bytes)?).ok()?;
     let mut names: Vec<&str> = shares.0.iter().map(|share| share.name.as_str()).collect();

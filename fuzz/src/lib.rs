@@ -1,17 +1,18 @@
-//! What must hold for any input that a parser is given.
+//! Properties that parsers must have for any input.
 //!
 //! ```text
-//!   seeds/NAME/* ──┬─► Target::run ──► None: refused · Some: all that was asked of it holds · panic: found something
+//!   seeds/NAME/* ──┬─► Target::run ──► None: rejected · Some: accepted, all properties hold · panic: a failure
 //!                  │       ▲
 //!   cargo test ────┘       └── fuzz_targets/parser.rs (libFuzzer) ◄── cargo xtask fuzz: seeds, dictionaries, corpus
 //! ```
 //!
-//! Targets are plain functions in a crate like any other: it is compiled, linted and run over all seeds with the rest of the
-//! workspace, by any compiler. Only the one program that looks for new inputs needs more.
+//! Targets are plain functions in an ordinary crate, which is compiled, linted and run over all seeds with
+//! the rest of the workspace. Only the program that searches for new inputs needs a nightly toolchain.
 //!
-//! A new parser gets a function in the file of its crate, a row in [`TARGETS`] and at least one seed that it accepts.
+//! A new parser gets a function in the file of its crate, a row in [`TARGETS`] and at least one seed that it
+//! accepts.
 
-#![allow(clippy::expect_used, reason = "what does not hold is what is looked for")]
+#![allow(clippy::expect_used, reason = "a panic is how a target reports a failure")]
 
 mod authn;
 mod cel;
@@ -28,18 +29,18 @@ mod server;
 mod sim;
 mod streams;
 
-/// Whether a parser took an input; nothing if it did not, and there was nothing more to ask.
+/// `Some` if the parser accepted an input, `None` if it rejected it.
 pub type Accepted = Option<()>;
 
-/// A parser, and what is asked of it.
+/// A parser and its properties.
 #[derive(Debug)]
 pub struct Target {
     pub name: &'static str,
-    /// Panics if something does not hold.
+    /// Runs the parser. Panics if a property does not hold.
     pub run: fn(&[u8]) -> Accepted,
 }
 
-/// All of them, by name.
+/// All targets, sorted by name.
 pub static TARGETS: &[Target] = &[
     Target { name: "accept", run: server::accept },
     Target { name: "apply", run: merge::apply },
@@ -115,8 +116,8 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// The one of `rows` that the first line of an input names, and what follows. A line that names none chooses one all the
-/// same: few texts that are made up would be a name.
+/// Returns the row that the first line of an input names, and the rest of the input. A line that names no row
+/// selects one by its hash, because random text is rarely a name.
 fn chosen<'r, 'b, T>(rows: &'r [T], name: fn(&T) -> &str, bytes: &'b [u8]) -> Option<(&'r T, &'b [u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -125,7 +126,7 @@ fn chosen<'r, 'b, T>(rows: &'r [T], name: fn(&T) -> &str, bytes: &'b [u8]) -> Op
     Some((found.or_else(|| rows.get(number() % rows.len()))?, rest))
 }
 
-/// The lines of an input, which stand for several texts; the last one has all that is left.
+/// Splits an input into `N` lines, which stand for several texts. The last one has the rest of the input.
 fn lines<const N: usize>(bytes: &[u8]) -> Option<[&str; N]> {
     let lines: Vec<&str> = text(bytes)?.splitn(N, '\n').collect();
     lines.try_into().ok()

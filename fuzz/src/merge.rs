@@ -1,4 +1,4 @@
-//! Patches, and who manages what.
+//! Patches and managed fields.
 
 use atoll_merge::apply::{Author, Kind, Resets, Set, is_reset, joined};
 use atoll_merge::{check_merge_patch, json_patch as patch_json, merge_patch, unknown_fields};
@@ -7,33 +7,33 @@ use atoll_schema::{Types, normalise, resources, restore};
 
 use crate::{Accepted, chosen};
 
-/// The document and the patch of an input, which is a list of both.
+/// Parses an input that is a list of a document and a patch.
 fn pair(bytes: &[u8]) -> Option<(Value, Value)> {
     let Value::Array(parts) = json::parse(bytes).ok()?.value else { return None };
     let [document, patch] = parts.try_into().ok()?;
     Some((document, patch))
 }
 
-/// No patch makes a document that cannot be written and read again.
+/// A patched document can be serialized and parsed.
 pub fn json_patch(bytes: &[u8]) -> Accepted {
     let (document, patch) = pair(bytes)?;
     unknown_fields(&patch);
     let mut patched = document.clone();
     let outcome = patch_json(&mut patched, &patch);
     if outcome.is_ok() {
-        json::parse(&json::to_vec(&patched)).expect("patched documents can be read");
+        json::parse(&json::to_vec(&patched)).expect("patched documents can be parsed");
     }
     let mut merged = document;
     merge_patch(&mut merged, &patch);
-    json::parse(&json::to_vec(&merged)).expect("merged documents can be read");
+    json::parse(&json::to_vec(&merged)).expect("merged documents can be parsed");
     if check_merge_patch(&patch).is_ok() {
         assert!(merged.is_object());
     }
     outcome.ok()
 }
 
-/// Strategic merges make documents that can be written and read again, and nothing changes when the patch is empty. The
-/// first line names the resource.
+/// A strategic merge gives a document that can be serialized and parsed, and an empty patch changes nothing.
+/// The first line names the resource.
 pub fn strategic_merge(bytes: &[u8]) -> Accepted {
     let (row, rest) = chosen(resources(), |row| row.resource, bytes)?;
     let (mut document, patch) = pair(rest)?;
@@ -42,13 +42,13 @@ pub fn strategic_merge(bytes: &[u8]) -> Accepted {
     normalise(types, id, &mut document).ok()?;
     let (mut unchanged, mut merged) = (document.clone(), document.clone());
     atoll_merge::strategic_merge(types, id, &mut unchanged, &mut Value::Object(json::Map::new()))
-        .expect("nothing can be merged");
+        .expect("an empty patch can be merged");
     assert_eq!(unchanged, document);
     atoll_merge::strategic_merge(types, id, &mut merged, &mut patch.clone()).ok()?;
-    json::parse(&json::to_vec(&merged)).expect("merged documents can be read");
+    json::parse(&json::to_vec(&merged)).expect("merged documents can be parsed");
     let mut read = merged.clone();
     let fits = normalise(types, id, &mut read).is_ok_and(|unknown| unknown.is_empty());
-    // What is read from JSON without remarks can be put into the struct without passing by it, and is the same.
+    // If normalizing finds no problems, restoring the merged document directly gives the same result.
     match restore(types, id, &mut merged) {
         Ok(unknown) if fits => {
             assert!(unknown.is_empty());
@@ -60,7 +60,7 @@ pub fn strategic_merge(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Sets of fields that are read can be written, and say the same when they are read again.
+/// Field sets that are written and parsed again are equal.
 pub fn managed_fields(bytes: &[u8]) -> Accepted {
     let parsed = json::parse(bytes).ok()?;
     is_reset(Some(&parsed.value));
@@ -69,7 +69,7 @@ pub fn managed_fields(bytes: &[u8]) -> Accepted {
     }
     let set = Set::from_fields(&parsed.value).ok()?;
     let written = set.to_fields();
-    let again = Set::from_fields(&written).expect("what was written can be read");
+    let again = Set::from_fields(&written).expect("written field sets can be parsed");
     assert_eq!(again, set);
     assert_eq!(again.to_fields(), written);
     assert_eq!(set.intersection(&again), set);
@@ -78,8 +78,8 @@ pub fn managed_fields(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Whoever applies the same again changes nothing. The first line names the resource; the rest is a list of what is there and what
-/// is applied.
+/// Applying the same configuration twice changes nothing the second time. The first line names the resource;
+/// the rest is a list of the live object and the applied configuration.
 pub fn apply(bytes: &[u8]) -> Accepted {
     let (row, rest) = chosen(resources(), |row| row.resource, bytes)?;
     let (mut live, mut configuration) = pair(rest)?;
@@ -97,8 +97,9 @@ pub fn apply(bytes: &[u8]) -> Accepted {
         Author { manager: "fuzz", time: "2026-11-15T08:00:00Z", subresource: "", resets: Resets::NONE };
     let mut applied = kind.apply(&live, &configuration, &author, true).ok()?;
     normalise(types, id, &mut applied).ok()?;
-    let mut again = kind.apply(&applied, &configuration, &author, false).expect("nobody else owns it");
-    normalise(types, id, &mut again).expect("it is what it was");
+    let mut again =
+        kind.apply(&applied, &configuration, &author, false).expect("there is no other field manager");
+    normalise(types, id, &mut again).expect("the applied object is valid");
     assert_eq!(again, applied);
     Some(())
 }

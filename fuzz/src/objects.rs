@@ -1,4 +1,4 @@
-//! Whole objects of built-in kinds.
+//! Objects of built-in kinds.
 
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -14,8 +14,8 @@ use crate::{Accepted, chosen, lines};
 
 pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(Profile::Full));
 
-/// Any object that can be read is filled in, checked, shown and written; and what was filled in once is not filled in again.
-/// The first line names the resource.
+/// Any object is defaulted, validated, printed and encoded, and defaulting twice changes nothing more. The
+/// first line names the resource.
 pub fn object(bytes: &[u8]) -> Accepted {
     let (row, body) = chosen(CATALOG.rows(), |row| &row.resource, bytes)?;
     let mut object = decode(row, &HeaderMap::new(), body, FieldValidation::Ignore).ok()?.object;
@@ -33,13 +33,13 @@ pub fn object(bytes: &[u8]) -> Accepted {
     let _ = (printer.conditions)(&object);
     let id = row.type_id?;
     let message = atoll_wire::encode(Types::get(), id, &object);
-    let read = atoll_wire::decode(Types::get(), id, &message).expect("what was written can be read");
+    let read = atoll_wire::decode(Types::get(), id, &message).expect("encoded objects can be decoded");
     assert_eq!(atoll_wire::encode(Types::get(), id, &read), message);
-    json::parse(&json::to_vec(&object)).expect("objects can be written");
+    json::parse(&json::to_vec(&object)).expect("objects can be serialized");
     Some(())
 }
 
-/// A message that can be read is written as a message that means the same. The first line names the resource.
+/// A decoded message is encoded to a message with the same meaning. The first line names the resource.
 pub fn protobuf(bytes: &[u8]) -> Accepted {
     let _ = atoll_wire::open(bytes).map(|envelope| envelope.raw.len());
     let (row, message) = chosen(resources(), |row| row.resource, bytes)?;
@@ -47,12 +47,12 @@ pub fn protobuf(bytes: &[u8]) -> Accepted {
     let types = Types::get();
     let value = atoll_wire::decode(types, id, message).ok()?;
     let written = atoll_wire::encode(types, id, &value);
-    let again = atoll_wire::decode(types, id, &written).expect("what was written can be read");
+    let again = atoll_wire::decode(types, id, &written).expect("encoded messages can be decoded");
     assert_eq!(atoll_wire::encode(types, id, &again), written);
     Some(())
 }
 
-/// Ranges of addresses and of ports hold what they say. One a line.
+/// Ranges of addresses and ports contain their own bounds only. The input is one of each, one per line.
 pub fn ranges(bytes: &[u8]) -> Accepted {
     let [addresses, ports] = lines(bytes)?;
     let prefix = Prefix::from_str(addresses).ok()?;

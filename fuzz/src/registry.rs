@@ -1,4 +1,4 @@
-//! What definitions of custom resources do to the objects of others.
+//! Effects of custom resource definitions on other objects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -21,31 +21,32 @@ use serde_json::json;
 
 use crate::Accepted;
 
-/// The workspace whose owner writes definitions.
+/// The workspace in which definitions are written.
 const WORKSPACE: &str = "aaaaaaaaaaaaaaa";
 
 static CATALOG: LazyLock<Arc<Catalog>> = LazyLock::new(|| Arc::new(Catalog::new(Profile::Full)));
 
-/// Whatever is done with a definition, it and its objects change no record of a built-in resource, and nothing of it is left when
-/// it has gone. The input is a list of steps: a definition to create, then objects to create, and definitions to write over it.
-/// One without a spec is written to its `/status`. In the end it is deleted.
+/// No write to a definition or its objects changes records of built-in resources, and a deleted definition
+/// leaves nothing behind. The input is a list of steps: a definition to create, then objects to create and
+/// definitions to update it with. A definition without a spec updates `/status`. In the end the definition is
+/// deleted.
 pub fn definitions(bytes: &[u8]) -> Accepted {
     let Value::Array(steps) = json::parse(bytes).ok()?.value else { return None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(write(&steps))
 }
 
-/// How long a definition may take to go. Nothing holds it, so that it takes less.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time for the deletion of a definition. It has no finalizers, so that it usually takes less.
+const DELETION_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn write(steps: &[Value]) -> Accepted {
     let (first, rest) = steps.split_first()?;
     let registry = Arc::new(registry().await);
     let before = records(&registry).await;
-    let row = CATALOG.find(GROUP, "v1", RESOURCE).expect("it is built in");
+    let row = CATALOG.find(GROUP, "v1", RESOURCE).expect("CustomResourceDefinition is built in");
     let definition = decoded(row, first)?;
     let names = &definition["spec"]["names"];
-    let own = Own {
+    let definition_under_test = DefinitionUnderTest {
         registry: registry.clone(),
         name: object::name(&definition).to_string(),
         group: definition["spec"]["group"].as_str().unwrap_or_default().to_string(),
@@ -55,16 +56,16 @@ async fn write(steps: &[Value]) -> Accepted {
     let mut was_created = false;
     for step in rest {
         match object::kind(step) == "CustomResourceDefinition" {
-            true => own.change(row, step).await,
-            false => was_created |= own.create(step).await,
+            true => definition_under_test.change(row, step).await,
+            false => was_created |= definition_under_test.create(step).await,
         }
-        own.check(&before).await;
+        definition_under_test.check(&before).await;
     }
     if was_defined {
-        own.end(row).await;
-        own.check(&before).await;
+        definition_under_test.delete(row).await;
+        definition_under_test.check(&before).await;
         let left: Vec<Key> = records(&registry).await.into_keys().filter(is_custom).collect();
-        assert!(left.is_empty(), "{left:?} are left of a definition that has gone");
+        assert!(left.is_empty(), "{left:?} are left after the definition was deleted");
     }
     (was_defined && was_created).then_some(())
 }
@@ -73,7 +74,7 @@ fn is_custom(key: &Key) -> bool {
     key.parts().is_some_and(|parts| parts.is_custom())
 }
 
-/// A definition as the server would take it. Nothing holds it.
+/// Decodes a definition as the server does, and removes its finalizers.
 fn decoded(row: &Row, definition: &Value) -> Option<Value> {
     let text = json::to_vec(definition);
     let mut definition = decode(row, &HeaderMap::new(), &text, FieldValidation::Ignore).ok()?.object;
@@ -82,22 +83,22 @@ fn decoded(row: &Row, definition: &Value) -> Option<Value> {
     Some(definition)
 }
 
-/// The definition that all is about.
-struct Own {
+/// The definition under test.
+struct DefinitionUnderTest {
     registry: Arc<Registry>,
     name: String,
     group: String,
     plural: String,
 }
 
-impl Own {
+impl DefinitionUnderTest {
     fn place(&self) -> Place<'_> {
         Place { workspace: WORKSPACE, namespace: "", name: &self.name }
     }
 
-    /// Writes a spec or a status over what is there.
+    /// Updates the spec or the status.
     async fn change(&self, row: &Row, step: &Value) {
-        // Once it is decoded, it has everything.
+        // Decoding adds missing fields, so check before.
         let is_status = step.get("spec").is_none();
         let Some(step) = decoded(row, step) else { return };
         let (field, subresource) = if is_status { ("status", "status") } else { ("spec", "") };
@@ -115,11 +116,11 @@ impl Own {
             create_missing: false,
             dry_run: false,
         };
-        // Most are refused.
+        // Most updates are rejected.
         let _ = self.registry.update(row, &self.place(), &update).await;
     }
 
-    /// Creates an object by each name that the definition may be reached by.
+    /// Creates an object through each plural name of the definition.
     async fn create(&self, object: &Value) -> bool {
         let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
         let key = Key::object(GROUP, RESOURCE, WORKSPACE, "", &self.name);
@@ -140,27 +141,26 @@ impl Own {
         was_created
     }
 
-    /// Deletes the definition and waits until it has gone.
-    async fn end(&self, row: &Row) {
+    /// Deletes the definition and waits until it is gone.
+    async fn delete(&self, row: &Row) {
         let registry = &self.registry;
         let scope = Scope::object(GROUP, RESOURCE, WORKSPACE, "", &self.name);
         let mut watcher =
-            registry.cache.watch(scope, registry.snapshot().revision).expect("it has just been looked at");
+            registry.cache.watch(scope, registry.snapshot().revision).expect("the revision is current");
         let running = tokio::spawn(definitions::run(registry.clone()));
         let deleted = registry.delete(row, &self.place(), &DeleteOptions::default(), &Unasked).await;
-        deleted.expect("it is there");
+        deleted.expect("the definition exists");
         let key = Key::object(GROUP, RESOURCE, WORKSPACE, "", &self.name);
         let gone = async {
             while registry.snapshot().get(&key).is_some() {
-                watcher.next().await.expect("few events");
+                watcher.next().await.expect("the watch has no backlog");
             }
         };
-        tokio::time::timeout(PATIENCE, gone).await.expect("the definition goes");
+        tokio::time::timeout(DELETION_TIMEOUT, gone).await.expect("the definition is deleted in time");
         running.abort();
     }
 
-    /// Looks whether all that was there before is still so, and whether anything else is there than what belongs to the
-    /// definition.
+    /// Checks that no other record has changed, and that every new record belongs to the definition.
     async fn check(&self, before: &BTreeMap<Key, Bytes>) {
         let mut after = records(&self.registry).await;
         after.retain(|key, _| {
@@ -168,12 +168,12 @@ impl Own {
             let is_own_object =
                 (parts.group, parts.resource) == (&*format!("~{}", self.group), &*self.plural);
             let is_own = (parts.group, parts.resource, parts.name) == (GROUP, RESOURCE, &*self.name);
-            // Discovery of its versions.
+            // APIServices of its versions.
             let is_announced =
                 parts.resource == "apiservices" && parts.name.ends_with(&format!(".{}", self.group));
             parts.workspace != WORKSPACE || !(is_own_object || is_own || is_announced)
         });
-        assert_eq!(after, *before, "records of others have changed");
+        assert_eq!(after, *before, "other records have changed");
     }
 }
 

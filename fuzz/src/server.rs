@@ -1,4 +1,4 @@
-//! Requests: where they go, what they carry, what comes back.
+//! Requests: paths, queries, headers and bodies.
 
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
@@ -17,8 +17,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use crate::objects::CATALOG;
 use crate::{Accepted, chosen, lines, text};
 
-/// The outcome of something that never waits.
-pub fn finished<T>(future: impl Future<Output = T>) -> T {
+/// Polls a future that never waits to completion.
+pub fn poll_ready<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     loop {
         if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -27,7 +27,7 @@ pub fn finished<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Any Accept header gets an answer or a refusal.
+/// Any Accept header is negotiated or rejected.
 pub fn accept(bytes: &[u8]) -> Accepted {
     if let Some(text) = text(bytes) {
         for clause in clauses(text) {
@@ -50,7 +50,8 @@ pub fn accept(bytes: &[u8]) -> Accepted {
     accepted
 }
 
-/// No request body does harm, and what is accepted is accepted again. The first line names the resource.
+/// Any request body is decoded or rejected, and a decoded object that is written is accepted again. The first
+/// line names the resource.
 pub fn body(bytes: &[u8]) -> Accepted {
     let (row, body) = chosen(CATALOG.rows(), |row| &row.resource, bytes)?;
     if let Some(id) = row.type_id {
@@ -61,26 +62,27 @@ pub fn body(bytes: &[u8]) -> Accepted {
     let decoded = fuzzing::object(row, &headers, body, FieldValidation::Ignore).ok()?;
     let again = |written: &[u8]| match fuzzing::object(row, &headers, written, FieldValidation::Ignore) {
         Ok(decoded) => json::to_vec(&decoded.object),
-        Err(status) => panic!("what was written is refused: {}", status.message()),
+        Err(status) => panic!("a written object is rejected: {}", status.message()),
     };
-    // Where anything goes, -0.0 is written as -0, which is the integer 0 the next time, as in Go.
+    // In untyped fields, -0.0 is written as -0, which is parsed as the integer 0, as in Go.
     let written = again(&json::to_vec(&decoded.object));
     assert_eq!(again(&written), written);
     Some(())
 }
 
-/// A token that can be read says what one of ours says. The input is what a token holds: random text is seldom base64.
+/// A continue token that is written and parsed again is equal. The input is the content of a token, because
+/// random text is rarely base64.
 pub fn continue_token(bytes: &[u8]) -> Accepted {
     let text = text(bytes)?;
     let _ = Token::decode(text);
     let token = Token::decode(&URL_SAFE_NO_PAD.encode(text)).ok()?;
-    let again =
-        Token::decode(&Token::encode(token.revision, &token.after, token.rest)).expect("our own can be read");
+    let again = Token::decode(&Token::encode(token.revision, &token.after, token.rest))
+        .expect("written tokens can be parsed");
     assert_eq!(again, token);
     Some(())
 }
 
-/// No path leads out of what it names: either its parts have no slashes and no dots that climb, or it is refused.
+/// Path components contain neither slashes nor dot segments, or the path is rejected.
 pub fn path(bytes: &[u8]) -> Accepted {
     let text = text(bytes)?;
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
@@ -102,7 +104,7 @@ pub fn path(bytes: &[u8]) -> Accepted {
     accepted
 }
 
-/// Whatever stands in a query, options are read or refused.
+/// Options of any query are parsed or rejected.
 pub fn query(bytes: &[u8]) -> Accepted {
     let query = Query::parse(text(bytes)?);
     let mut accepted = None;
@@ -118,7 +120,7 @@ pub fn query(bytes: &[u8]) -> Accepted {
     accepted
 }
 
-/// A snapshot is read or refused, and how it was cut into pieces on the way makes no difference.
+/// A snapshot is read or rejected, independent of how it is split into pieces.
 pub fn snapshot(bytes: &[u8]) -> Accepted {
     let whole = fuzzing::snapshot(bytes, bytes.len());
     let accepted = whole.is_ok();
@@ -127,23 +129,23 @@ pub fn snapshot(bytes: &[u8]) -> Accepted {
     accepted.then_some(())
 }
 
-/// YAML becomes JSON that can be written and read.
+/// YAML is converted to JSON that can be serialized and parsed.
 pub fn yaml(bytes: &[u8]) -> Accepted {
     let value = fuzzing::yaml(bytes).ok()?;
-    json::parse(&json::to_vec(&value)).expect("what was written can be read");
+    json::parse(&json::to_vec(&value)).expect("serialized JSON can be parsed");
     Some(())
 }
 
-/// A patch of any kind is read or refused. The first byte chooses the kind.
+/// A patch of any type is parsed or rejected. The first byte selects the type.
 pub fn patch(bytes: &[u8]) -> Accepted {
     let (choice, body) = bytes.split_first()?;
     let kinds = [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
     let patch = Patch::parse(kinds[usize::from(*choice) % kinds.len()], body).ok()?;
-    json::parse(&json::to_vec(&patch.value)).expect("what was read can be written");
+    json::parse(&json::to_vec(&patch.value)).expect("parsed patches can be serialized");
     Some(())
 }
 
-/// Whoever headers ask to act as has a name, and what they say of traces is well-formed. One header a line.
+/// An impersonated user has a name, and trace ids are well-formed. The input is one header per line.
 pub fn identity_headers(bytes: &[u8]) -> Accepted {
     let mut headers = HeaderMap::new();
     for (name, value) in text(bytes)?.lines().filter_map(|line| line.split_once(": ")) {
@@ -158,7 +160,8 @@ pub fn identity_headers(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// What is proxied to has a name, and queries for kubelets are made of what was asked, escaped. Target and query, one a line.
+/// Proxy targets have a name, and queries for kubelets are escaped. The input is a target and a query, one
+/// per line.
 pub fn proxy(bytes: &[u8]) -> Accepted {
     let [target, query] = lines(bytes)?;
     let query = Query::parse(query);
@@ -172,7 +175,7 @@ pub fn proxy(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Links of a page that went through the proxy are not changed when it goes through again.
+/// Rewriting the links of a page twice gives the same result as once.
 pub fn page(bytes: &[u8]) -> Accepted {
     let once = fuzzing::page(bytes);
     assert_eq!(fuzzing::page(&once), once);

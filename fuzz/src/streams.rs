@@ -1,4 +1,4 @@
-//! What exec, attach and port-forward speak.
+//! Protocols of exec, attach and port-forward.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::{Accepted, server, text};
 
-/// Frames that can be read one after the other are written as frames that say the same.
+/// Decoded frames that are encoded and decoded again are equal.
 pub fn spdy(bytes: &[u8]) -> Accepted {
     let (mut unpacker, mut accepted) = (Unpacker::default(), None);
     let (mut packer, mut reader) = (Packer::default(), Unpacker::default());
@@ -37,15 +37,15 @@ pub fn spdy(bytes: &[u8]) -> Accepted {
     accepted
 }
 
-/// What a peer reads when a frame is written.
+/// Encodes a frame and decodes it as a peer does.
 fn written(frame: Frame, packer: &mut Packer, unpacker: &mut Unpacker) -> Frame {
     let mut bytes = Vec::new();
     frame.encode(packer, &mut bytes);
     let (head, payload) = bytes.split_first_chunk::<HEAD>().expect("every frame has a head");
-    match Head::parse(*head).expect("our own head can be read") {
+    match Head::parse(*head).expect("encoded heads can be parsed") {
         Head::Control { kind, flags, length } => {
             assert_eq!(length, payload.len());
-            Frame::control(kind, flags, payload, unpacker).expect("our own frame can be read")
+            Frame::control(kind, flags, payload, unpacker).expect("encoded frames can be decoded")
         }
         Head::Data { stream, fin, length } => {
             assert_eq!(length, payload.len());
@@ -54,14 +54,15 @@ fn written(frame: Frame, packer: &mut Packer, unpacker: &mut Unpacker) -> Frame 
     }
 }
 
-/// Headers that can be read are written as the same headers. The input is what is packed: random bytes are seldom packed ones.
+/// Decoded headers that are encoded and decoded again are equal. The input is uncompressed, because random
+/// bytes are rarely valid compressed data.
 pub fn spdy_headers(bytes: &[u8]) -> Accepted {
     let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 64);
     let mut compress = Compress::new(Compression::fast(), true);
     compress.compress_vec(bytes, &mut packed, FlushCompress::Sync).ok()?;
     let headers = Unpacker::default().unpack(&packed).ok()?;
     let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
-    // Each block builds on those before it.
+    // Each block uses the compression state of the previous ones.
     for _ in 0..2 {
         assert_eq!(unpacker.unpack(&packer.pack(&headers)).as_ref(), Ok(&headers));
     }
@@ -69,7 +70,7 @@ pub fn spdy_headers(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Bytes that arrive in pieces, never late.
+/// Bytes that arrive in pieces, without waiting.
 struct Pieces<'a> {
     rest: &'a [u8],
     size: usize,
@@ -89,60 +90,60 @@ impl AsyncRead for Pieces<'_> {
     }
 }
 
-/// What was said on a WebSocket, however it was cut.
+/// Messages received on a WebSocket, independent of fragmentation.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct Received {
     messages: Vec<(Opcode, Vec<u8>)>,
-    /// What there is of one that has no end.
+    /// Data of an incomplete message.
     rest: Vec<u8>,
     end: Option<std::io::ErrorKind>,
 }
 
-fn said(bytes: &[u8], role: Role, size: usize) -> Said {
+fn received(bytes: &[u8], role: Role, size: usize) -> Received {
     let mut reader = Reader::new(Pieces { rest: bytes, size }, role);
-    let mut said = Said::default();
+    let mut received = Received::default();
     loop {
-        let next = server::finished(reader.next());
+        let next = server::poll_ready(reader.next());
         match next {
             Ok(Event::Data { bytes, is_text, is_first, is_last }) => {
-                assert!(!is_first || said.rest.is_empty());
-                said.rest.extend_from_slice(&bytes);
+                assert!(!is_first || received.rest.is_empty());
+                received.rest.extend_from_slice(&bytes);
                 if is_last {
                     let opcode = if is_text { Opcode::Text } else { Opcode::Binary };
-                    said.messages.push((opcode, std::mem::take(&mut said.rest)));
+                    received.messages.push((opcode, std::mem::take(&mut received.rest)));
                 }
             }
-            Ok(Event::Ping(bytes)) => said.messages.push((Opcode::Ping, bytes.to_vec())),
-            Ok(Event::Pong) => said.messages.push((Opcode::Pong, Vec::new())),
+            Ok(Event::Ping(bytes)) => received.messages.push((Opcode::Ping, bytes.to_vec())),
+            Ok(Event::Pong) => received.messages.push((Opcode::Pong, Vec::new())),
             Ok(Event::Close(code)) => {
                 let code = code.map(u16::to_be_bytes);
-                said.messages.push((Opcode::Close, code.map(Vec::from).unwrap_or_default()));
+                received.messages.push((Opcode::Close, code.map(Vec::from).unwrap_or_default()));
             }
             Err(error) => {
-                said.end = Some(error.kind());
-                return said;
+                received.end = Some(error.kind());
+                return received;
             }
         }
     }
 }
 
-/// How messages are cut on the way makes no difference, and they can be sent on. The first byte says who reads, and how much
-/// at once.
+/// Fragmentation makes no difference, and messages that are encoded and decoded again are equal. The first
+/// byte selects the reader's role and the size of pieces.
 pub fn websocket(bytes: &[u8]) -> Accepted {
     let (choice, bytes) = bytes.split_first()?;
     let role = if choice & 1 == 0 { Role::Server } else { Role::Client };
-    let whole = said(bytes, role, bytes.len().max(1));
-    assert_eq!(said(bytes, role, usize::from(choice >> 1) + 1), whole);
+    let whole = received(bytes, role, bytes.len().max(1));
+    assert_eq!(received(bytes, role, usize::from(choice >> 1) + 1), whole);
     let key = (role == Role::Server).then_some([1, 2, 3, *choice]);
     let mut sent = Vec::new();
     for (opcode, payload) in &whole.messages {
         Message { opcode: *opcode, payload: payload.clone().into() }.encode_masked(key, &mut sent);
     }
-    assert_eq!(said(&sent, role, 1000).messages, whole.messages);
+    assert_eq!(received(&sent, role, 1000).messages, whole.messages);
     (!whole.messages.is_empty()).then_some(())
 }
 
-/// Whatever a request says of itself, it is agreed to or refused. The first line is its path, the others are headers.
+/// Any upgrade request is accepted or rejected. The first line is its path, the others are headers.
 pub fn handshake(bytes: &[u8]) -> Accepted {
     let mut lines = text(bytes)?.lines();
     let mut request = Request::builder().uri(lines.next()?).body(()).ok()?;
@@ -162,7 +163,7 @@ pub fn handshake(bytes: &[u8]) -> Accepted {
     (forwarding || is_session).then_some(())
 }
 
-/// How a session ended can be told on, and is not forgotten on the way.
+/// The result of a session that is encoded and decoded again is equal.
 pub fn outcome(bytes: &[u8]) -> Accepted {
     let _ = Outcome::decode(bytes, StatusFormat::Text);
     let outcome = Outcome::decode(bytes, StatusFormat::Json);
@@ -170,12 +171,12 @@ pub fn outcome(bytes: &[u8]) -> Accepted {
     match (&outcome, again) {
         (Outcome::Exit { code, .. }, Outcome::Exit { code: again, .. }) => assert_eq!(*code, again),
         (Outcome::Success, Outcome::Success) | (Outcome::Failure(_), Outcome::Failure(_)) => {}
-        (before, after) => panic!("{before:?} has become {after:?}"),
+        (before, after) => panic!("{before:?} was decoded as {after:?}"),
     }
     matches!(outcome, Outcome::Success | Outcome::Exit { .. }).then_some(())
 }
 
-/// Sizes of terminals that can be read are written as the same sizes.
+/// Terminal sizes that are encoded and decoded again are equal.
 pub fn terminal_size(bytes: &[u8]) -> Accepted {
     let sizes = remote_command::sizes(bytes);
     let written: String = sizes.iter().map(|size| size.encode()).collect();

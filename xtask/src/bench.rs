@@ -1,8 +1,9 @@
-//! Builds what is measured and what measures, both in release, and starts it. The measuring is in `crates/bench`: its
-//! dependencies would make every other chore slow to build.
+//! Builds Atoll and the benchmarks in release mode and runs them. The benchmarks are in `crates/bench`,
+//! because their dependencies would slow down the build of every other xtask command.
 //!
-//! Where a release build would take longer than the measurement, `--dev` optimizes only the crates of this workspace: what
-//! tests and others have made of the dependencies is used as it is. Atoll is the slower for it, and nobody else.
+//! `--dev` optimizes only the crates of this workspace and reuses the dependencies of the dev profile, for
+//! machines on which a release build takes longer than the benchmark. Atoll is slower in that mode;
+//! kube-apiserver is not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +15,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let cargo = |action: &str, package: &str| {
         let mut command = Command::new("cargo");
         match dev {
-            // The first level is most of the way, at half the time; nobody debugs or changes what comes of it.
+            // Optimization level 1 gives most of the speed for half of the build time. Debug information and
+            // incremental compilation are not needed here.
             true => command.arg(action).envs([
                 ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
                 ("CARGO_PROFILE_DEV_DEBUG", "0"),
@@ -26,20 +28,20 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         command
     };
     if arguments.first().is_some_and(|name| *name == "store") {
-        return finish(
+        return run_command(
             cargo("run", "atoll-sqlite").args(["--example", "throughput", "--"]).args(&arguments[1..]),
         );
     }
-    finish(&mut cargo("build", "atoll"))?;
+    run_command(&mut cargo("build", "atoll"))?;
     let mut bench = cargo("run", "atoll-bench");
     bench.arg("--").args(&arguments);
     if !arguments.is_empty() {
         bench.arg("--upstream").arg(root.join("upstream"));
     }
-    finish(&mut bench)
+    run_command(&mut bench)
 }
 
-fn finish(command: &mut Command) -> Result<(), String> {
+fn run_command(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("that ended with {status}")) }
+    if status.success() { Ok(()) } else { Err(format!("cargo failed: {status}")) }
 }

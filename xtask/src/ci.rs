@@ -1,11 +1,11 @@
-//! Everything that must hold before a change lands: `.ci/run`, which is also what a fresh machine runs.
+//! Runs all checks that a change must pass: `.ci/run`, which CI runs too.
 
 use std::path::Path;
 use std::process::Command;
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(argument) = arguments.first() {
-        return Err(format!("ci takes no arguments, and got \"{argument}\""));
+        return Err(format!("ci takes no arguments, but got \"{argument}\""));
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let status = Command::new("bash")
@@ -13,5 +13,5 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         .current_dir(root)
         .status()
         .map_err(|error| format!("cannot run bash: {error}"))?;
-    if status.success() { Ok(()) } else { Err("something failed; see above".to_owned()) }
+    if status.success() { Ok(()) } else { Err("a check failed; see the output above".to_owned()) }
 }

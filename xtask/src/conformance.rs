@@ -1,8 +1,8 @@
-//! Upstream's own conformance tests against Atoll: those that need nothing but an API server (group a), and those that
-//! need kube-controller-manager beside it (group b).
+//! Runs upstream's conformance tests against Atoll: the tests that need only an API server (group a), and the
+//! tests that need kube-controller-manager as well (group b).
 //!
 //! ```text
-//!   Cluster (atoll, for b also kube-controller-manager) ◄── e2e.test, several at once, each with some of the tests
+//!   Cluster (atoll, for b also kube-controller-manager) ◄── e2e.test, several processes, each with some of the tests
 //!                                                              └──► reports ──► passed, failed and why
 //! ```
 
@@ -13,21 +13,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Controllers, Running};
+use cluster::{Cluster, Controllers, ProcessGuard};
 
 const USAGE: &str = "usage: cargo xtask conformance a|b [--release] [--own-controllers (b only)] [--minutes 30] [--at-once 5] [--focus REGEX]";
-/// Before expressions whose tests may wait until the time is up, and would take others with them.
+/// Prefix of expressions for tests that may block until the timeout. Each of them gets a process of its own.
 const ALONE: &str = "alone ";
-/// How long those get: what they wait for comes in seconds or never.
+/// Timeout of these tests: either they pass within seconds or they block.
 const ALONE_MINUTES: u64 = 5;
 
-/// What `upstream/build` exits with where there is no Go to build with.
+/// Exit code of `upstream/build` if Go is not installed.
 const NO_GO: i32 = 3;
 
-/// After its own time limit, e2e.test cleans up and writes the report.
-const GRACE: Duration = Duration::from_secs(120);
+/// Time that e2e.test needs after its timeout to clean up and write its report.
+const REPORT_TIME: Duration = Duration::from_secs(120);
 
-/// Tests that belong together, by what they need.
+/// A group of tests with the same requirements.
 struct Group {
     focus: &'static str,
     controllers: Controllers,
@@ -38,17 +38,17 @@ const API_SERVER: Group =
 const CONTROLLERS: Group =
     Group { focus: include_str!("conformance/controllers.txt"), controllers: Controllers::Upstream };
 
-struct Options {
+struct ConformanceOptions {
     controllers: Controllers,
     release: bool,
     minutes: u64,
-    /// How many of e2e.test run at the same time: most of their time is waiting.
+    /// Number of e2e.test processes. The tests mostly wait, so it may exceed the number of cores.
     at_once: usize,
-    /// Expressions that names of tests match.
+    /// Regular expressions for the names of the tests to run.
     focus: Vec<String>,
 }
 
-fn options(arguments: &[String]) -> Result<Options, String> {
+fn parse_options(arguments: &[String]) -> Result<ConformanceOptions, String> {
     let mut arguments = arguments.iter().map(String::as_str);
     let group = match arguments.next() {
         Some("a") => &API_SERVER,
@@ -57,55 +57,58 @@ fn options(arguments: &[String]) -> Result<Options, String> {
     };
     let focus = group.focus.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
     let mut options =
-        Options { controllers: group.controllers, release: false, minutes: 30, at_once: 5, focus };
+        ConformanceOptions { controllers: group.controllers, release: false, minutes: 30, at_once: 5, focus };
     while let Some(argument) = arguments.next() {
         match argument {
             "--release" => options.release = true,
-            // In place of kube-controller-manager's, which only group b has.
+            // Only group b runs kube-controller-manager, which these controllers replace.
             "--own-controllers" if options.controllers != Controllers::Default => {
                 options.controllers = Controllers::Own;
             }
             "--minutes" => {
                 let minutes = arguments.next().and_then(|minutes| minutes.parse().ok());
-                options.minutes = minutes.ok_or("--minutes needs a number")?;
+                options.minutes = minutes.ok_or("--minutes needs a number of minutes")?;
             }
             "--at-once" => {
                 let number = arguments.next().and_then(|number| number.parse().ok());
-                options.at_once = number.filter(|number| *number > 0).ok_or("--at-once needs a number")?;
+                options.at_once =
+                    number.filter(|number| *number > 0).ok_or("--at-once needs a number of processes")?;
             }
             "--focus" => {
-                options.focus = vec![arguments.next().ok_or("--focus needs an expression")?.to_owned()];
+                options.focus =
+                    vec![arguments.next().ok_or("--focus needs a regular expression")?.to_owned()];
             }
-            other => return Err(format!("there is no option \"{other}\"\n{USAGE}")),
+            other => return Err(format!("unknown option \"{other}\"\n{USAGE}")),
         }
     }
     Ok(options)
 }
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    let options = options(arguments)?;
+    let options = parse_options(arguments)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default();
     let Some(programs) = programs(&root, options.controllers)? else { return Ok(()) };
     let atoll = atoll(&root, options.release)?;
     let directory = std::env::temp_dir().join(format!("atoll-conformance-{}", std::process::id()));
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let cluster = Cluster::start(&atoll, &programs, options.controllers, &directory)?;
-    println!("logs and the report are in {}", directory.display());
+    println!("logs and reports are in {}", directory.display());
     let mut reports = Vec::new();
-    for report in test(&options, &programs, &cluster, &directory)? {
+    for report in run_tests(&options, &programs, &cluster, &directory)? {
         let text = std::fs::read_to_string(&report);
-        let text = text.map_err(|error| format!("no report {}: {error}", report.display()))?;
-        reports.push(report::read(&text)?);
+        let text = text.map_err(|error| format!("cannot read the report {}: {error}", report.display()))?;
+        reports.push(report::parse(&text)?);
     }
-    let report = report::together(reports);
+    let report = report::merge(reports);
     print!("{}", report::summary(&report));
-    match report.complete() {
+    match report.all_passed() {
         true => Ok(()),
-        false => Err("not all passed".to_owned()),
+        false => Err("some tests failed or did not run; see above".to_owned()),
     }
 }
 
-/// The directory of the programs, built if need be; `None`, with a line that says so, where Go is absent.
+/// Builds the programs if needed and returns their directory. Prints a message and returns `None` if Go is
+/// missing.
 fn programs(root: &Path, controllers: Controllers) -> Result<Option<PathBuf>, String> {
     let mut command = Command::new(root.join("upstream/build"));
     command.args(["e2e.test", "kubectl"]).stderr(Stdio::inherit());
@@ -116,7 +119,7 @@ fn programs(root: &Path, controllers: Controllers) -> Result<Option<PathBuf>, St
     match output.status.code() {
         Some(0) => {}
         Some(NO_GO) => {
-            println!("skipped: the tests are built with Go");
+            println!("skipped: building the tests needs Go, which is not installed");
             return Ok(None);
         }
         _ => return Err("upstream/build failed; see above".to_owned()),
@@ -125,7 +128,7 @@ fn programs(root: &Path, controllers: Controllers) -> Result<Option<PathBuf>, St
     Ok(text.lines().last().map(PathBuf::from))
 }
 
-/// `ATOLL_BIN`, or else this workspace's program, brought up to date.
+/// Returns `ATOLL_BIN` if it is set, else builds Atoll and returns the path of the program.
 fn atoll(root: &Path, release: bool) -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("ATOLL_BIN") {
         return Ok(path.into());
@@ -137,23 +140,23 @@ fn atoll(root: &Path, release: bool) -> Result<PathBuf, String> {
     }
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !status.success() {
-        return Err("atoll does not build; see above".to_owned());
+        return Err("cannot build atoll; see the output above".to_owned());
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     Ok(target.join(if release { "release" } else { "debug" }).join("atoll"))
 }
 
-/// Runs e2e.test to its end, which it reaches in bounded time or is put to. The reports.
-fn test(
-    options: &Options,
+/// Runs all e2e.test processes with a timeout and returns the paths of their reports.
+fn run_tests(
+    options: &ConformanceOptions,
     programs: &Path,
     cluster: &Cluster,
     directory: &Path,
 ) -> Result<Vec<PathBuf>, String> {
     let (mut running, mut reports) = (Vec::new(), Vec::new());
-    for (number, Portion { focus, minutes }) in portions(options).iter().enumerate() {
+    for (number, Batch { focus, minutes }) in batches(options).iter().enumerate() {
         let report = directory.join(format!("report-{number}.json"));
-        let mut command = Running::command(&programs.join("e2e.test"));
+        let mut command = ProcessGuard::command(&programs.join("e2e.test"));
         command
             .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))
             .arg(format!("--kubectl-path={}", programs.join("kubectl").display()))
@@ -167,50 +170,50 @@ fn test(
             .args(["--ginkgo.label-filter=Conformance", &format!("--ginkgo.focus={focus}")])
             .arg(format!("--ginkgo.timeout={minutes}m"))
             .arg(format!("--ginkgo.json-report={}", report.display()));
-        running.push(Running::start(&mut command, &directory.join(format!("e2e-{number}.log")))?);
+        running.push(ProcessGuard::start(&mut command, &directory.join(format!("e2e-{number}.log")))?);
         reports.push(report);
     }
-    let deadline = Instant::now() + Duration::from_secs(options.minutes * 60) + GRACE;
-    while running.iter_mut().any(Running::runs) {
+    let deadline = Instant::now() + Duration::from_secs(options.minutes * 60) + REPORT_TIME;
+    while running.iter_mut().any(ProcessGuard::is_running) {
         if Instant::now() > deadline {
-            return Err(format!("e2e.test did not end; its logs are in {}", directory.display()));
+            return Err(format!("e2e.test timed out; its logs are in {}", directory.display()));
         }
         std::thread::sleep(Duration::from_millis(200));
     }
     Ok(reports)
 }
 
-/// What one of e2e.test runs, and how long it may take.
+/// Tests of one e2e.test process, and their timeout.
 #[derive(Debug, PartialEq, Eq)]
-struct Portion {
+struct Batch {
     focus: String,
     minutes: u64,
 }
 
-/// Deals the expressions out, as cards; those that are to be alone are portions of their own.
-fn portions(options: &Options) -> Vec<Portion> {
+/// Distributes the expressions round-robin. Expressions with the prefix `alone` get a batch each.
+fn batches(options: &ConformanceOptions) -> Vec<Batch> {
     let alone = options.focus.iter().filter_map(|expression| expression.strip_prefix(ALONE));
     let others = options.focus.iter().filter(|expression| !expression.starts_with(ALONE));
     let others: Vec<&str> = others.map(String::as_str).collect();
     let number = options.at_once.min(others.len());
-    let dealt = |first: usize| {
+    let batch = |first: usize| {
         let some: Vec<&str> = others.iter().skip(first).step_by(number).copied().collect();
-        Portion { focus: some.join("|"), minutes: options.minutes }
+        Batch { focus: some.join("|"), minutes: options.minutes }
     };
     let alone =
-        alone.map(|focus| Portion { focus: focus.to_owned(), minutes: options.minutes.min(ALONE_MINUTES) });
-    (0..number).map(dealt).chain(alone).collect()
+        alone.map(|focus| Batch { focus: focus.to_owned(), minutes: options.minutes.min(ALONE_MINUTES) });
+    (0..number).map(batch).chain(alone).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Expressions, how many at once, and the portions with their minutes.
+    /// Expressions, number of processes, and the expected batches with their minutes.
     type Case<'a> = (&'a [&'a str], usize, &'a [(&'a str, u64)]);
 
     #[test]
-    fn every_expression_is_in_one_portion() {
+    fn every_expression_is_in_one_batch() {
         let cases: [Case; 3] = [
             (&["a", "b", "c", "d", "e"], 2, &[("a|c|e", 30), ("b|d", 30)]),
             (&["a", "b"], 9, &[("a", 30), ("b", 30)]),
@@ -218,11 +221,15 @@ mod tests {
         ];
         for (focus, at_once, expected) in cases {
             let focus = focus.iter().map(|&expression| expression.to_owned()).collect();
-            let options =
-                Options { controllers: Controllers::Default, release: false, minutes: 30, at_once, focus };
-            let found = portions(&options);
-            let found: Vec<_> =
-                found.iter().map(|portion| (portion.focus.as_str(), portion.minutes)).collect();
+            let options = ConformanceOptions {
+                controllers: Controllers::Default,
+                release: false,
+                minutes: 30,
+                at_once,
+                focus,
+            };
+            let found = batches(&options);
+            let found: Vec<_> = found.iter().map(|batch| (batch.focus.as_str(), batch.minutes)).collect();
             assert_eq!(found, expected);
         }
     }

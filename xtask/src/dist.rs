@@ -1,5 +1,6 @@
-//! Builds what is carried away: the program, stripped, an image of it for container runtimes, and checksums. The packing is
-//! in `crates/package`: its dependencies would make every other chore slow to build.
+//! Builds a release: the stripped program, an image of it for container runtimes, and checksums. The
+//! packaging code is in `crates/package`, because its dependencies would slow down the build of every other
+//! xtask command.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,17 +13,17 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default();
     let directory = directory(arguments, &root.join("target/dist"))?;
     let version = env!("CARGO_PKG_VERSION");
-    println!("building atoll {version} in release, without symbols");
+    println!("building atoll {version} in release mode, without symbols");
     let program = build(&root)?;
-    println!("packing {}", program.display());
+    println!("packaging {}", program.display());
     let mut package = cargo(&root, "run");
     package.args(["--quiet", "-p", "atoll-package", "--"]).arg(program).arg(version).arg(&directory);
     let status = package.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !status.success() {
-        return Err("packing failed; see above".to_owned());
+        return Err("packaging failed; see the output above".to_owned());
     }
     println!(
-        "done. In a cluster's node: ctr -n k8s.io images import {}/atoll-{version}-linux-*.oci.tar",
+        "done. To import the image on a node: ctr -n k8s.io images import {}/atoll-{version}-linux-*.oci.tar",
         directory.display()
     );
     Ok(())
@@ -36,26 +37,26 @@ fn directory(arguments: &[String], default: &Path) -> Result<PathBuf, String> {
         ["--out"] | ["--out", _] => Err(format!("--out needs a directory\n{USAGE}")),
         [other, ..] => match other.strip_prefix("--out=") {
             Some(directory) if !directory.is_empty() && arguments.len() == 1 => Ok(PathBuf::from(directory)),
-            _ => Err(format!("there is no option \"{}\"\n{USAGE}", arguments.join(" "))),
+            _ => Err(format!("unknown option \"{}\"\n{USAGE}", arguments.join(" "))),
         },
     }
 }
 
-/// Where the program is, once it is built. Only its own last step knows of the stripping, so that what other release
-/// builds have made of its dependencies is used as it is.
+/// Builds the program and returns its path. Only the final step strips symbols, so that dependencies of other
+/// release builds are reused.
 fn build(root: &Path) -> Result<PathBuf, String> {
     let mut command = cargo(root, "rustc");
     command.args(["--release", "-p", "atoll", "--bin", "atoll", "--message-format=json-render-diagnostics"]);
     command.args(["--", "-C", "strip=symbols"]).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !output.status.success() {
-        return Err("the build failed; see above".to_owned());
+        return Err("the build failed; see the output above".to_owned());
     }
     executable(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| "cargo does not say where it put the program".to_owned())
+        .ok_or_else(|| "cargo did not report the path of the program".to_owned())
 }
 
-/// The program that the last of cargo's messages tell of.
+/// Returns the path of the last executable in cargo's messages.
 fn executable(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut paths = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
@@ -73,15 +74,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_directory_can_be_chosen() {
+    fn output_directory_is_parsed() {
         let cases: [(&[&str], Result<&str, &str>); 7] = [
             (&[], Ok("default")),
             (&["--out", "a"], Ok("a")),
             (&["--out=a"], Ok("a")),
             (&["--out"], Err("--out needs a directory")),
             (&["--out", ""], Err("--out needs a directory")),
-            (&["--to", "a"], Err("there is no option \"--to a\"")),
-            (&["--out=a", "b"], Err("there is no option \"--out=a b\"")),
+            (&["--to", "a"], Err("unknown option \"--to a\"")),
+            (&["--out=a", "b"], Err("unknown option \"--out=a b\"")),
         ];
         for (arguments, expected) in cases {
             let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_in_cargos_messages() {
+    fn executable_is_found_in_cargo_messages() {
         let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
                         {\"reason\":\"compiler-artifact\",\"executable\":\"/target/release/atoll\"}\n\
                         {\"reason\":\"build-finished\",\"success\":true}\n";

@@ -1,15 +1,15 @@
-//! Looks for inputs that break parsers: every target of `fuzz/` for a while, one after the other.
+//! Runs the fuzz targets of `fuzz/` one after the other, each for a limited time.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const USUAL_SECONDS: u64 = 60;
-/// The program that all targets are in; which one it runs, its environment says.
+const DEFAULT_SECONDS: u64 = 60;
+/// The binary that contains all targets. `ATOLL_FUZZ_TARGET` selects one.
 const PROGRAM: &str = "parser";
 
-/// For how long, and which targets; all if none are named.
+/// Time per target, and the targets to run.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted<'a> {
+struct FuzzPlan<'a> {
     seconds: u64,
     targets: Vec<&'a str>,
 }
@@ -18,68 +18,68 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let known = targets(&root)?;
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let wanted = wanted(arguments, &known)?;
-    if let Some(reason) = missing() {
+    let plan = parse_arguments(arguments, &known)?;
+    if let Some(reason) = missing_tool() {
         println!("fuzz: skipped: {reason}");
         return Ok(());
     }
-    // Once before the first, so that the time given is spent on looking.
+    // Build once before the first target, so that the time limit covers only fuzzing.
     let status = fuzz(&root, "build").status().map_err(|error| format!("cannot run cargo fuzz: {error}"))?;
     if !status.success() {
-        return Err("the program for the fuzz targets does not build".to_owned());
+        return Err("cannot build the fuzz targets; see the output above".to_owned());
     }
     let mut failed = Vec::new();
-    for target in &wanted.targets {
-        println!("fuzz: {target} for {} s", wanted.seconds);
-        if !look(&root, target, wanted.seconds)? {
+    for target in &plan.targets {
+        println!("fuzz: {target} for {} s", plan.seconds);
+        if !run_target(&root, target, plan.seconds)? {
             failed.push(*target);
         }
     }
     match failed[..] {
         [] => {
-            println!("fuzz: nothing found in {} targets", wanted.targets.len());
+            println!("fuzz: no failures in {} targets", plan.targets.len());
             Ok(())
         }
         _ => Err(format!(
-            "found something in {}: the inputs are in fuzz/artifacts; put one into fuzz/seeds/TARGET and \
-             \"cargo test -p atoll-fuzz\" repeats it",
+            "failures in {}: the inputs are in fuzz/artifacts. To reproduce one, copy it to fuzz/seeds/TARGET and run \
+             \"cargo test -p atoll-fuzz\"",
             failed.join(", ")
         )),
     }
 }
 
-/// Numbers are seconds, everything else is a target.
-fn wanted<'a>(arguments: &[String], known: &[&'a str]) -> Result<Wanted<'a>, String> {
-    let mut wanted = Wanted { seconds: USUAL_SECONDS, targets: Vec::new() };
+/// Parses the arguments: numbers are seconds, everything else is a target. Without targets, all are run.
+fn parse_arguments<'a>(arguments: &[String], known: &[&'a str]) -> Result<FuzzPlan<'a>, String> {
+    let mut plan = FuzzPlan { seconds: DEFAULT_SECONDS, targets: Vec::new() };
     for argument in arguments {
         match (argument.parse::<u64>(), known.iter().find(|target| *target == argument)) {
-            (Ok(0), _) => return Err("targets need at least a second".to_owned()),
-            (Ok(seconds), _) => wanted.seconds = seconds,
-            (Err(_), Some(target)) => wanted.targets.push(target),
+            (Ok(0), _) => return Err("the number of seconds must be at least 1".to_owned()),
+            (Ok(seconds), _) => plan.seconds = seconds,
+            (Err(_), Some(target)) => plan.targets.push(target),
             (Err(_), None) => {
                 let message = format!("\"{argument}\" is neither a number of seconds nor a target");
-                return Err(format!("{message}; there are {}", known.join(", ")));
+                return Err(format!("{message}; targets: {}", known.join(", ")));
             }
         }
     }
-    if wanted.targets.is_empty() {
-        wanted.targets = known.to_vec();
+    if plan.targets.is_empty() {
+        plan.targets = known.to_vec();
     }
-    Ok(wanted)
+    Ok(plan)
 }
 
-/// What is not installed and how to get it.
-fn missing() -> Option<&'static str> {
+/// Returns the missing tool, with the command that installs it.
+fn missing_tool() -> Option<&'static str> {
     let works = |arguments: &[&str]| {
         let quiet =
             Command::new("cargo").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
         quiet.is_ok_and(|status| status.success())
     };
     if !works(&["+nightly", "--version"]) {
-        return Some("it needs a nightly compiler: \"rustup toolchain install nightly\"");
+        return Some("the nightly toolchain is missing: run \"rustup toolchain install nightly\"");
     }
     if !works(&["+nightly", "fuzz", "--version"]) {
-        return Some("it needs cargo-fuzz: \"cargo install cargo-fuzz\"");
+        return Some("cargo-fuzz is missing: run \"cargo install cargo-fuzz\"");
     }
     None
 }
@@ -87,26 +87,29 @@ fn missing() -> Option<&'static str> {
 fn fuzz(root: &Path, action: &str) -> Command {
     let mut command = Command::new("cargo");
     command.args(["+nightly", "fuzz", action, "--features", "libfuzzer", PROGRAM]).current_dir(root);
-    // This process was started by another toolchain's cargo, whose settings are not for the nightly one.
+    // Cargo set these variables for the toolchain of this process; the nightly toolchain must not inherit
+    // them.
     for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"] {
         command.env_remove(name);
     }
-    // What makes the program that is carried away smaller only makes this one take longer to build.
+    // Release settings that make the program smaller only slow down the build here.
     command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     command
 }
 
-/// Whether nothing was found. What was worth keeping goes to the corpus, what breaks the parser to the artifacts.
-fn look(root: &Path, target: &str, seconds: u64) -> Result<bool, String> {
-    let [corpus, artifacts] = ["corpus", "artifacts"].map(|place| format!("fuzz/{place}/{target}/"));
-    for place in [&corpus, &artifacts] {
-        std::fs::create_dir_all(root.join(place)).map_err(|error| format!("cannot make {place}: {error}"))?;
+/// Runs one target and returns whether it passed. New inputs go to the corpus, failing inputs to the
+/// artifacts.
+fn run_target(root: &Path, target: &str, seconds: u64) -> Result<bool, String> {
+    let [corpus, artifacts] = ["corpus", "artifacts"].map(|directory| format!("fuzz/{directory}/{target}/"));
+    for directory in [&corpus, &artifacts] {
+        std::fs::create_dir_all(root.join(directory))
+            .map_err(|error| format!("cannot create {directory}: {error}"))?;
     }
     let mut command = fuzz(root, "run");
     command.env("ATOLL_FUZZ_TARGET", target).args([&corpus, &format!("fuzz/seeds/{target}/")]);
     command.args(["--", &format!("-artifact_prefix={artifacts}"), &format!("-max_total_time={seconds}")]);
     command.args(["-timeout=10", "-verbosity=0", "-print_final_stats=1"]);
-    // Words that the input is made of, where there is a list of them.
+    // A dictionary of tokens, if the target has one.
     let dictionary = format!("fuzz/dictionaries/{target}.dict");
     if root.join(&dictionary).exists() {
         command.arg(format!("-dict={dictionary}"));
@@ -115,7 +118,8 @@ fn look(root: &Path, target: &str, seconds: u64) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// The names of all targets, in order: each has a directory of seeds, as the tests of `fuzz/` see to.
+/// Returns the sorted names of all targets. Each target has a directory of seeds, which the tests of `fuzz/`
+/// check.
 fn targets(root: &Path) -> Result<Vec<String>, String> {
     let seeds = root.join("fuzz/seeds");
     let problem = |error: std::io::Error| format!("cannot read {}: {error}", seeds.display());
@@ -135,19 +139,19 @@ mod tests {
         let known = ["cron", "json"];
         let read = |arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-            wanted(&arguments, &known)
+            parse_arguments(&arguments, &known)
         };
-        let all = |seconds| Ok(Wanted { seconds, targets: known.to_vec() });
-        assert_eq!(read(&[]), all(USUAL_SECONDS));
+        let all = |seconds| Ok(FuzzPlan { seconds, targets: known.to_vec() });
+        assert_eq!(read(&[]), all(DEFAULT_SECONDS));
         assert_eq!(read(&["5"]), all(5));
-        assert_eq!(read(&["json", "5"]), Ok(Wanted { seconds: 5, targets: vec!["json"] }));
+        assert_eq!(read(&["json", "5"]), Ok(FuzzPlan { seconds: 5, targets: vec!["json"] }));
         for wrong in [&["0"][..], &["x"], &["json", "cro"]] {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn targets_are_known() {
+    fn targets_are_listed() {
         let targets = targets(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
         assert!(targets.is_sorted() && targets.iter().any(|target| target == "json"), "{targets:?}");
     }

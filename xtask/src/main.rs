@@ -1,5 +1,5 @@
-//! Chores of the project, run as `cargo xtask NAME`. Each chore is a module with a `run` that takes the arguments after
-//! its name.
+//! Development commands of the project, run as `cargo xtask COMMAND`. Each command is a module with a
+//! function `run` that takes the remaining arguments.
 
 mod bench;
 mod ci;
@@ -13,24 +13,25 @@ mod upstream_diff;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask CHORE [OPTIONS]
+usage: cargo xtask COMMAND [OPTIONS]
 
-  tidy                                   check the rules of the tree: crate edges, file rules, dependencies, format
-  ci                                     all checks, as .ci/run does
-  fuzz [SECONDS] [TARGET...]             run every fuzz target, or these, for 60 or so many seconds
-  bench api|apply|sim|start|watch|workspaces|store measure Atoll, beside the real kube-apiserver where Go is there
+  tidy                                   check crate dependencies, files, names and comments, and formatting
+  ci                                     run all checks of .ci/run
+  fuzz [SECONDS] [TARGET...]             run the given fuzz targets, or all, for 60 seconds each or the given number
+  bench api|apply|sim|start|sync|watch|workspaces|store
+                                         run a benchmark; compares with the real kube-apiserver if Go is installed
   conformance a|b [--release] [--minutes 30]
-                                         upstream's conformance tests: a, of an API server alone; b, with controllers
-  dist [--out target/dist]               build what is carried away: the program, an image of it, checksums
-  codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)
+                                         run upstream's conformance tests for API servers (a) or controllers (b)
+  dist [--out target/dist]               build a release: the program, an image of it, checksums
+  codegen [--version 1.36.4] [--check]   write the facts about Kubernetes' types to crates/schema/data (needs Go)
   upstream-diff OLD NEW                  list cited upstream files that differ between two Kubernetes versions (needs Go)
 ";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let chore = arguments.next();
+    let command = arguments.next();
     let rest: Vec<String> = arguments.collect();
-    let outcome = match chore.as_deref() {
+    let result = match command.as_deref() {
         Some("ci") => ci::run(&rest),
         Some("bench") => bench::run(&rest),
         Some("conformance") => conformance::run(&rest),
@@ -43,10 +44,10 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             Ok(())
         }
-        Some(other) => Err(format!("there is no chore \"{other}\"\n\n{USAGE}")),
+        Some(other) => Err(format!("unknown command \"{other}\"\n\n{USAGE}")),
         None => Err(USAGE.to_owned()),
     };
-    match outcome {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{}", message.trim_end());

@@ -1,5 +1,5 @@
-//! Rules of the tree that the compiler does not know: which crate may use which, what a file may be called and contain,
-//! what may not be depended upon. Takes about a second.
+//! Checks rules of the repository that the compiler does not check: dependencies between crates, names and
+//! contents of files, forbidden dependencies. Takes about a second.
 
 mod dependencies;
 mod edges;
@@ -15,13 +15,13 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Something that is not as it should be.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The file, and the line if it is about one.
+    /// The file, with the line number if the finding is about one line.
     pub place: String,
     pub message: String,
-    /// Worth knowing, but nothing fails.
+    /// Whether the finding is reported without failing the check.
     pub warning: bool,
 }
 
@@ -44,14 +44,14 @@ impl fmt::Display for Finding {
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(argument) = arguments.first() {
-        return Err(format!("tidy takes no arguments, and got \"{argument}\""));
+        return Err(format!("tidy takes no arguments, but got \"{argument}\""));
     }
     let root = root();
     let files = tracked(&root)?;
     let metadata = metadata(&root)?;
 
     let mut findings = edges::check(&metadata, &read(&root, "ARCHITECTURE.md")?);
-    // Leaves out binary files, and files that were deleted but are still tracked.
+    // Skips binary files, and files that were deleted but are still tracked.
     let read_text = |file: &String| Some((file.clone(), fs::read_to_string(root.join(file)).ok()?));
     let texts: Vec<(String, String)> = files.iter().filter_map(read_text).collect();
     for (file, text) in &texts {
@@ -68,15 +68,15 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     }
     match findings.iter().filter(|finding| !finding.warning).count() {
         0 => {
-            println!("tidy: {} files are as they should be", files.len());
+            println!("tidy: checked {} files, no problems", files.len());
             Ok(())
         }
-        1 => Err("tidy: one thing is not as it should be".to_owned()),
-        count => Err(format!("tidy: {count} things are not as they should be")),
+        1 => Err("tidy: 1 problem found".to_owned()),
+        count => Err(format!("tidy: {count} problems found")),
     }
 }
 
-/// The directory of the workspace.
+/// Returns the root directory of the workspace.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
@@ -85,9 +85,9 @@ fn read(root: &Path, file: &str) -> Result<String, String> {
     fs::read_to_string(root.join(file)).map_err(|error| format!("cannot read {file}: {error}"))
 }
 
-/// Every file that is in the repository or about to be, relative to the root.
+/// Returns all tracked files, and new files that are not ignored, relative to the root.
 pub fn tracked(root: &Path) -> Result<Vec<String>, String> {
-    // A clone often belongs to another user than the one that checks it, which git refuses to read by default.
+    // The clone may belong to another user, which git refuses to read by default.
     let listed = output(
         root,
         "git",
@@ -95,35 +95,35 @@ pub fn tracked(root: &Path) -> Result<Vec<String>, String> {
     )?;
     let mut files: Vec<String> =
         listed.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect();
-    // A file in conflict is listed once for each side.
+    // A file with a merge conflict is listed once for each side.
     files.dedup();
     Ok(files)
 }
 
-/// What cargo knows of the crates of this workspace, without their dependencies' own.
+/// Returns cargo's metadata for the crates of this workspace, without dependencies.
 fn metadata(root: &Path) -> Result<Value, String> {
     let text = output(root, cargo(), &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
-    serde_json::from_str(&text).map_err(|error| format!("cargo metadata cannot be read: {error}"))
+    serde_json::from_str(&text).map_err(|error| format!("cannot parse the output of cargo metadata: {error}"))
 }
 
-/// Whether a package that Cargo.lock names is really part of a build here. Cargo lists what a disabled optional
-/// dependency would need if any feature mentions it weakly (`ring?/alloc`).
+/// Whether a package in Cargo.lock is part of a build. Cargo.lock also lists the dependencies of a disabled
+/// optional dependency if a feature mentions it weakly (`ring?/alloc`).
 fn is_built(root: &Path, package: &str) -> Result<bool, String> {
     let tree = ["tree", "--workspace", "--locked", "--edges", "all", "--prefix", "none", "--format", "{p}"];
     let listed = output(root, cargo(), &tree)?;
     Ok(listed.lines().any(|line| line.split(' ').next() == Some(package)))
 }
 
-/// The README's promise is what the CI runs first.
+/// Checks that the README names the test command that CI runs first.
 fn test_command(readme: &str, script: &str) -> Option<Finding> {
     let command = script.lines().find_map(|line| line.strip_prefix("test_command='")?.strip_suffix('\''));
     match command {
         Some(command) if readme.lines().any(|line| line.trim() == command) => None,
         Some(command) => Some(Finding::error(
             "README.md",
-            format!("\"{command}\", which .ci/run runs first, does not stand on a line of its own"),
+            format!("add a line with \"{command}\", the first command of .ci/run"),
         )),
-        None => Some(Finding::error(".ci/run", "it has no line test_command='…'")),
+        None => Some(Finding::error(".ci/run", "the line test_command='…' is missing")),
     }
 }
 
@@ -138,7 +138,7 @@ fn formatting(root: &Path, which: &[&str]) -> Result<Option<Finding>, String> {
     Ok((!status.success()).then(advice))
 }
 
-/// The cargo that runs this, so that a toolchain chosen on the command line is kept.
+/// Returns the cargo that started this program, so that a toolchain chosen on the command line is kept.
 fn cargo() -> &'static str {
     option_env!("CARGO").unwrap_or("cargo")
 }
@@ -150,10 +150,10 @@ fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String, Stri
         .output()
         .map_err(|error| format!("cannot run {program}: {error}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{program} {} failed: {}", arguments.join(" "), said.trim_end()));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program} {} failed: {}", arguments.join(" "), stderr.trim_end()));
     }
-    String::from_utf8(output.stdout).map_err(|_| format!("{program} printed something that is not text"))
+    String::from_utf8(output.stdout).map_err(|_| format!("the output of {program} is not UTF-8"))
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readme_shows_what_the_ci_runs() {
+    fn readme_must_name_the_test_command() {
         let script = "set -u\ntest_command='cargo test --all'\n";
         assert_eq!(test_command("Run:\n\n    cargo test --all\n", script), None);
         let missing = test_command("Run: cargo test\n", script).expect("a finding");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_says_where_it_is() {
+    fn findings_show_their_location() {
         assert_eq!(Finding::error("a.rs:3", "is bad").to_string(), "a.rs:3: is bad");
         assert_eq!(Finding::warning("a.rs", "is long").to_string(), "warning: a.rs: is long");
     }

@@ -1,65 +1,67 @@
-//! The verbs under load: the same requests at Atoll and at the real kube-apiserver, one after the other.
+//! Sends the same requests with common verbs to Atoll and to the real kube-apiserver, one server after the
+//! other.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::connection::Target;
-use crate::error::{BenchError, Outcome};
-use crate::load::{Load, Measured, NUMBER, Requests, Until};
-use crate::machine::Others;
-use crate::report::{self, Goal, Line, Unit};
-use crate::server::{Kind, Running, runtime};
+use crate::error::{BenchError, BenchResult};
+use crate::load::{Load, Measurement, NUMBER, Requests, Until};
+use crate::machine::BackgroundLoad;
+use crate::report::{self, Goal, TableRow, Unit};
+use crate::server::{RunningServer, ServerKind, runtime};
 use crate::session::Session;
 use crate::{process, progress};
 
-/// Connections of the loads that are not about one.
+/// Connections of loads that do not use a single one.
 const MANY: usize = 32;
-/// Objects after which memory is measured; 500 of them in a namespace of their own.
+/// Number of objects after which memory is measured. 500 of them are in a separate namespace.
 const OBJECTS: u64 = 27_000;
 const PAGE: u64 = 500;
-/// Bytes of a created object, as it is sent.
+/// Size of a created object in the request, in bytes.
 const SIZE: usize = 1024;
-/// How long a server is left alone before its memory is measured.
+/// Idle time before the memory of a server is measured.
 const REST: Duration = Duration::from_secs(3);
 
 const FIVE_HUNDRED: &str = "five-hundred";
 const BULK: &str = "bulk";
 const FROM_ONE: &str = "from-one";
 const FROM_MANY: &str = "from-many";
-/// Namespaces that are listed in pages, and how many objects each has: what a page costs must not depend on that.
+/// Namespaces that are listed in pages, with their numbers of objects. The cost of a page must not depend on
+/// that number.
 const FEW: (&str, u64) = ("few", 1_000);
 const CROWD: (&str, u64) = ("crowd", 100_000);
 
-/// What one server did in one round.
+/// Measurements of one server in one round.
 #[derive(Default)]
 struct Round {
     ready: Duration,
     idle: u64,
     loaded: u64,
     peak: u64,
-    /// Bytes of a get's answer.
+    /// Size of the response to a get, in bytes.
     object: usize,
     cipher: String,
-    get: Measured,
-    list: Measured,
-    everything: Measured,
-    create_one: Measured,
-    create_many: Measured,
-    /// One object, of few and of many.
-    one_of_few: Measured,
-    one_of_many: Measured,
-    page_of_many: Measured,
+    get: Measurement,
+    list: Measurement,
+    everything: Measurement,
+    create_one: Measurement,
+    create_many: Measurement,
+    /// Pages of one object, in a small and in a large namespace.
+    one_of_few: Measurement,
+    one_of_many: Measurement,
+    page_of_many: Measurement,
 }
 
-pub fn run(session: &Session) -> Outcome<()> {
+pub fn run(session: &Session) -> BenchResult<()> {
     let rounds = if session.options.quick { 1 } else { 2 };
     let time = Duration::from_secs(if session.options.quick { 3 } else { 10 });
-    let mut others = Others::begin()?;
-    let mut results: Vec<(Kind, Round)> = Vec::new();
+    let mut background = BackgroundLoad::start()?;
+    let mut results: Vec<(ServerKind, Round)> = Vec::new();
     for number in 0..rounds {
         let mut kinds = session.kinds();
-        // Whoever comes second finds a warmer, or a more tired, machine.
+        // Alternate the order: the first and the second server find the machine in different states.
         if number % 2 == 1 {
             kinds.reverse();
         }
@@ -67,17 +69,17 @@ pub fn run(session: &Session) -> Outcome<()> {
             progress(&format!("round {} of {rounds}: {}", number + 1, kind.name()));
             let running = session.programs.start(kind, &session.directory(kind))?;
             let round = measure(&running, time)?;
-            others.ours(running.stop()?);
+            background.exclude(running.stop()?);
             results.push((kind, round));
         }
     }
-    let share = others.share()?;
+    let share = background.share()?;
     let mut lines = lines(&mut results);
     println!("{}", report::table(&lines));
-    session.footnotes(&others, share);
+    session.footnotes(&background, share);
     println!(
-        "{MANY} connections unless it says one; HTTP/1.1, TLS 1.3, bearer token, JSON, no compression. Each create \
-         sends a ConfigMap of {SIZE} bytes; a get answers with {}.",
+        "{MANY} connections unless stated otherwise; HTTP/1.1, TLS 1.3, bearer token, JSON, no compression. Each create \
+         sends a ConfigMap of {SIZE} bytes; a get returns {}.",
         objects(&results)
     );
     lines.retain(|line| line.atoll.is_some() || line.kubernetes.is_some());
@@ -89,7 +91,7 @@ pub fn run(session: &Session) -> Outcome<()> {
     }))
 }
 
-fn measure(running: &Running, time: Duration) -> Outcome<Round> {
+fn measure(running: &RunningServer, time: Duration) -> BenchResult<Round> {
     let target = &running.target;
     let runtime = runtime()?;
     std::thread::sleep(REST);
@@ -140,17 +142,22 @@ fn measure(running: &Running, time: Duration) -> Outcome<Round> {
     Ok(round)
 }
 
-/// The first page of a list, tried and checked.
-async fn page(target: &Target, path: &str, limit: u64) -> Outcome<Reading> {
+/// Returns the load for the first page of a list, after checking the response.
+async fn page(target: &Target, path: &str, limit: u64) -> BenchResult<ReadLoad> {
     let (listed, length) = count(target, path).await?;
     if listed as u64 != limit {
-        return Err(BenchError::Answer(format!("GET {path} lists {listed} objects")));
+        return Err(BenchError::Response(format!("GET {path} returned {listed} objects instead of {limit}")));
     }
     let requests = Requests::new(target.request("GET", path, ""), limit);
-    Ok(Reading { target: target.clone(), requests, connections: MANY, length })
+    Ok(ReadLoad { target: target.clone(), requests, connections: MANY, length })
 }
 
-fn create(running: &Running, namespace: &str, connections: usize, until: Until) -> Outcome<Measured> {
+fn create(
+    running: &RunningServer,
+    namespace: &str,
+    connections: usize,
+    until: Until,
+) -> BenchResult<Measurement> {
     let target = &running.target;
     let template = target.request("POST", &config_maps(namespace), &config_map());
     let load = Load {
@@ -165,24 +172,25 @@ fn create(running: &Running, namespace: &str, connections: usize, until: Until) 
     let listed = runtime()?.block_on(count(target, &config_maps(namespace)))?.0;
     if listed as u64 != measured.requests {
         let made = measured.requests;
-        return Err(BenchError::Answer(format!("{made} objects were created and {listed} are listed")));
+        return Err(BenchError::Response(format!("{made} objects were created, but {listed} are listed")));
     }
     Ok(measured)
 }
 
-/// A get, a list of 500 and a list of everything, each tried and checked; and how long the answer to a get is.
-async fn reads(target: &Target) -> Outcome<([Reading; 3], usize)> {
+/// Returns the loads for a get, a list of 500 and a list of everything, after checking their responses, and
+/// the size of the response to a get.
+async fn reads(target: &Target) -> BenchResult<([ReadLoad; 3], usize)> {
     let (everything, whole) = count(target, "/api/v1/configmaps").await?;
     if everything < OBJECTS as usize {
-        return Err(BenchError::Answer(format!("of {OBJECTS} objects {everything} are listed")));
+        return Err(BenchError::Response(format!("{everything} of {OBJECTS} objects are listed")));
     }
     let (listed, page) = count(target, &config_maps(FIVE_HUNDRED)).await?;
     if listed != PAGE as usize {
-        return Err(BenchError::Answer(format!("{listed} objects are listed, not {PAGE}")));
+        return Err(BenchError::Response(format!("{listed} objects are listed instead of {PAGE}")));
     }
     let named = format!("{}/c-{NUMBER}", config_maps(BULK));
     let one = target.call("GET", &named.replace(NUMBER, "00000000"), "").await?.len();
-    let reading = |path: &str, connections, length| Reading {
+    let reading = |path: &str, connections, length| ReadLoad {
         target: target.clone(),
         requests: Requests::new(target.request("GET", path, ""), OBJECTS - PAGE),
         connections,
@@ -196,29 +204,29 @@ async fn reads(target: &Target) -> Outcome<([Reading; 3], usize)> {
     Ok((readings, one))
 }
 
-struct Reading {
+struct ReadLoad {
     target: Target,
     requests: Requests,
     connections: usize,
     length: usize,
 }
 
-impl Reading {
+impl ReadLoad {
     fn during(self, time: Duration) -> Load {
-        // Revisions in the answer may have a digit more or less.
+        // The number of digits of a revision in the response may vary.
         let length = self.length - 32..=self.length + 32;
-        let Reading { target, requests, connections, .. } = self;
+        let ReadLoad { target, requests, connections, .. } = self;
         Load { target, connections, requests, until: Until::Elapsed(time), status: 200, length }
     }
 }
 
-/// How many objects a list has, and how many bytes.
-pub async fn count(target: &Target, path: &str) -> Outcome<(usize, usize)> {
+/// Returns the number of objects in a list, and its size in bytes.
+pub async fn count(target: &Target, path: &str) -> BenchResult<(usize, usize)> {
     let body = target.call("GET", path, "").await?;
     let list: Value = serde_json::from_slice(&body)
-        .map_err(|error| BenchError::Answer(format!("GET {path} is not JSON: {error}")))?;
+        .map_err(|error| BenchError::Response(format!("GET {path} is not JSON: {error}")))?;
     let items =
-        list["items"].as_array().ok_or_else(|| BenchError::Answer(format!("GET {path} is no list")))?;
+        list["items"].as_array().ok_or_else(|| BenchError::Response(format!("GET {path} is not a list")))?;
     Ok((items.len(), body.len()))
 }
 
@@ -226,7 +234,7 @@ pub fn config_maps(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps")
 }
 
-/// A ConfigMap of `SIZE` bytes, with a number for a name.
+/// Returns a ConfigMap of `SIZE` bytes with a placeholder for a number in its name.
 pub fn config_map() -> String {
     let with = |data: &str| {
         format!(
@@ -236,11 +244,11 @@ pub fn config_map() -> String {
     with(&"payload-".repeat(SIZE / 8)[..SIZE - with("").len()])
 }
 
-fn lines(results: &mut [(Kind, Round)]) -> Vec<Line> {
+fn lines(results: &mut [(ServerKind, Round)]) -> Vec<TableRow> {
     let mut lines = Vec::new();
     let mut line = |what: &str, unit, goal, value: &dyn Fn(&mut Round) -> f64| {
-        // Rounds are of equal length, so the mean of their rates is the rate of all of them.
-        let mut mean = |wanted: Kind| {
+        // All rounds have the same length, so the mean of their rates is the overall rate.
+        let mut mean = |wanted: ServerKind| {
             let rounds: Vec<f64> = results
                 .iter_mut()
                 .filter(|(kind, _)| *kind == wanted)
@@ -248,30 +256,30 @@ fn lines(results: &mut [(Kind, Round)]) -> Vec<Line> {
                 .collect();
             (!rounds.is_empty()).then(|| rounds.iter().sum::<f64>() / rounds.len() as f64)
         };
-        let (atoll, kubernetes) = (mean(Kind::Atoll), mean(Kind::Kubernetes));
-        lines.push(Line { what: what.into(), unit, atoll, kubernetes, goal });
+        let (atoll, kubernetes) = (mean(ServerKind::Atoll), mean(ServerKind::Kubernetes));
+        lines.push(TableRow { what: what.into(), unit, atoll, kubernetes, goal });
     };
     line("creates", Unit::PerSecond, Goal::Least(8.0), &|round| round.create_many.rate());
-    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.create_many.cost());
+    line("  CPU time per request", Unit::Seconds, Goal::None, &|round| round.create_many.cost());
     line("creates, one connection", Unit::PerSecond, Goal::Least(3.0), &|round| round.create_one.rate());
-    line("  half within", Unit::Seconds, Goal::None, &|round| round.create_one.samples.within(0.5));
-    line("  99 of 100 within", Unit::Seconds, Goal::None, &|round| round.create_one.samples.within(0.99));
-    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.create_one.cost());
+    line("  median", Unit::Seconds, Goal::None, &|round| round.create_one.samples.within(0.5));
+    line("  p99", Unit::Seconds, Goal::None, &|round| round.create_one.samples.within(0.99));
+    line("  CPU time per request", Unit::Seconds, Goal::None, &|round| round.create_one.cost());
     line("gets", Unit::PerSecond, Goal::Least(10.0), &|round| round.get.rate());
-    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.get.cost());
+    line("  CPU time per request", Unit::Seconds, Goal::None, &|round| round.get.cost());
     line("lists of 500 objects", Unit::PerSecond, Goal::Least(15.0), &|round| round.list.rate());
-    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.list.cost());
+    line("  CPU time per request", Unit::Seconds, Goal::None, &|round| round.list.cost());
     line("lists of 27,000, one connection", Unit::BytesPerSecond, Goal::Least(5.0), &|round| {
         round.everything.bytes_rate()
     });
-    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.everything.cost());
+    line("  CPU time per request", Unit::Seconds, Goal::None, &|round| round.everything.cost());
     line("pages of 500 of 100,000 objects", Unit::PerSecond, Goal::Least(12.0), &|round| {
         round.page_of_many.rate()
     });
-    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.page_of_many.cost());
-    line("pages of 1, server busy: of 1,000", Unit::Seconds, Goal::None, &|round| round.one_of_few.cost());
+    line("  CPU time per request", Unit::Seconds, Goal::None, &|round| round.page_of_many.cost());
+    line("CPU time per page of 1, of 1,000", Unit::Seconds, Goal::None, &|round| round.one_of_few.cost());
     line("  of 100,000", Unit::Seconds, Goal::None, &|round| round.one_of_many.cost());
-    line("  of 100,000 for 1 of 1,000", Unit::Ratio, Goal::AtMostValue(1.10), &|round| {
+    line("  100,000 relative to 1,000", Unit::Ratio, Goal::AtMostValue(1.10), &|round| {
         round.one_of_many.cost() / round.one_of_few.cost()
     });
     line("memory, idle", Unit::Bytes, Goal::Most(6.0), &|round| round.idle as f64);
@@ -279,24 +287,24 @@ fn lines(results: &mut [(Kind, Round)]) -> Vec<Line> {
     line("  per object", Unit::Bytes, Goal::None, &|round| {
         round.loaded.saturating_sub(round.idle) as f64 / OBJECTS as f64
     });
-    line("from start until ready", Unit::Seconds, Goal::Most(8.0), &|round| round.ready.as_secs_f64());
+    line("time to ready", Unit::Seconds, Goal::Most(8.0), &|round| round.ready.as_secs_f64());
     lines
 }
 
-fn objects(results: &[(Kind, Round)]) -> String {
-    let mut told = Vec::new();
+fn objects(results: &[(ServerKind, Round)]) -> String {
+    let mut texts = Vec::new();
     for (kind, round) in results {
         let text = format!("{} bytes from {} ({})", round.object, kind.name(), round.cipher);
-        if !told.contains(&text) {
-            told.push(text);
+        if !texts.contains(&text) {
+            texts.push(text);
         }
     }
-    told.join(", ")
+    texts.join(", ")
 }
 
 impl Round {
-    fn describe(&mut self, kind: Kind) -> Value {
-        let load = |measured: &mut Measured| {
+    fn describe(&mut self, kind: ServerKind) -> Value {
+        let load = |measured: &mut Measurement| {
             json!({
                 "requests": measured.requests,
                 "bytes": measured.bytes,
@@ -330,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_has_the_size_that_it_is_said_to_have() {
+    fn config_map_has_the_configured_size() {
         assert_eq!(config_map().len(), SIZE);
         assert!(serde_json::from_str::<Value>(&config_map()).is_ok());
     }

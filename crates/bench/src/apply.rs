@@ -1,54 +1,55 @@
-//! Patches of a Deployment under load: strategic merges and server-side applies, each of which changes it.
+//! Patches a Deployment under load: strategic merge patches and server-side applies, each of which changes
+//! the object.
 //!
-//! What is sent is the whole Deployment, a hundred lines as YAML, with a number in an annotation that is another every
-//! time. The objects are there before, made by POST.
+//! Each request sends the whole Deployment, a hundred lines of YAML, with a new number in an annotation. The
+//! objects are created with POST before.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::connection::refused;
-use crate::error::{BenchError, Outcome};
-use crate::load::{Load, Measured, NUMBER, Requests, Until};
-use crate::machine::Others;
+use crate::connection::unexpected_response;
+use crate::error::{BenchError, BenchResult};
+use crate::load::{Load, Measurement, NUMBER, Requests, Until};
+use crate::machine::BackgroundLoad;
 use crate::progress;
-use crate::report::{self, Goal, Line, Unit};
-use crate::server::{Kind, Running, runtime};
+use crate::report::{self, Goal, TableRow, Unit};
+use crate::server::{RunningServer, ServerKind, runtime};
 use crate::session::Session;
 
 const DEPLOYMENT: &str = include_str!("apply/deployment.json");
 const NAMESPACE: &str = "apply";
 const CONNECTIONS: usize = 32;
-/// Enough of them that no two connections are at the same one.
+/// Enough objects that connections do not patch the same one at the same time.
 const OBJECTS: u64 = 256;
 
-/// One way to send it.
-struct Way {
+/// A kind of patch request.
+struct PatchType {
     name: &'static str,
     media_type: &'static str,
     query: &'static str,
 }
 
-const WAYS: [Way; 2] = [
-    Way { name: "strategic merges", media_type: "application/strategic-merge-patch+json", query: "" },
-    Way {
+const PATCH_TYPES: [PatchType; 2] = [
+    PatchType { name: "strategic merges", media_type: "application/strategic-merge-patch+json", query: "" },
+    PatchType {
         name: "server-side applies",
         media_type: "application/apply-patch+yaml",
         query: "?fieldManager=bench&force=true",
     },
 ];
 
-/// What one server did in one round: a measurement for each way, or what it said instead.
-type Round = Vec<Result<Measured, String>>;
+/// Results of one server in one round: for each patch type a measurement, or the error response.
+type Round = Vec<Result<Measurement, String>>;
 
-pub fn run(session: &Session) -> Outcome<()> {
+pub fn run(session: &Session) -> BenchResult<()> {
     let rounds = if session.options.quick { 1 } else { 2 };
     let time = Duration::from_secs(if session.options.quick { 3 } else { 10 });
-    let mut others = Others::begin()?;
-    let mut results: Vec<(Kind, Round)> = Vec::new();
+    let mut background = BackgroundLoad::start()?;
+    let mut results: Vec<(ServerKind, Round)> = Vec::new();
     for number in 0..rounds {
         let mut kinds = session.kinds();
-        // Whoever comes second finds a warmer, or a more tired, machine.
+        // Alternate the order: the first and the second server find the machine in different states.
         if number % 2 == 1 {
             kinds.reverse();
         }
@@ -56,19 +57,19 @@ pub fn run(session: &Session) -> Outcome<()> {
             progress(&format!("round {} of {rounds}: {}", number + 1, kind.name()));
             let running = session.programs.start(kind, &session.directory(kind))?;
             let round = measure(&running, time)?;
-            others.ours(running.stop()?);
+            background.exclude(running.stop()?);
             results.push((kind, round));
         }
     }
-    let share = others.share()?;
+    let share = background.share()?;
     let lines = lines(&results);
     println!("{}", report::table(&lines));
     let refusals = refusals(&results);
     refusals.iter().for_each(|refusal| println!("{refusal}"));
-    session.footnotes(&others, share);
+    session.footnotes(&background, share);
     println!(
-        "{CONNECTIONS} connections and {OBJECTS} Deployments of a hundred lines each; every request sends a whole one and \
-         changes an annotation. HTTP/1.1, TLS 1.3, bearer token, JSON, no compression."
+        "{CONNECTIONS} connections and {OBJECTS} Deployments of a hundred lines each; every request sends a whole \
+         Deployment and changes an annotation. HTTP/1.1, TLS 1.3, bearer token, JSON, no compression."
     );
     session.save(json!({
         "bench": "apply",
@@ -79,7 +80,7 @@ pub fn run(session: &Session) -> Outcome<()> {
     }))
 }
 
-fn measure(running: &Running, time: Duration) -> Outcome<Round> {
+fn measure(running: &RunningServer, time: Duration) -> BenchResult<Round> {
     let target = &running.target;
     let deployments = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
     let runtime = runtime()?;
@@ -96,32 +97,33 @@ fn measure(running: &Running, time: Duration) -> Outcome<Round> {
         length: length.clone(),
     };
     create.run()?;
-    let measure = |way: &Way| {
-        let path = format!("{deployments}/d-{NUMBER}{}", way.query);
-        let request = target.request_of(way.media_type, "PATCH", &path, DEPLOYMENT);
+    let measure = |patch: &PatchType| {
+        let path = format!("{deployments}/d-{NUMBER}{}", patch.query);
+        let request = target.request_of(patch.media_type, "PATCH", &path, DEPLOYMENT);
         let mut requests = Requests::new(request, OBJECTS);
-        // One first, so that a server that cannot do it is told from one that fails under load.
+        // Send one request first, to distinguish an unsupported patch type from a failure under load.
         let first = requests.number(0).to_vec();
-        let (answer, body) = runtime.block_on(async { target.connect().await?.whole(&first).await })?;
+        let (answer, body) =
+            runtime.block_on(async { target.connect().await?.exchange_with_body(&first).await })?;
         if !matches!(answer.status, 200 | 201) {
-            return Ok(Err(refused("PATCH", &path, answer, &body).to_string()));
+            return Ok(Err(unexpected_response("PATCH", &path, answer, &body).to_string()));
         }
-        progress(&format!("  {}", way.name));
+        progress(&format!("  {}", patch.name));
         let (target, until, length) = (target.clone(), Until::Elapsed(time), length.clone());
         let load = Load { target, connections: CONNECTIONS, requests, until, status: 200, length };
         match load.run_at(&running.processes) {
-            Err(BenchError::Answer(problem)) => Ok(Err(problem)),
+            Err(BenchError::Response(problem)) => Ok(Err(problem)),
             measured => measured.map(Ok),
         }
     };
-    WAYS.iter().map(measure).collect()
+    PATCH_TYPES.iter().map(measure).collect()
 }
 
-fn lines(results: &[(Kind, Round)]) -> Vec<Line> {
+fn lines(results: &[(ServerKind, Round)]) -> Vec<TableRow> {
     let mut lines = Vec::new();
-    for (index, way) in WAYS.iter().enumerate() {
-        let mut line = |what: &str, unit, goal, value: &dyn Fn(&Measured) -> f64| {
-            let mean = |wanted: Kind| {
+    for (index, patch) in PATCH_TYPES.iter().enumerate() {
+        let mut line = |what: &str, unit, goal, value: &dyn Fn(&Measurement) -> f64| {
+            let mean = |wanted: ServerKind| {
                 let rounds = results.iter().filter(|(kind, _)| *kind == wanted);
                 let rounds: Option<Vec<f64>> =
                     rounds.map(|(_, round)| round[index].as_ref().ok().map(value)).collect();
@@ -129,35 +131,37 @@ fn lines(results: &[(Kind, Round)]) -> Vec<Line> {
                     .filter(|rounds| !rounds.is_empty())
                     .map(|rounds| rounds.iter().sum::<f64>() / rounds.len() as f64)
             };
-            let (atoll, kubernetes) = (mean(Kind::Atoll), mean(Kind::Kubernetes));
-            lines.push(Line { what: what.into(), unit, atoll, kubernetes, goal });
+            let (atoll, kubernetes) = (mean(ServerKind::Atoll), mean(ServerKind::Kubernetes));
+            lines.push(TableRow { what: what.into(), unit, atoll, kubernetes, goal });
         };
-        line(way.name, Unit::PerSecond, Goal::Least(4.0), &Measured::rate);
-        line("  server busy for each", Unit::Seconds, Goal::None, &Measured::cost);
+        line(patch.name, Unit::PerSecond, Goal::Least(4.0), &Measurement::rate);
+        line("  CPU time per request", Unit::Seconds, Goal::None, &Measurement::cost);
     }
     lines
 }
 
-/// What was answered instead of 200 or 201, each once.
-fn refusals(results: &[(Kind, Round)]) -> Vec<String> {
-    let mut told = Vec::new();
+/// Returns the distinct responses other than 200 and 201.
+fn refusals(results: &[(ServerKind, Round)]) -> Vec<String> {
+    let mut texts = Vec::new();
     for (kind, round) in results {
-        for (way, refusal) in
-            WAYS.iter().zip(round).filter_map(|(way, outcome)| Some((way, outcome.as_ref().err()?)))
+        for (patch, refusal) in PATCH_TYPES
+            .iter()
+            .zip(round)
+            .filter_map(|(patch, outcome)| Some((patch, outcome.as_ref().err()?)))
         {
-            let text = format!("No {} at {}: {refusal}", way.name, kind.name());
-            if !told.contains(&text) {
-                told.push(text);
+            let text = format!("{} failed at {}: {refusal}", patch.name, kind.name());
+            if !texts.contains(&text) {
+                texts.push(text);
             }
         }
     }
-    told
+    texts
 }
 
-fn describe(kind: Kind, round: &mut Round) -> Value {
+fn describe(kind: ServerKind, round: &mut Round) -> Value {
     let mut described = json!({ "server": kind.name() });
-    for (way, outcome) in WAYS.iter().zip(round) {
-        described[way.name] = match outcome {
+    for (patch, outcome) in PATCH_TYPES.iter().zip(round) {
+        described[patch.name] = match outcome {
             Ok(measured) => json!({
                 "requests": measured.requests,
                 "seconds": measured.took.as_secs_f64(),
@@ -176,7 +180,7 @@ mod tests {
     use crate::load::COUNT;
 
     #[test]
-    fn every_request_names_one_of_the_objects_and_changes_it() {
+    fn every_request_patches_an_existing_object_with_a_new_value() {
         let mut requests = Requests::new(DEPLOYMENT.into(), OBJECTS);
         let mut seen = |number| serde_json::from_slice::<Value>(requests.number(number)).unwrap();
         let (first, again) = (seen(1), seen(OBJECTS + 1));
@@ -186,16 +190,17 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_and_leaves_the_line_empty() {
-        let measured = || Measured { requests: 100, took: Duration::from_secs(1), ..Measured::default() };
-        let refused = || Err("PATCH … was answered 415: no".to_owned());
+    fn failed_patch_types_are_reported_without_a_value() {
+        let measured =
+            || Measurement { requests: 100, took: Duration::from_secs(1), ..Measurement::default() };
+        let refused = || Err("PATCH … returned 415: no".to_owned());
         let results = [
-            (Kind::Atoll, vec![Ok(measured()), refused()]),
-            (Kind::Kubernetes, vec![Ok(measured()), Ok(measured())]),
+            (ServerKind::Atoll, vec![Ok(measured()), refused()]),
+            (ServerKind::Kubernetes, vec![Ok(measured()), Ok(measured())]),
         ];
         let lines = lines(&results);
         assert_eq!(lines[0].atoll, Some(100.0));
         assert_eq!((lines[2].atoll, lines[2].kubernetes), (None, Some(100.0)));
-        assert_eq!(refusals(&results), ["No server-side applies at atoll: PATCH … was answered 415: no"]);
+        assert_eq!(refusals(&results), ["server-side applies failed at atoll: PATCH … returned 415: no"]);
     }
 }

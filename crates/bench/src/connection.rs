@@ -1,4 +1,4 @@
-//! One keep-alive connection: requests go out as bytes that were made before, answers are hardly looked at.
+//! A keep-alive connection that sends prepared requests and parses only the framing of responses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use rustls::pki_types::{CertificateDer, IpAddr, ServerName};
 use rustls::{CipherSuite, ClientConfig, RootCertStore, SupportedCipherSuite};
 use tokio::net::TcpStream;
 
-use crate::error::{BenchError, Outcome};
-use crate::framing::{Answer, Framing};
-use crate::secure::Secure;
+use crate::error::{BenchError, BenchResult};
+use crate::framing::{Framing, HttpResponse};
+use crate::secure::TlsStream;
 
-/// Where a server is and how to be let in.
+/// Address of a server, with the credentials and TLS settings to connect to it.
 #[derive(Clone)]
 pub struct Target {
     pub address: SocketAddr,
@@ -21,30 +21,32 @@ pub struct Target {
 }
 
 pub struct Connection {
-    stream: Secure,
+    stream: TlsStream,
     framing: Framing,
 }
 
 impl Target {
-    /// `authority` is the certificate, in PEM, that signed the server's.
-    pub fn new(address: SocketAddr, token: &str, authority: &[u8]) -> Outcome<Self> {
-        let unreadable =
-            |error: &dyn std::fmt::Display| BenchError::Start(format!("the server's CA: {error}"));
+    /// Creates a target. `ca_certificate` is the server's CA certificate in PEM.
+    pub fn new(address: SocketAddr, token: &str, ca_certificate: &[u8]) -> BenchResult<Self> {
+        let unreadable = |error: &dyn std::fmt::Display| {
+            BenchError::Start(format!("cannot read the server's CA: {error}"))
+        };
         let mut roots = RootCertStore::empty();
-        let certificate = CertificateDer::from_pem_slice(authority).map_err(|error| unreadable(&error))?;
+        let certificate =
+            CertificateDer::from_pem_slice(ca_certificate).map_err(|error| unreadable(&error))?;
         roots.add(certificate).map_err(|error| unreadable(&error))?;
-        Self::trusting(address, token, roots)
+        Self::with_roots(address, token, roots)
     }
 
-    /// A target that trusts nobody, until it is known whom to trust.
-    pub fn none(address: SocketAddr) -> Outcome<Self> {
-        Self::trusting(address, "", RootCertStore::empty())
+    /// Creates a target that trusts no CA, for use before the server's CA is known.
+    pub fn without_ca(address: SocketAddr) -> BenchResult<Self> {
+        Self::with_roots(address, "", RootCertStore::empty())
     }
 
-    fn trusting(address: SocketAddr, token: &str, roots: RootCertStore) -> Outcome<Self> {
+    fn with_roots(address: SocketAddr, token: &str, roots: RootCertStore) -> BenchResult<Self> {
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-        // As Go's client asks, which is what most clients of Kubernetes are: else the two servers would choose
-        // different ciphers, and that would be measured.
+        // Prefer the cipher suite of Go's client, which most Kubernetes clients use. Otherwise the two
+        // servers would choose different cipher suites, which would distort the comparison.
         let wanted = |suite: &SupportedCipherSuite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256;
         provider.cipher_suites.sort_by_key(|suite| !wanted(suite));
         let mut tls = ClientConfig::builder_with_provider(Arc::new(provider))
@@ -57,22 +59,22 @@ impl Target {
         Ok(Target { address, token: token.to_string(), tls: Arc::new(tls) })
     }
 
-    pub async fn connect(&self) -> Outcome<Connection> {
+    pub async fn connect(&self) -> BenchResult<Connection> {
         let failed =
             |error: String| BenchError::Connection(format!("cannot connect to {}: {error}", self.address));
         let socket = TcpStream::connect(self.address).await.map_err(|error| failed(error.to_string()))?;
         socket.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
         let name = ServerName::IpAddress(IpAddr::from(self.address.ip()));
-        let stream = Secure::connect(socket, self.tls.clone(), name).await.map_err(failed)?;
+        let stream = TlsStream::connect(socket, self.tls.clone(), name).await.map_err(failed)?;
         Ok(Connection { stream, framing: Framing::default() })
     }
 
-    /// The bytes of a request. A body is JSON.
+    /// Returns the bytes of a request with a JSON body.
     pub fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
         self.request_of("application/json", method, path, body)
     }
 
-    /// The bytes of a request with a body of another type.
+    /// Returns the bytes of a request with a body of the given media type.
     pub fn request_of(&self, media_type: &str, method: &str, path: &str, body: &str) -> Vec<u8> {
         let (address, token) = (self.address, &self.token);
         let mut request = format!(
@@ -88,44 +90,53 @@ impl Target {
         request.into_bytes()
     }
 
-    /// One request on a connection of its own, answered with a success.
-    pub async fn call(&self, method: &str, path: &str, body: &str) -> Outcome<Vec<u8>> {
+    /// Sends a request on a new connection. Returns the body, or an error if the status is not 2xx.
+    pub async fn call(&self, method: &str, path: &str, body: &str) -> BenchResult<Vec<u8>> {
         let (answer, body) = self.try_call(method, path, body).await?;
-        if (200..300).contains(&answer.status) { Ok(body) } else { Err(refused(method, path, answer, &body)) }
+        if (200..300).contains(&answer.status) {
+            Ok(body)
+        } else {
+            Err(unexpected_response(method, path, answer, &body))
+        }
     }
 
-    pub async fn try_call(&self, method: &str, path: &str, body: &str) -> Outcome<(Answer, Vec<u8>)> {
-        self.connect().await?.whole(&self.request(method, path, body)).await
+    pub async fn try_call(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> BenchResult<(HttpResponse, Vec<u8>)> {
+        self.connect().await?.exchange_with_body(&self.request(method, path, body)).await
     }
 }
 
-/// An answer that is not the one that was to be measured.
-pub fn refused(method: &str, path: &str, answer: Answer, body: &[u8]) -> BenchError {
+/// Returns the error for an unexpected response.
+pub fn unexpected_response(method: &str, path: &str, answer: HttpResponse, body: &[u8]) -> BenchError {
     let shown = String::from_utf8_lossy(&body[..body.len().min(500)]);
-    BenchError::Answer(format!("{method} {path} was answered {}: {shown}", answer.status))
+    BenchError::Response(format!("{method} {path} returned {}: {shown}", answer.status))
 }
 
 impl Connection {
-    /// Sends a request and waits for the end of its answer, without keeping it.
-    pub async fn exchange(&mut self, request: &[u8]) -> Outcome<Answer> {
+    /// Sends a request and reads its response without keeping the body.
+    pub async fn exchange(&mut self, request: &[u8]) -> BenchResult<HttpResponse> {
         self.send(request).await?;
         self.receive(|_| ()).await
     }
 
-    /// Sends a request and keeps its answer.
-    pub async fn whole(&mut self, request: &[u8]) -> Outcome<(Answer, Vec<u8>)> {
+    /// Sends a request and returns its response with the body.
+    pub async fn exchange_with_body(&mut self, request: &[u8]) -> BenchResult<(HttpResponse, Vec<u8>)> {
         self.send(request).await?;
         let mut body = Vec::new();
         let answer = self.receive(|piece| body.extend_from_slice(piece)).await?;
         Ok((answer, body))
     }
 
-    pub async fn send(&mut self, request: &[u8]) -> Outcome<()> {
+    pub async fn send(&mut self, request: &[u8]) -> BenchResult<()> {
         self.stream.write(request).await.map_err(|error| lost(&error))
     }
 
-    /// The next answer; `body` sees each piece of it.
-    pub async fn receive(&mut self, mut body: impl FnMut(&[u8])) -> Outcome<Answer> {
+    /// Reads the next response and passes each piece of its body to `body`.
+    pub async fn receive(&mut self, mut body: impl FnMut(&[u8])) -> BenchResult<HttpResponse> {
         loop {
             if let Some(answer) = self.receive_some(&mut body).await? {
                 return Ok(answer);
@@ -133,23 +144,23 @@ impl Connection {
         }
     }
 
-    /// What has come of an answer; `None` if more is to come.
-    pub async fn receive_some(&mut self, mut body: impl FnMut(&[u8])) -> Outcome<Option<Answer>> {
+    /// Reads the next piece of a response. Returns `None` if the response is not complete.
+    pub async fn receive_some(&mut self, mut body: impl FnMut(&[u8])) -> BenchResult<Option<HttpResponse>> {
         let mut fed = Ok(None);
         let framing = &mut self.framing;
         let piece = |piece: &[u8]| match &fed {
             Ok(None) => fed = framing.feed(piece, &mut body),
-            Ok(Some(_)) => fed = Err(format!("{} bytes follow an answer that has ended", piece.len())),
+            Ok(Some(_)) => fed = Err(format!("{} bytes follow the end of a response", piece.len())),
             Err(_) => {}
         };
         let open = self.stream.read(piece).await.map_err(|error| lost(&error))?;
-        match fed.map_err(BenchError::Answer)? {
-            None if !open => Err(lost("the server closed it")),
+        match fed.map_err(BenchError::Response)? {
+            None if !open => Err(lost("the server closed the connection")),
             answer => Ok(answer),
         }
     }
 
-    /// The status of the answer that is coming in; 0 as long as its head is not there.
+    /// Returns the status of the response that is being read, or 0 before its head is complete.
     pub fn status(&self) -> u16 {
         self.framing.status()
     }
@@ -160,5 +171,5 @@ impl Connection {
 }
 
 fn lost(cause: &str) -> BenchError {
-    BenchError::Connection(format!("a connection was lost: {cause}"))
+    BenchError::Connection(format!("connection lost: {cause}"))
 }

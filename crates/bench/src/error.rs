@@ -1,4 +1,4 @@
-//! What can go wrong while measuring, by cause.
+//! Errors of benchmarks, by cause.
 
 use std::fmt;
 use std::io;
@@ -6,19 +6,19 @@ use std::path::Path;
 
 #[derive(Debug)]
 pub enum BenchError {
-    /// The command line was not understood.
+    /// Invalid command line.
     Usage(String),
-    /// A server, or what it needs, could not be had.
+    /// A server or one of its prerequisites failed to start.
     Start(String),
-    /// A connection failed or ended in the middle of an answer.
+    /// A connection failed or ended in the middle of a response.
     Connection(String),
-    /// An answer was not what was asked for: its numbers would mean nothing.
-    Answer(String),
-    /// Something about this machine could not be read or written.
+    /// An unexpected response, which makes the measurement meaningless.
+    Response(String),
+    /// ReadLoad or writing on this machine failed.
     Machine(String),
 }
 
-pub type Outcome<T> = Result<T, BenchError>;
+pub type BenchResult<T> = Result<T, BenchError>;
 
 impl BenchError {
     pub fn file(path: &Path, error: &io::Error) -> Self {
@@ -31,7 +31,7 @@ impl fmt::Display for BenchError {
         let (BenchError::Usage(message)
         | BenchError::Start(message)
         | BenchError::Connection(message)
-        | BenchError::Answer(message)
+        | BenchError::Response(message)
         | BenchError::Machine(message)) = self;
         f.write_str(message)
     }

@@ -1,16 +1,16 @@
-//! Where an HTTP/1.1 answer ends, found out with as little work as possible: the load generator shares the cores
-//! with the server that it measures.
+//! Finds the end of HTTP/1.1 responses with little work, because the load generator shares the cores with the
+//! server under test.
 
 use std::borrow::Cow;
 
-/// Reads answers off a connection, piece by piece.
+/// An incremental parser of responses.
 #[derive(Debug, Default)]
 pub struct Framing {
     state: State,
-    /// What has come of a line, or of the head, that did not fit in one piece.
+    /// Incomplete line or head from earlier pieces.
     partial: Vec<u8>,
     status: u16,
-    /// Bytes of body so far.
+    /// Bytes of the current body so far.
     length: usize,
 }
 
@@ -18,29 +18,33 @@ pub struct Framing {
 enum State {
     #[default]
     Head,
-    /// So many bytes of body are to come, and that is all.
+    /// Remaining bytes of a body with a Content-Length.
     Body(usize),
     ChunkSize,
-    /// So many bytes of a chunk are to come.
+    /// Remaining bytes of a chunk.
     Chunk(usize),
-    /// The line end behind a chunk.
+    /// The line end after a chunk.
     ChunkEnd,
-    /// The empty line behind the last chunk; trailers were not asked for.
+    /// The empty line after the last chunk. Trailers are not requested.
     Trailer,
 }
 
-/// An answer that has come in whole.
+/// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
-    /// Bytes of body, without framing.
+    /// Size of the body in bytes, without framing.
     pub length: usize,
 }
 
 impl Framing {
-    /// Takes in `piece` and shows what is body to `body`. Returns the answer if this was the end of one; what then
-    /// follows in `piece` would be an answer to nothing, so it is an error.
-    pub fn feed(&mut self, piece: &[u8], mut body: impl FnMut(&[u8])) -> Result<Option<Answer>, String> {
+    /// Parses `piece` and passes body bytes to `body`. Returns the response if `piece` ends one. Bytes after
+    /// the end of a response are an error, because there is no pipelining.
+    pub fn feed(
+        &mut self,
+        piece: &[u8],
+        mut body: impl FnMut(&[u8]),
+    ) -> Result<Option<HttpResponse>, String> {
         let mut rest = piece;
         loop {
             let ended = match self.state {
@@ -78,9 +82,9 @@ impl Framing {
             };
             if ended {
                 if !rest.is_empty() {
-                    return Err(format!("{} bytes follow an answer that has ended", rest.len()));
+                    return Err(format!("{} bytes follow the end of a response", rest.len()));
                 }
-                let answer = Answer { status: self.status, length: self.length };
+                let answer = HttpResponse { status: self.status, length: self.length };
                 (self.state, self.length) = (State::Head, 0);
                 return Ok(Some(answer));
             }
@@ -90,13 +94,13 @@ impl Framing {
         }
     }
 
-    /// The status of the answer that is coming in; 0 as long as its head is not there.
+    /// Returns the status of the response that is being read, or 0 before its head is complete.
     pub fn status(&self) -> u16 {
         if self.state == State::Head { 0 } else { self.status }
     }
 
-    /// What comes before `end`, if that has come. What lies in one piece is found there: most of a piece is body, and only
-    /// what has to wait for the next one is copied.
+    /// Returns the bytes before `end` once `end` has been received. Bytes are copied only if they span two
+    /// pieces.
     fn until<'a>(&mut self, end: &[u8], rest: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let piece = *rest;
         let find = |bytes: &[u8]| bytes.windows(end.len()).position(|window| window == end);
@@ -108,7 +112,7 @@ impl Framing {
             return Some(Cow::Borrowed(&piece[..position]));
         }
         self.partial.extend_from_slice(piece);
-        // The end may lie across the border of two pieces.
+        // `end` may be split between two pieces.
         let from = before.saturating_sub(end.len() - 1);
         let Some(position) = find(&self.partial[from..]).map(|position| position + from) else {
             *rest = &[];
@@ -131,12 +135,13 @@ impl Framing {
         let text = std::str::from_utf8(head).map_err(|error| error.to_string())?;
         let mut lines = text.split("\r\n");
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok());
-        self.status = status.ok_or_else(|| format!("not an HTTP answer: {text:?}"))?;
+        self.status = status.ok_or_else(|| format!("not an HTTP response: {text:?}"))?;
         self.state = State::Body(0);
         for line in lines {
             let Some((name, value)) = line.split_once(':') else { continue };
             if name.eq_ignore_ascii_case("content-length") {
-                let length = value.trim().parse().map_err(|_| format!("not a length: {value:?}"))?;
+                let length =
+                    value.trim().parse().map_err(|_| format!("invalid Content-Length: {value:?}"))?;
                 self.state = State::Body(length);
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
                 self.state = State::ChunkSize;
@@ -149,15 +154,15 @@ impl Framing {
 fn chunk_size(line: &[u8]) -> Result<usize, String> {
     let text = std::str::from_utf8(line).map_err(|error| error.to_string())?;
     let digits = text.split(';').next().unwrap_or_default().trim();
-    usize::from_str_radix(digits, 16).map_err(|_| format!("not the size of a chunk: {text:?}"))
+    usize::from_str_radix(digits, 16).map_err(|_| format!("invalid chunk size: {text:?}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Feeds `wire` in pieces of `size`, and returns the bodies with the answers.
-    fn read(wire: &[u8], size: usize) -> Result<Vec<(Answer, String)>, String> {
+    /// Feeds `wire` in pieces of `size` and returns the responses with their bodies.
+    fn read(wire: &[u8], size: usize) -> Result<Vec<(HttpResponse, String)>, String> {
         let mut framing = Framing::default();
         let (mut answers, mut body) = (Vec::new(), Vec::new());
         for piece in wire.chunks(size) {
@@ -169,25 +174,25 @@ mod tests {
     }
 
     #[test]
-    fn answers_end_where_they_say_however_they_arrive() {
+    fn responses_are_complete_at_any_piece_size() {
         let counted = "HTTP/1.1 201 Created\r\nContent-Length: 5\r\nA: b\r\n\r\nhello";
         let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n";
         let empty = "HTTP/1.1 204 No Content\r\n\r\n";
         for size in [1, 2, 3, 7, 1000] {
             let read = |wire: &str| read(wire.as_bytes(), size).unwrap();
-            assert_eq!(read(counted), [(Answer { status: 201, length: 5 }, "hello".into())], "{size}");
+            assert_eq!(read(counted), [(HttpResponse { status: 201, length: 5 }, "hello".into())], "{size}");
             assert_eq!(
                 read(chunked),
-                [(Answer { status: 200, length: 13 }, "abc0123456789".into())],
+                [(HttpResponse { status: 200, length: 13 }, "abc0123456789".into())],
                 "{size}"
             );
-            assert_eq!(read(empty), [(Answer { status: 204, length: 0 }, String::new())], "{size}");
+            assert_eq!(read(empty), [(HttpResponse { status: 204, length: 0 }, String::new())], "{size}");
         }
         assert_eq!(read(format!("{counted}{chunked}{counted}").as_bytes(), 1).unwrap().len(), 3);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_responses_are_rejected() {
         for wire in [
             "SSH-2.0-OpenSSH\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n",

@@ -1,4 +1,4 @@
-//! A load: so many connections, each sending its next request as soon as the last one was answered.
+//! A closed-loop load: each connection sends its next request when the previous response is complete.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,34 +6,34 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, Target};
-use crate::error::{BenchError, Outcome};
+use crate::error::{BenchError, BenchResult};
 use crate::process;
 use crate::samples::Samples;
 
-/// When a load ends.
+/// End of a load.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
     Count(u64),
     Elapsed(Duration),
 }
 
-/// A request whose only variable parts are numbers of fixed width.
+/// A request template with placeholders for numbers of fixed width.
 #[derive(Clone, Debug)]
 pub struct Requests {
     template: Vec<u8>,
-    /// Where the number stands.
+    /// Positions of `NUMBER`.
     slots: Vec<usize>,
-    /// Where the count of requests stands.
+    /// Positions of `COUNT`.
     counts: Vec<usize>,
-    /// Numbers come round after so many; 0 if never.
+    /// Numbers wrap around at this value; 0 disables wrapping.
     modulus: u64,
 }
 
 /// Digits of a number in a request.
 const WIDTH: usize = 8;
-/// What stands for the number in a template.
+/// Placeholder for the number in a template.
 pub const NUMBER: &str = "########";
-/// What stands for the count of requests, which never comes round.
+/// Placeholder for the count of requests, which never wraps around.
 pub const COUNT: &str = "@@@@@@@@";
 
 #[derive(Clone)]
@@ -43,16 +43,16 @@ pub struct Load {
     pub requests: Requests,
     pub until: Until,
     pub status: u16,
-    /// How long a right answer is.
+    /// Expected size of the response body.
     pub length: RangeInclusive<usize>,
 }
 
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct Measurement {
     pub requests: u64,
     pub bytes: u64,
     pub took: Duration,
-    /// Time that the server kept cores busy meanwhile.
+    /// CPU time of the server during the load.
     pub busy: Duration,
     pub samples: Samples,
 }
@@ -88,7 +88,7 @@ fn digits(mut number: u64) -> [u8; WIDTH] {
     digits
 }
 
-impl Measured {
+impl Measurement {
     pub fn rate(&self) -> f64 {
         self.requests as f64 / self.took.as_secs_f64()
     }
@@ -97,12 +97,13 @@ impl Measured {
         self.bytes as f64 / self.took.as_secs_f64()
     }
 
-    /// What each request cost the server, in seconds of one core. It hardly depends on what else the machine does.
+    /// Returns the CPU time of the server per request, in seconds. It hardly depends on other load on the
+    /// machine.
     pub fn cost(&self) -> f64 {
         self.busy.as_secs_f64() / self.requests.max(1) as f64
     }
 
-    pub fn add(&mut self, other: Measured) {
+    pub fn add(&mut self, other: Measurement) {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.took += other.took;
@@ -112,17 +113,17 @@ impl Measured {
 }
 
 impl Load {
-    /// Runs, and measures how busy `processes` are with it. Their share of opening the connections is in it.
-    pub fn run_at(&self, processes: &[i32]) -> Outcome<Measured> {
+    /// Runs the load and measures the CPU time of `processes`, which includes accepting the connections.
+    pub fn run_at(&self, processes: &[i32]) -> BenchResult<Measurement> {
         let before = process::busy(processes)?;
         let mut measured = self.run()?;
         measured.busy = process::busy(processes)?.saturating_sub(before);
         Ok(measured)
     }
 
-    /// Opens the connections, then measures. Each of a few threads drives its share of the connections alone, so
-    /// that nothing is passed between them.
-    pub fn run(&self) -> Outcome<Measured> {
+    /// Opens the connections, then runs the load. Each thread drives its own connections, so that threads
+    /// share almost no state.
+    pub fn run(&self) -> BenchResult<Measurement> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.min(self.connections);
         let (next, barrier) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(threads)));
@@ -133,7 +134,7 @@ impl Load {
                 std::thread::spawn(move || load.drive(share, &next, &barrier))
             })
             .collect();
-        let mut all = Measured::default();
+        let mut all = Measurement::default();
         let mut ended: Option<(Instant, Instant)> = None;
         for driver in drivers {
             let gone = |_| BenchError::Machine("a thread of the load generator panicked".into());
@@ -150,21 +151,21 @@ impl Load {
         share: usize,
         next: &Arc<AtomicU64>,
         barrier: &Barrier,
-    ) -> Outcome<(Measured, Instant, Instant)> {
+    ) -> BenchResult<(Measurement, Instant, Instant)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| BenchError::Machine(error.to_string()))?;
         runtime.block_on(async {
             let connections = connect(&self.target, share).await;
-            // Everyone arrives here, or those that did would wait for ever.
+            // Wait even after an error, because the other threads would block at the barrier forever.
             barrier.wait();
             let began = Instant::now();
             let tasks: Vec<_> = connections?
                 .into_iter()
                 .map(|connection| tokio::spawn(self.clone().repeat(connection, next.clone(), began)))
                 .collect();
-            let mut all = Measured::default();
+            let mut all = Measurement::default();
             for task in tasks {
                 all.add(task.await.map_err(|error| BenchError::Machine(error.to_string()))??);
             }
@@ -177,8 +178,8 @@ impl Load {
         mut connection: Connection,
         next: Arc<AtomicU64>,
         began: Instant,
-    ) -> Outcome<Measured> {
-        let mut measured = Measured::default();
+    ) -> BenchResult<Measurement> {
+        let mut measured = Measurement::default();
         let mut sent = Instant::now();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -193,8 +194,8 @@ impl Load {
                 let head = String::from_utf8_lossy(request);
                 let line = head.lines().next().unwrap_or_default();
                 let (status, length, lengths) = (self.status, answer.length, &self.length);
-                return Err(BenchError::Answer(format!(
-                    "{line:?} was answered {} with {length} bytes, not {status} with {lengths:?}",
+                return Err(BenchError::Response(format!(
+                    "{line:?} returned {} with {length} bytes instead of {status} with {lengths:?}",
                     answer.status
                 )));
             }
@@ -208,7 +209,7 @@ impl Load {
     }
 }
 
-async fn connect(target: &Target, count: usize) -> Outcome<Vec<Connection>> {
+async fn connect(target: &Target, count: usize) -> BenchResult<Vec<Connection>> {
     let mut connections = Vec::with_capacity(count);
     for _ in 0..count {
         connections.push(target.connect().await?);
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_into_every_place() {
+    fn numbers_replace_every_placeholder() {
         let mut requests = Requests::new(format!("GET /x/c-{NUMBER}/{NUMBER} ").into_bytes(), 100);
         assert_eq!(requests.number(7), b"GET /x/c-00000007/00000007 ");
         assert_eq!(requests.number(142), b"GET /x/c-00000042/00000042 ");

@@ -1,4 +1,4 @@
-//! What a reader must know of the machine to judge the numbers.
+//! Properties of the machine that are needed to judge the measurements.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::error::Outcome;
+use crate::error::BenchResult;
 use crate::process;
 
-/// The facts, as (name, value) in the order they are shown.
+/// Names and values, in the order of the output.
 pub struct Machine {
     pub facts: Vec<(&'static str, String)>,
 }
 
 impl Machine {
-    pub fn look(directory: &Path) -> Self {
+    pub fn inspect(directory: &Path) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let processor = value("/proc/cpuinfo", "model name").unwrap_or_default();
         let memory = value("/proc/meminfo", "MemTotal").unwrap_or_default();
@@ -49,21 +49,25 @@ impl Machine {
     }
 }
 
-/// How busy the machine was with other things than what was measured.
-pub struct Others {
+/// CPU usage of processes that are not part of the benchmark.
+pub struct BackgroundLoad {
     since: Instant,
     machine: Duration,
-    /// What this process and those that it started have used; those that have ended count too.
+    /// CPU time of this process and of the servers that it has started and stopped.
     measured: Duration,
 }
 
-impl Others {
-    pub fn begin() -> Outcome<Self> {
-        Ok(Others { since: Instant::now(), machine: process::machine_busy()?, measured: Duration::ZERO })
+impl BackgroundLoad {
+    pub fn start() -> BenchResult<Self> {
+        Ok(BackgroundLoad {
+            since: Instant::now(),
+            machine: process::machine_busy()?,
+            measured: Duration::ZERO,
+        })
     }
 
-    /// Counts time that belongs to the measurement.
-    pub fn ours(&mut self, busy: Duration) {
+    /// Adds CPU time that belongs to the benchmark.
+    pub fn exclude(&mut self, busy: Duration) {
         self.measured += busy;
     }
 
@@ -71,17 +75,17 @@ impl Others {
         self.since.elapsed()
     }
 
-    /// The share of all cores that went elsewhere.
-    pub fn share(&self) -> Outcome<f64> {
-        let own = i32::try_from(std::process::id()).unwrap_or_default();
-        let ours = self.measured + process::busy(&[own])?;
-        let elsewhere = (process::machine_busy()? - self.machine).saturating_sub(ours);
+    /// Returns the share of all cores that other processes used.
+    pub fn share(&self) -> BenchResult<f64> {
+        let process = i32::try_from(std::process::id()).unwrap_or_default();
+        let own = self.measured + process::busy(&[process])?;
+        let elsewhere = (process::machine_busy()? - self.machine).saturating_sub(own);
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         Ok(elsewhere.as_secs_f64() / (self.since.elapsed().as_secs_f64() * cores))
     }
 }
 
-/// What a program says when asked for its version: the first line.
+/// Returns the first line that a program prints for its version flag.
 pub fn version(program: impl AsRef<std::ffi::OsStr>, flag: &str) -> String {
     version_of(Command::new(program).arg(flag))
 }
@@ -101,7 +105,7 @@ fn value(path: &str, name: &str) -> Option<String> {
     line.split_once(':').map(|(_, value)| value.trim().to_string())
 }
 
-/// The type of the file system that a directory is on, with where it is mounted.
+/// Returns the type, device and mount point of the file system of a directory.
 fn file_system(directory: &Path) -> String {
     let Ok(path) = directory.canonicalize() else { return "unknown".into() };
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -110,6 +114,6 @@ fn file_system(directory: &Path) -> String {
         let (device, point, kind) = (words.next()?, words.next()?, words.next()?);
         path.starts_with(point).then(|| (point.len(), format!("{kind} on {device}, mounted at {point}")))
     });
-    // Of two mounts at one point the later one covers the other.
+    // Of two mounts at the same point, the later one is visible.
     on.max_by_key(|(length, _)| *length).map_or("unknown".into(), |(_, described)| described)
 }

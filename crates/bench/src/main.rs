@@ -1,7 +1,7 @@
-//! Measures Atoll, and the real kube-apiserver beside it: `cargo xtask bench`.
+//! Benchmarks Atoll against the real kube-apiserver: `cargo xtask bench`.
 //!
 //! ```text
-//!   session ─ programs ─► server (Atoll | kube-apiserver with etcd), started afresh
+//!   session ─ programs ─► server (Atoll | kube-apiserver with etcd), a new one for each round
 //!      │                    ▲
 //!      │    load ─ connection ─ framing          one closed loop per connection, prepared requests
 //!      │      │        └─ secure ─ records       TLS
@@ -9,8 +9,8 @@
 //!   report ◄──┴─ api · apply · sim · start · sync · watch · workspaces
 //! ```
 //!
-//! Both servers get the same bytes from the same client, on the same machine, one after the other. Answers are
-//! checked; times never are: they are for people to judge, with what is said of the machine.
+//! Both servers get the same bytes from the same client, on the same machine, one after the other. Responses
+//! are checked. Times are only reported, together with the properties of the machine.
 
 mod api;
 mod apply;
@@ -36,20 +36,20 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::error::{BenchError, Outcome};
-use crate::session::{Options, Session};
+use crate::error::{BenchError, BenchResult};
+use crate::session::{BenchOptions, Session};
 
 const USAGE: &str = "\
 usage: cargo xtask bench api|apply|sim|start|sync|watch|workspaces [OPTIONS]
 
-  --quick           shorter and less exact
-  --alone           without kube-apiserver
-  --json FILE       write all numbers to FILE
-  --directory DIR   where the servers keep their data (beside the programs)
-  --atoll FILE      the program to measure (the one that is built)
-  --dev             build less optimized: sooner done, and Atoll the slower
-  --clusters N,N    how many clusters are synced, one number after the other (sync)
-  --upstream DIR    where the scripts are that build and serve kube-apiserver
+  --quick           run shorter, with less precise results
+  --alone           do not compare with kube-apiserver
+  --json FILE       write all results to FILE
+  --directory DIR   directory for the data of the servers (default: beside the program)
+  --atoll FILE      the Atoll program to measure (default: the one that was built)
+  --dev             build with fewer optimizations: a faster build, but a slower Atoll
+  --clusters N,N    numbers of clusters, in increasing order (sync only)
+  --upstream DIR    directory of the scripts that build and start kube-apiserver
 ";
 
 fn main() -> ExitCode {
@@ -66,35 +66,36 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Outcome<()> {
+fn run() -> BenchResult<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_default();
-    let options = Options::parse(arguments)?;
+    let options = BenchOptions::parse(arguments)?;
     raise_open_files();
     match name.as_str() {
         "api" => api::run(&Session::open(options, Some(&[]))?),
         "apply" => apply::run(&Session::open(options, Some(&[]))?),
         "sim" => {
-            let besides = ["kube-controller-manager", "kube-scheduler", "kwok"];
-            sim::run(&Session::open(options, Some(&besides))?)
+            let components = ["kube-controller-manager", "kube-scheduler", "kwok"];
+            sim::run(&Session::open(options, Some(&components))?)
         }
         "start" => start::run(&Session::open(options, None)?),
         "sync" => sync::run(&Session::open(options, None)?),
         "watch" => watch::run(&Session::open(options, Some(&[]))?),
         "workspaces" => workspaces::run(&Session::open(options, None)?),
-        "" => Err(BenchError::Usage("what shall be measured?".into())),
-        other => Err(BenchError::Usage(format!("there is no benchmark {other:?}"))),
+        "" => Err(BenchError::Usage("the name of a benchmark is missing".into())),
+        other => Err(BenchError::Usage(format!("unknown benchmark {other:?}"))),
     }
 }
 
-/// A thousand watchers need more files than a shell allows by itself. What is started inherits it.
+/// Raises the limit on open files: a thousand watchers need more than the usual default. Child processes
+/// inherit it.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Where even that is refused, the watchers that cannot connect say so.
+    // If this fails, connecting fails with a clear error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Tells the person who waits what is going on, on another stream than the numbers.
+/// Prints progress to standard error; results go to standard output.
 fn progress(what: &str) {
     eprintln!("{what}");
 }

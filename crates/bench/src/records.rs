@@ -1,27 +1,27 @@
-//! Records of TLS 1.3 once the handshake is done, sealed and opened where they lie: rustls, which does the handshake, copies
-//! each into memory of its own before it shows it.
+//! TLS 1.3 records after the handshake, encrypted and decrypted in place. rustls, which does the handshake,
+//! would copy each record.
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustls::{ConnectionTrafficSecrets, ExtractedSecrets};
 
-/// Bytes before what a record carries: its type, its version, its length.
+/// Size of the record header: type, version, length.
 const HEADER: usize = 5;
-/// Bytes behind it by which it is known to be genuine.
+/// Size of the authentication tag.
 const TAG: usize = 16;
-/// What a record carries at most, without the byte that says what that is.
+/// Maximum size of a record's content, without the content type byte.
 const MOST: usize = 16 << 10;
-/// What all records of these look like from outside.
+/// Type and version in the header of every encrypted record.
 const OUTER: [u8; 3] = [DATA, 3, 3];
 
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
-/// The alert by which the other side says that it has nothing more to say.
+/// The alert with which the peer closes the connection.
 const CLOSE_NOTIFY: u8 = 0;
-/// What is offered for the next connection.
+/// Handshake message with a session ticket for resumption.
 const TICKET: u8 = 4;
 
-/// Both directions of a connection.
+/// Keys of both directions of a connection.
 pub struct Records {
     sending: Direction,
     receiving: Direction,
@@ -29,18 +29,18 @@ pub struct Records {
 
 struct Direction {
     key: LessSafeKey,
-    /// What the number of a record is mixed with.
+    /// The initialization vector, which is combined with the record number.
     start: [u8; 12],
-    /// Of the next record.
+    /// Number of the next record.
     number: u64,
 }
 
-/// What became of some bytes.
+/// Result of decrypting a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opened {
-    /// So many are done with; those behind are the beginning of a record.
+pub struct DecryptResult {
+    /// Number of bytes processed. The remaining bytes are the beginning of a record.
     pub done: usize,
-    /// The other side will not send any more.
+    /// Whether the peer closed the connection.
     pub is_closed: bool,
 }
 
@@ -49,7 +49,7 @@ impl Records {
         Ok(Records { sending: Direction::new(secrets.tx)?, receiving: Direction::new(secrets.rx)? })
     }
 
-    /// Appends `plain` to `outgoing`, in as many records as it takes.
+    /// Encrypts `plain` into one or more records and appends them to `outgoing`.
     pub fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), String> {
         for part in plain.chunks(MOST) {
             self.sending.seal(DATA, part, outgoing)?;
@@ -57,27 +57,31 @@ impl Records {
         Ok(())
     }
 
-    /// Opens the records in `incoming` that are whole, and shows what they carry.
-    pub fn open(&mut self, incoming: &mut [u8], mut show: impl FnMut(&[u8])) -> Result<Opened, String> {
+    /// Decrypts the complete records in `incoming` in place and passes their content to `show`.
+    pub fn open(
+        &mut self,
+        incoming: &mut [u8],
+        mut show: impl FnMut(&[u8]),
+    ) -> Result<DecryptResult, String> {
         let mut done = 0;
         while let Some((header, behind)) = incoming[done..].split_first_chunk_mut::<HEADER>() {
             let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
             if !header.starts_with(&OUTER) || length > MOST + 256 {
-                return Err("what comes is no record of TLS 1.3".into());
+                return Err("received data is not a TLS 1.3 record".into());
             }
             let Some(body) = behind.get_mut(..length) else { break };
             let (kind, carried) = self.receiving.open(*header, body)?;
             done += HEADER + length;
             match (kind, carried) {
                 (DATA, data) => show(data),
-                (ALERT, [_, CLOSE_NOTIFY]) => return Ok(Opened { done, is_closed: true }),
+                (ALERT, [_, CLOSE_NOTIFY]) => return Ok(DecryptResult { done, is_closed: true }),
                 (ALERT, alert) => return Err(format!("the server sent an alert: {alert:?}")),
-                // There will be no next connection.
+                // Session tickets are not used.
                 (HANDSHAKE, [TICKET, ..]) => {}
-                _ => return Err("the server wants something that is not known here".into()),
+                _ => return Err("received an unexpected handshake message".into()),
             }
         }
-        Ok(Opened { done, is_closed: false })
+        Ok(DecryptResult { done, is_closed: false })
     }
 }
 
@@ -87,10 +91,10 @@ impl Direction {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&aead::AES_128_GCM, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&aead::AES_256_GCM, key, iv),
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&aead::CHACHA20_POLY1305, key, iv),
-            _ => return Err("the server chose a cipher that is not known here".into()),
+            _ => return Err("the server chose an unsupported cipher suite".into()),
         };
         Direction::with(algorithm, key.as_ref(), start.as_ref(), number)
-            .ok_or_else(|| "the keys of the connection do not fit its cipher".into())
+            .ok_or_else(|| "the connection's keys do not match its cipher suite".into())
     }
 
     fn with(algorithm: &'static aead::Algorithm, key: &[u8], start: &[u8], number: u64) -> Option<Self> {
@@ -117,17 +121,17 @@ impl Direction {
         outgoing.push(kind);
         let nonce = self.nonce();
         let tag = self.key.seal_in_place_separate_tag(nonce, Aad::from(header), &mut outgoing[start..]);
-        outgoing.extend_from_slice(tag.map_err(|_| "a record could not be sealed")?.as_ref());
+        outgoing.extend_from_slice(tag.map_err(|_| "cannot encrypt a record")?.as_ref());
         Ok(())
     }
 
-    /// What a record carries, and of which kind that is.
+    /// Decrypts a record and returns its content type and content.
     fn open<'a>(&mut self, header: [u8; HEADER], body: &'a mut [u8]) -> Result<(u8, &'a [u8]), String> {
         let nonce = self.nonce();
         let opened = self.key.open_in_place(nonce, Aad::from(header), body);
-        let opened = opened.map_err(|_| "a record is not genuine")?;
-        // Behind the kind there may be zeros, so that nobody sees how much it is.
-        let kind = opened.iter().rposition(|byte| *byte != 0).ok_or("a record carries nothing")?;
+        let opened = opened.map_err(|_| "a record failed authentication")?;
+        // Zero padding may follow the content type, to hide the length of the content.
+        let kind = opened.iter().rposition(|byte| *byte != 0).ok_or("a record is empty")?;
         Ok((opened[kind], &opened[..kind]))
     }
 }
@@ -136,7 +140,7 @@ impl Direction {
 mod tests {
     use super::*;
 
-    /// Two ends of a connection, of which the first sends.
+    /// Returns both ends of a connection.
     fn ends() -> [Records; 2] {
         [(1, 2), (2, 1)].map(|(sending, receiving)| {
             let direction =
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_is_opened_however_it_arrives() {
+    fn encrypted_records_are_decrypted_at_any_piece_size() {
         let [mut sender, mut receiver] = ends();
         let plain: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
         let mut wire = Vec::new();
@@ -165,25 +169,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_data_is_not_shown() {
+    fn only_application_data_is_passed_on() {
         for (kind, plain, expected) in [
             (HANDSHAKE, &[TICKET, 0, 0][..], Ok(false)),
             (ALERT, &[1, CLOSE_NOTIFY], Ok(true)),
             (ALERT, &[2, 40], Err("the server sent an alert: [2, 40]")),
-            (HANDSHAKE, &[24, 0, 0, 1, 0], Err("the server wants something that is not known here")),
-            // Nothing but padding.
-            (0, &[0, 0], Err("a record carries nothing")),
+            (HANDSHAKE, &[24, 0, 0, 1, 0], Err("received an unexpected handshake message")),
+            // Only padding.
+            (0, &[0, 0], Err("a record is empty")),
         ] {
             let [mut sender, mut receiver] = ends();
             let mut wire = Vec::new();
             sender.sending.seal(kind, plain, &mut wire).unwrap();
-            let opened = receiver.open(&mut wire, |_| panic!("{kind} is shown"));
+            let opened = receiver.open(&mut wire, |_| panic!("content of type {kind} was passed on"));
             assert_eq!(opened.map(|opened| opened.is_closed), expected.map_err(String::from));
         }
     }
 
     #[test]
-    fn padding_is_no_data() {
+    fn padding_is_removed() {
         let [mut sender, mut receiver] = ends();
         let mut wire = Vec::new();
         sender.sending.seal(0, &[b'a', b'b', DATA, 0, 0], &mut wire).unwrap();
@@ -193,17 +197,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tampered_with_is_refused() {
+    fn modified_records_are_rejected() {
         let mut wire = Vec::new();
         ends()[0].seal(b"hello", &mut wire).unwrap();
         for position in 0..wire.len() {
             let mut wire = wire.clone();
             wire[position] ^= 1;
-            let opened = ends()[1].open(&mut wire, |_| panic!("byte {position} does not matter"));
-            // A greater length is that of a record that is not whole yet.
-            assert!(opened.is_err() || opened == Ok(Opened { done: 0, is_closed: false }), "{position}");
+            let opened = ends()[1].open(&mut wire, |_| panic!("byte {position} is not authenticated"));
+            // A larger length makes the record incomplete.
+            assert!(
+                opened.is_err() || opened == Ok(DecryptResult { done: 0, is_closed: false }),
+                "{position}"
+            );
         }
-        let opened = ends()[0].open(&mut wire, |_| panic!("this is for the other side"));
+        let opened = ends()[0].open(&mut wire, |_| panic!("the wrong direction was accepted"));
         assert!(opened.is_err());
     }
 }

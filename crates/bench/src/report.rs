@@ -1,4 +1,4 @@
-//! Numbers side by side, for people and for programs.
+//! Formats measurements as a table and as JSON.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::error::{BenchError, Outcome};
+use crate::error::{BenchError, BenchResult};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -15,25 +15,26 @@ pub enum Unit {
     Bytes,
     Seconds,
     Count,
-    /// Of two values of the same server.
+    /// Ratio of two values of the same server.
     Ratio,
 }
 
-/// What the ratio of Atoll to kube-apiserver should be. Reported, never asserted.
+/// Goal for a value or for the ratio of Atoll to kube-apiserver. Reported only; a missed goal is not an
+/// error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
-    /// At least so many to one.
+    /// Atoll reaches at least this many times kube-apiserver's value.
     Least(f64),
-    /// At most one to so many.
+    /// Atoll's value is at most kube-apiserver's value divided by this number.
     Most(f64),
-    /// A value of Atoll's own.
+    /// A limit for Atoll's value alone.
     AtLeastValue(f64),
     AtMostValue(f64),
     None,
 }
 
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct TableRow {
     pub what: String,
     pub unit: Unit,
     pub atoll: Option<f64>,
@@ -41,13 +42,13 @@ pub struct Line {
     pub goal: Goal,
 }
 
-impl Line {
+impl TableRow {
     fn ratio(&self) -> Option<f64> {
         let (atoll, kubernetes) = (self.atoll?, self.kubernetes?);
         (self.unit != Unit::Ratio && atoll > 0.0 && kubernetes > 0.0).then(|| atoll / kubernetes)
     }
 
-    /// Whether the goal was reached, if there is one and enough was measured.
+    /// Whether the goal was reached, if there is a goal and the values were measured.
     fn reached(&self) -> Option<bool> {
         match self.goal {
             Goal::Least(goal) => self.ratio().map(|ratio| ratio >= goal),
@@ -81,8 +82,8 @@ impl Line {
     }
 }
 
-/// The lines as a table.
-pub fn table(lines: &[Line]) -> String {
+/// Formats the lines as a table.
+pub fn table(lines: &[TableRow]) -> String {
     let mut text =
         format!("{:<40}{:>14}{:>16}{:>12}{:>14}\n", "", "Atoll", "kube-apiserver", "ratio", "goal");
     for line in lines {
@@ -105,16 +106,16 @@ pub fn table(lines: &[Line]) -> String {
     text
 }
 
-pub fn json(lines: &[Line]) -> Value {
-    lines.iter().map(Line::to_json).collect()
+pub fn json(lines: &[TableRow]) -> Value {
+    lines.iter().map(TableRow::to_json).collect()
 }
 
-pub fn write(path: &Path, value: &Value) -> Outcome<()> {
+pub fn write(path: &Path, value: &Value) -> BenchResult<()> {
     let text = serde_json::to_string_pretty(value).map_err(|error| BenchError::Machine(error.to_string()))?;
     fs::write(path, text + "\n").map_err(|error| BenchError::file(path, &error))
 }
 
-/// The greater side first says how many times as much it is.
+/// Formats a ratio with the larger side first or last, such as `8.0 : 1` or `1 : 8.0`.
 fn ratio(ratio: f64) -> String {
     if ratio >= 1.0 { format!("{ratio:.1} : 1") } else { format!("1 : {:.1}", 1.0 / ratio) }
 }
@@ -142,7 +143,7 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// 12,345; three digits for what is small.
+/// Formats a number with thousands separators, or with three digits if it is small.
 fn grouped(value: f64) -> String {
     if value < 1000.0 {
         return if value.fract() == 0.0 { format!("{value:.0}") } else { significant(value) };
@@ -162,12 +163,12 @@ fn grouped(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn line(atoll: f64, kubernetes: Option<f64>, unit: Unit, goal: Goal) -> Line {
-        Line { what: "x".into(), unit, atoll: Some(atoll), kubernetes, goal }
+    fn line(atoll: f64, kubernetes: Option<f64>, unit: Unit, goal: Goal) -> TableRow {
+        TableRow { what: "x".into(), unit, atoll: Some(atoll), kubernetes, goal }
     }
 
     #[test]
-    fn goals_are_judged_in_their_own_direction() {
+    fn goals_are_compared_in_the_right_direction() {
         let creates = |atoll| line(atoll, Some(2230.0), Unit::PerSecond, Goal::Least(8.0)).reached();
         assert_eq!([creates(18_000.0), creates(17_000.0)], [Some(true), Some(false)]);
         let memory = |atoll| line(atoll, Some(600.0), Unit::Bytes, Goal::Most(6.0)).reached();
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_readable() {
+    fn numbers_are_formatted() {
         let cases = [
             (32_400.0, Unit::PerSecond, "32,400 /s"),
             (106.4, Unit::PerSecond, "106 /s"),

@@ -1,10 +1,10 @@
-//! How long things took, all of them.
+//! Durations of all requests of a measurement.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Microseconds would be too coarse for an answer from memory; nanoseconds reach four seconds, which is slow enough.
+/// Durations in nanoseconds, up to four seconds. Microseconds would be too coarse for responses from memory.
 #[derive(Debug, Default)]
 pub struct Samples {
     nanos: Vec<u32>,
@@ -23,7 +23,7 @@ impl Samples {
         self.nanos.len()
     }
 
-    /// The time within which this share of them was done, in seconds; 0 without any.
+    /// Returns the percentile `share` of the durations in seconds, or 0 without any.
     pub fn within(&mut self, share: f64) -> f64 {
         if self.nanos.is_empty() {
             return 0.0;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_exact() {
+    fn percentiles_are_exact() {
         let mut samples = Samples::default();
         assert_eq!(samples.within(0.5), 0.0);
         for millis in (0..=100).rev() {
@@ -59,6 +59,6 @@ mod tests {
         assert_eq!([samples.within(0.0), samples.within(0.5), samples.within(0.99)], [0.0, 0.05, 0.099]);
         assert_eq!(samples.within(1.0), 0.1);
         samples.push(Duration::from_secs(100));
-        assert!(samples.within(1.0) > 4.0, "what does not fit is as slow as can be said");
+        assert!(samples.within(1.0) > 4.0, "longer durations are capped");
     }
 }

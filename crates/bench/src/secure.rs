@@ -1,5 +1,5 @@
-//! TLS for the load generator, without copies: what comes in is decrypted where it lies. The load generator shares the cores
-//! with the server that it measures, so what it saves is not measured as the server's.
+//! TLS for the load generator that decrypts in place. The load generator shares the cores with the server
+//! under test, so its own CPU usage must be small.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -16,28 +16,28 @@ use tokio::net::TcpStream;
 
 use crate::records::Records;
 
-/// Room for what comes in: many records at once.
+/// Size of the read buffer, enough for many records.
 const INCOMING: usize = 256 << 10;
-/// Room before it for what a connection holds back: less than a record, which is 16 KiB and a little.
-const HELD: usize = 32 << 10;
+/// Space before the read buffer for an incomplete record, which is at most a little more than 16 KiB.
+const PARTIAL: usize = 32 << 10;
 
 thread_local! {
-    /// The connections of a thread take turns, and what has come for one is done with before the next has its turn. Were
-    /// there a place for each, what comes in would always be written where the core has not been for long.
-    static PLACE: RefCell<Box<[u8]>> = RefCell::new(vec![0; HELD + INCOMING].into_boxed_slice());
+    /// One buffer for all connections of a thread. Received data is processed before the next connection
+    /// reads, and a shared buffer stays in the CPU cache.
+    static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; PARTIAL + INCOMING].into_boxed_slice());
 }
 
-pub struct Secure {
+pub struct TlsStream {
     socket: TcpStream,
     records: Records,
     cipher: String,
-    /// The beginning of a record whose rest is still to come.
+    /// The beginning of an incomplete record.
     held: Vec<u8>,
     outgoing: Vec<u8>,
 }
 
-impl Secure {
-    /// `config` is for TLS 1.3 alone and lets its secrets be extracted.
+impl TlsStream {
+    /// Connects with TLS. `config` must be limited to TLS 1.3 and allow extraction of secrets.
     pub async fn connect(
         mut socket: TcpStream,
         config: Arc<ClientConfig>,
@@ -46,20 +46,20 @@ impl Secure {
         let mut session = UnbufferedClientConnection::new(config, name).map_err(|error| error.to_string())?;
         let (mut held, mut outgoing) = (Vec::new(), Vec::new());
         loop {
-            let is_done = shake_hands(&mut session, &mut held, &mut outgoing)?;
+            let is_done = advance_handshake(&mut session, &mut held, &mut outgoing)?;
             socket.write_all(&outgoing).await.map_err(|error| error.to_string())?;
             outgoing.clear();
             if is_done {
                 break;
             }
             if socket.read_buf(&mut held).await.map_err(|error| error.to_string())? == 0 {
-                return Err("the server closed it".into());
+                return Err("the server closed the connection".into());
             }
         }
         let suite = session.negotiated_cipher_suite();
         let cipher = suite.map_or_else(String::new, |suite| format!("{:?}", suite.suite()));
         let (secrets, _) = session.dangerous_into_kernel_connection().map_err(|error| error.to_string())?;
-        Ok(Secure { socket, records: Records::new(secrets)?, cipher, held, outgoing })
+        Ok(TlsStream { socket, records: Records::new(secrets)?, cipher, held, outgoing })
     }
 
     pub fn cipher(&self) -> String {
@@ -72,7 +72,7 @@ impl Secure {
         self.socket.write_all(&self.outgoing).await.map_err(|error| error.to_string())
     }
 
-    /// Waits for what comes next and shows it to `piece`, record by record; false at the end.
+    /// Reads until application data arrives and passes it to `piece`. Returns false at the end of the stream.
     pub async fn read(&mut self, mut piece: impl FnMut(&[u8])) -> Result<bool, String> {
         loop {
             let mut seen = false;
@@ -89,21 +89,21 @@ impl Secure {
         }
     }
 
-    /// Waits until something has come, and shows what it is; false if nothing more will come.
+    /// Reads once and passes decrypted data to `show`. Returns false if the peer closed the connection.
     async fn receive(&mut self, show: &mut impl FnMut(&[u8])) -> Result<bool, String> {
         poll_fn(|context| {
-            PLACE.with_borrow_mut(|place| {
-                let mut room = ReadBuf::new(&mut place[HELD..]);
+            BUFFER.with_borrow_mut(|place| {
+                let mut room = ReadBuf::new(&mut place[PARTIAL..]);
                 let read = ready!(Pin::new(&mut self.socket).poll_read(context, &mut room));
                 let count = room.filled().len();
                 Poll::Ready(match read {
                     Err(error) => Err(error.to_string()),
-                    Ok(()) if count == 0 => Err("the server closed it".into()),
-                    Ok(()) if self.held.len() > HELD => Err("a record is longer than any can be".into()),
+                    Ok(()) if count == 0 => Err("the server closed the connection".into()),
+                    Ok(()) if self.held.len() > PARTIAL => Err("a record exceeds the maximum length".into()),
                     Ok(()) => {
-                        let start = HELD - self.held.len();
-                        place[start..HELD].copy_from_slice(&self.held);
-                        let incoming = &mut place[start..HELD + count];
+                        let start = PARTIAL - self.held.len();
+                        place[start..PARTIAL].copy_from_slice(&self.held);
+                        let incoming = &mut place[start..PARTIAL + count];
                         self.records.open(incoming, &mut *show).map(|opened| {
                             self.held.clear();
                             self.held.extend_from_slice(&incoming[opened.done..]);
@@ -117,9 +117,9 @@ impl Secure {
     }
 }
 
-/// Does what the session asks for, until all that has come is done with; true if that was all of the handshake. What is to be
-/// sent is in `outgoing` then.
-fn shake_hands(
+/// Advances the handshake with the received data and appends the data to send to `outgoing`. Returns whether
+/// the handshake is complete.
+fn advance_handshake(
     session: &mut UnbufferedClientConnection,
     incoming: &mut Vec<u8>,
     outgoing: &mut Vec<u8>,
@@ -144,7 +144,7 @@ fn shake_hands(
             }
             ConnectionState::BlockedHandshake => Some(false),
             ConnectionState::WriteTraffic(_) => Some(true),
-            _ => return Err("TLS came to a state that is not known here".into()),
+            _ => return Err("the TLS handshake reached an unexpected state".into()),
         };
         incoming.drain(..discard);
         if let Some(is_done) = is_done {

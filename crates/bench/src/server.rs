@@ -1,4 +1,4 @@
-//! The servers that are measured: each started afresh, in an empty directory, and stopped at the end.
+//! The servers under test: each is started in an empty directory and stopped at the end.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -9,65 +9,65 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::connection::Target;
-use crate::error::{BenchError, Outcome};
+use crate::error::{BenchError, BenchResult};
 use crate::process;
 
-/// The token of an administrator, on both.
+/// Token of an administrator on both servers.
 const TOKEN: &str = "admin-token";
-/// How long a server may take to start.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a server may take to stop before it is killed.
-const GRACE: Duration = Duration::from_secs(15);
-/// How often a server that starts is asked whether it is ready.
-const ASK: Duration = Duration::from_millis(2);
+/// Maximum time for a server to become ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum time for a server to stop before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// Interval between readiness checks of a starting server.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ServerKind {
     Atoll,
     /// kube-apiserver with etcd.
     Kubernetes,
 }
 
-/// Where the programs are.
+/// Paths of the server programs.
 pub struct Programs {
     pub atoll: PathBuf,
-    /// The directory with `build` and `serve`, if Go is there to build what they need.
+    /// Scripts and programs of kube-apiserver, if Go is installed to build them.
     pub upstream: Option<Upstream>,
 }
 
 pub struct Upstream {
     directory: PathBuf,
-    /// Where the built programs are.
+    /// Directory of the built programs.
     pub programs: PathBuf,
 }
 
-pub struct Running {
+pub struct RunningServer {
     pub target: Target,
-    /// From the start of the first process until `/readyz` said yes.
+    /// Time from the start of the first process until `/readyz` returned 200.
     pub ready: Duration,
-    /// The processes that are the server: kube-apiserver and etcd count together.
+    /// Processes of the server. kube-apiserver and etcd count together.
     pub processes: Vec<i32>,
     child: Child,
-    /// What was started beside it.
-    beside: Vec<Child>,
+    /// Other components of the cluster, such as kube-scheduler.
+    components: Vec<Child>,
     directory: PathBuf,
 }
 
-impl Kind {
+impl ServerKind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Atoll => "atoll",
-            Kind::Kubernetes => "kube-apiserver",
+            ServerKind::Atoll => "atoll",
+            ServerKind::Kubernetes => "kube-apiserver",
         }
     }
 }
 
 impl Upstream {
-    /// Builds the real server if it is not there yet. `None`, and a sentence that says so, without Go.
-    pub fn prepare(directory: &Path, besides: &[&str]) -> Outcome<Option<Self>> {
+    /// Builds kube-apiserver and etcd if needed. Returns `None` if Go is not installed.
+    pub fn prepare(directory: &Path, components: &[&str]) -> BenchResult<Option<Self>> {
         let built = Command::new(directory.join("build"))
             .args(["keys", "etcd", "kube-apiserver"])
-            .args(besides)
+            .args(components)
             .stderr(Stdio::inherit())
             .output()
             .map_err(|error| BenchError::file(&directory.join("build"), &error))?;
@@ -77,55 +77,60 @@ impl Upstream {
                 Ok(Some(Upstream { directory: directory.to_path_buf(), programs }))
             }
             Some(3) => Ok(None),
-            _ => Err(BenchError::Start("kube-apiserver and etcd could not be built".into())),
+            _ => Err(BenchError::Start("cannot build kube-apiserver and etcd; see the output above".into())),
         }
     }
 }
 
 impl Programs {
-    /// Both sides without controllers, which kube-apiserver has elsewhere.
-    pub fn start(&self, kind: Kind, directory: &Path) -> Outcome<Running> {
+    /// Starts a server. Both kinds run without controllers, because kube-apiserver has none.
+    pub fn start(&self, kind: ServerKind, directory: &Path) -> BenchResult<RunningServer> {
         fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
         let address = free_address()?;
         match kind {
-            Kind::Atoll => self.start_atoll(directory, address, false),
-            Kind::Kubernetes => self.start_kubernetes(directory, address),
+            ServerKind::Atoll => self.start_atoll(directory, address, false),
+            ServerKind::Kubernetes => self.start_kubernetes(directory, address),
         }
     }
 
-    /// Atoll as users run it.
-    pub fn start_whole(&self, directory: &Path) -> Outcome<Running> {
+    /// Starts Atoll with its default settings, including controllers.
+    pub fn start_with_controllers(&self, directory: &Path) -> BenchResult<RunningServer> {
         fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
         self.start_atoll(directory, free_address()?, true)
     }
 
-    /// Stops Atoll and starts it again with the data that it has, without controllers.
-    pub fn restart(&self, mut running: Running) -> Outcome<Running> {
+    /// Stops Atoll and starts it again with the same data, without controllers.
+    pub fn restart(&self, mut running: RunningServer) -> BenchResult<RunningServer> {
         running.halt();
-        // Without a directory, nothing is deleted when it is dropped.
+        // Dropping a server deletes its directory, so take the directory out first.
         let directory = std::mem::take(&mut running.directory);
         self.start_atoll(&directory, free_address()?, false)
     }
 
-    /// A simulated cluster whose pods start at once.
-    pub fn start_sim(&self, directory: &Path, nodes: usize) -> Outcome<Running> {
+    /// Starts a simulated cluster without a start delay for pods.
+    pub fn start_sim(&self, directory: &Path, nodes: usize) -> BenchResult<RunningServer> {
         fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
         let address = free_address()?;
         let (data, tokens) = (directory.join("data"), tokens(directory)?);
-        let mut command = guarded(&self.atoll);
+        let mut command = killed_with_parent(&self.atoll);
         command.arg("sim").arg("--data-dir").arg(&data).arg("--token-auth-file").arg(&tokens);
         command.args(["--listen", &address.to_string(), "--nodes", &nodes.to_string()]);
         command.args(["--pod-start-delay", "0s"]);
         let began = Instant::now();
         let child = spawn(command, directory)?;
-        let mut running = Running::new(child, directory, address, &data.join("ca.crt"))?;
+        let mut running = RunningServer::new(child, directory, address, &data.join("ca.crt"))?;
         running.ready = began.elapsed();
         running.processes = vec![i32::try_from(running.child.id()).unwrap_or_default()];
         Ok(running)
     }
 
-    /// Starts the rest of a cluster beside kube-apiserver: controllers, scheduler and KWOK, with limits that do not bind.
-    pub fn surround(&self, mut running: Running, directory: &Path) -> Outcome<Running> {
+    /// Starts kube-controller-manager, kube-scheduler and KWOK for a kube-apiserver, with high client rate
+    /// limits.
+    pub fn start_other_components(
+        &self,
+        mut running: RunningServer,
+        directory: &Path,
+    ) -> BenchResult<RunningServer> {
         let missing = || BenchError::Start("kube-apiserver has not been built".into());
         let programs = &self.upstream.as_ref().ok_or_else(missing)?.programs;
         let kubeconfig = directory.join("kubeconfig");
@@ -171,61 +176,74 @@ impl Programs {
             ),
         ];
         for (name, arguments) in commands {
-            let mut command = guarded(&programs.join(name));
+            let mut command = killed_with_parent(&programs.join(name));
             command.args(arguments);
             let child = spawn_logged(command, &directory.join(format!("{name}.log")))?;
             running.processes.push(i32::try_from(child.id()).unwrap_or_default());
-            running.beside.push(child);
+            running.components.push(child);
         }
         Ok(running)
     }
 
-    fn start_atoll(&self, directory: &Path, address: SocketAddr, controllers: bool) -> Outcome<Running> {
+    fn start_atoll(
+        &self,
+        directory: &Path,
+        address: SocketAddr,
+        controllers: bool,
+    ) -> BenchResult<RunningServer> {
         let (data, tokens) = (directory.join("data"), tokens(directory)?);
-        let mut command = guarded(&self.atoll);
+        let mut command = killed_with_parent(&self.atoll);
         command.arg("start").arg("--data-dir").arg(&data).arg("--token-auth-file").arg(&tokens);
         command.args(["--listen", &address.to_string(), "--controllers", &controllers.to_string()]);
         let began = Instant::now();
         let child = spawn(command, directory)?;
-        let mut running = Running::new(child, directory, address, &data.join("ca.crt"))?;
+        let mut running = RunningServer::new(child, directory, address, &data.join("ca.crt"))?;
         running.ready = began.elapsed();
         running.processes = vec![i32::try_from(running.child.id()).unwrap_or_default()];
         Ok(running)
     }
 
-    fn start_kubernetes(&self, directory: &Path, address: SocketAddr) -> Outcome<Running> {
+    fn start_kubernetes(&self, directory: &Path, address: SocketAddr) -> BenchResult<RunningServer> {
         let missing = || BenchError::Start("kube-apiserver has not been built".into());
         let upstream = self.upstream.as_ref().ok_or_else(missing)?;
         let mut command = Command::new(upstream.directory.join("serve"));
         command.arg(directory).args(["--port", &address.port().to_string()]);
         let child = spawn(command, directory)?;
         let authority = directory.join("keys").join("ca.crt");
-        let mut running = Running::new(child, directory, address, &authority)?;
+        let mut running = RunningServer::new(child, directory, address, &authority)?;
         let ready = process::uptime();
-        // The script looks less often than we do.
+        // The script polls less often than this program.
         let environment =
             wait(&mut running.child, directory, || fs::read_to_string(directory.join("env")).ok())?;
         let number = |name: &str| {
             let line = environment.lines().find_map(|line| line.strip_prefix(name));
             let value =
                 line.and_then(|rest| rest.strip_prefix('=')).and_then(|text| text.parse::<i32>().ok());
-            value.ok_or_else(|| BenchError::Start(format!("upstream/serve did not tell its {name}")))
+            value.ok_or_else(|| {
+                BenchError::Start(format!("upstream/serve did not write {name} to its env file"))
+            })
         };
         running.processes = vec![number("APISERVER_PID")?, number("ETCD_PID")?];
-        // The script itself first makes keys, which is not what is measured; etcd is the first that it starts.
+        // The script creates keys first, which is not measured. etcd is the first process that it starts.
         running.ready = ready.saturating_sub(process::started(running.processes[1])?);
         Ok(running)
     }
 }
 
-impl Running {
+impl RunningServer {
     /// Waits until the server at `address` is ready.
-    fn new(child: Child, directory: &Path, address: SocketAddr, authority: &Path) -> Outcome<Running> {
-        // Made before anything can fail, so that the server is stopped then too.
-        let nobody = Target::none(address)?;
+    fn new(
+        child: Child,
+        directory: &Path,
+        address: SocketAddr,
+        authority: &Path,
+    ) -> BenchResult<RunningServer> {
+        // Created before anything can fail, so that dropping it stops the server.
+        let target = Target::without_ca(address)?;
         let directory = directory.to_path_buf();
         let (ready, processes) = (Duration::ZERO, Vec::new());
-        let mut running = Running { target: nobody, ready, processes, child, beside: Vec::new(), directory };
+        let mut running =
+            RunningServer { target, ready, processes, child, components: Vec::new(), directory };
         let runtime = runtime()?;
         running.target = wait(&mut running.child, &running.directory, || {
             let target = Target::new(address, TOKEN, &fs::read(authority).ok()?).ok()?;
@@ -235,8 +253,8 @@ impl Running {
         Ok(running)
     }
 
-    /// Stops the server, and returns how long its processes had kept cores busy.
-    pub fn stop(mut self) -> Outcome<Duration> {
+    /// Stops the server and returns the CPU time of its processes.
+    pub fn stop(mut self) -> BenchResult<Duration> {
         let busy = process::busy(&self.processes)?;
         self.end();
         Ok(busy)
@@ -248,15 +266,15 @@ impl Running {
     }
 
     fn halt(&mut self) {
-        for mut child in self.beside.drain(..) {
+        for mut child in self.components.drain(..) {
             let _ = child.kill();
             let _ = child.wait();
         }
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let (Ok(None), Some(process)) = (self.child.try_wait(), process) {
-            // A process that is gone already needs no signal.
+            // The process may have exited already.
             let _ = kill_process(process, Signal::TERM);
-            let deadline = Instant::now() + GRACE;
+            let deadline = Instant::now() + STOP_TIMEOUT;
             while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -266,30 +284,31 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// A runtime for single requests.
-pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
+/// Creates a runtime for single requests.
+pub fn runtime() -> BenchResult<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| BenchError::Machine(error.to_string()))
 }
 
-/// The file with the administrator's token.
-fn tokens(directory: &Path) -> Outcome<PathBuf> {
+/// Writes the token file for the administrator and returns its path.
+fn tokens(directory: &Path) -> BenchResult<PathBuf> {
     let tokens = directory.join("tokens.csv");
     fs::write(&tokens, format!("{TOKEN},admin,admin,system:masters\n"))
         .map_err(|error| BenchError::file(&tokens, &error))?;
     Ok(tokens)
 }
 
-/// A command that ends with this program even if that is killed, where there is setpriv (not on every system).
-fn guarded(program: &Path) -> Command {
+/// Returns a command for a program that is killed when this process ends, even if this process is killed, if
+/// setpriv is installed.
+fn killed_with_parent(program: &Path) -> Command {
     let known = Command::new("setpriv").arg("--version").stdout(Stdio::null()).status().is_ok();
     if !known {
         return Command::new(program);
@@ -299,11 +318,11 @@ fn guarded(program: &Path) -> Command {
     command
 }
 
-fn spawn(command: Command, directory: &Path) -> Outcome<Child> {
+fn spawn(command: Command, directory: &Path) -> BenchResult<Child> {
     spawn_logged(command, &log(directory))
 }
 
-fn spawn_logged(mut command: Command, path: &Path) -> Outcome<Child> {
+fn spawn_logged(mut command: Command, path: &Path) -> BenchResult<Child> {
     let file = File::create(path).map_err(|error| BenchError::file(path, &error))?;
     let output = file.try_clone().map_err(|error| BenchError::file(path, &error))?;
     command.stdin(Stdio::null()).stdout(output).stderr(file);
@@ -315,24 +334,24 @@ fn log(directory: &Path) -> PathBuf {
     directory.join("bench.log")
 }
 
-/// Looks until there is something to see, or the server has ended, or nobody would wait any longer.
-fn wait<T>(child: &mut Child, directory: &Path, mut look: impl FnMut() -> Option<T>) -> Outcome<T> {
-    let deadline = Instant::now() + PATIENCE;
+/// Polls until `look` returns a value, the server exits, or the time limit is exceeded.
+fn wait<T>(child: &mut Child, directory: &Path, mut look: impl FnMut() -> Option<T>) -> BenchResult<T> {
+    let deadline = Instant::now() + READY_TIMEOUT;
     loop {
         if let Some(seen) = look() {
             return Ok(seen);
         }
         let ended = !matches!(child.try_wait(), Ok(None));
         if ended || Instant::now() > deadline {
-            let said = fs::read_to_string(log(directory)).unwrap_or_default();
-            let what = if ended { "ended before it was ready" } else { "was not ready in two minutes" };
-            return Err(BenchError::Start(format!("the server {what}. It said: {}", said.trim())));
+            let log = fs::read_to_string(log(directory)).unwrap_or_default();
+            let what = if ended { "exited before it was ready" } else { "was not ready within two minutes" };
+            return Err(BenchError::Start(format!("the server {what}. Its log: {}", log.trim())));
         }
-        std::thread::sleep(ASK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn free_address() -> Outcome<SocketAddr> {
+fn free_address() -> BenchResult<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     listener
         .and_then(|listener| listener.local_addr())

@@ -1,33 +1,33 @@
-//! What all benchmarks share: options, programs, and where the numbers go.
+//! BenchOptions, programs and output that all benchmarks share.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::error::{BenchError, Outcome};
-use crate::machine::{self, Machine, Others};
+use crate::error::{BenchError, BenchResult};
+use crate::machine::{self, BackgroundLoad, Machine};
 use crate::report;
-use crate::server::{Kind, Programs, Upstream};
+use crate::server::{Programs, ServerKind, Upstream};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Shorter, and once instead of twice: for a first look.
+pub struct BenchOptions {
+    /// Run shorter, and one round instead of two.
     pub quick: bool,
-    /// Leave the real server out.
+    /// Do not compare with kube-apiserver.
     pub alone: bool,
     pub json: Option<PathBuf>,
-    /// Where the servers keep their data; it should be on the disk in question.
+    /// Directory for the data of the servers. It should be on the disk that the benchmark is about.
     pub directory: Option<PathBuf>,
     pub atoll: Option<PathBuf>,
-    /// `upstream` of this repository.
+    /// The directory `upstream` of this repository.
     pub upstream: Option<PathBuf>,
-    /// How many clusters there are, one number after the other.
+    /// Numbers of clusters, in increasing order.
     pub clusters: Option<Vec<usize>>,
 }
 
-impl Options {
-    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Outcome<Self> {
-        let mut options = Options::default();
+impl BenchOptions {
+    pub fn parse(arguments: impl IntoIterator<Item = String>) -> BenchResult<Self> {
+        let mut options = BenchOptions::default();
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             let mut value = |what: &str| {
@@ -43,51 +43,51 @@ impl Options {
                 "--atoll" => options.atoll = Some(path()?),
                 "--upstream" => options.upstream = Some(path()?),
                 "--clusters" => options.clusters = Some(numbers(&value("numbers such as 1,10")?)?),
-                other => return Err(BenchError::Usage(format!("there is no option {other:?}"))),
+                other => return Err(BenchError::Usage(format!("unknown option {other:?}"))),
             }
         }
         Ok(options)
     }
 }
 
-/// Numbers that rise.
-fn numbers(text: &str) -> Outcome<Vec<usize>> {
+/// Parses a list of increasing numbers.
+fn numbers(text: &str) -> BenchResult<Vec<usize>> {
     let parsed: Option<Vec<usize>> = text.split(',').map(|number| number.parse().ok()).collect();
     let rising = parsed.filter(|numbers| numbers[0] > 0 && numbers.is_sorted_by(|one, next| one < next));
-    rising.ok_or_else(|| BenchError::Usage(format!("{text:?} are not numbers that rise")))
+    rising.ok_or_else(|| BenchError::Usage(format!("{text:?} is not a list of increasing numbers")))
 }
 
 pub struct Session {
-    pub options: Options,
+    pub options: BenchOptions,
     pub programs: Programs,
     machine: Machine,
     directory: PathBuf,
 }
 
 impl Session {
-    /// Finds the programs and says what they and this machine are. `compared`: with the real server, if possible,
-    /// and these programs beside it.
-    pub fn open(options: Options, compared: Option<&[&str]>) -> Outcome<Self> {
+    /// Finds the programs and prints their versions and the machine's properties. `compared` lists the
+    /// components to run beside kube-apiserver; `None` disables the comparison.
+    pub fn open(options: BenchOptions, compared: Option<&[&str]>) -> BenchResult<Self> {
         let own = std::env::current_exe().map_err(|error| BenchError::Machine(error.to_string()))?;
-        let beside = own.parent().map(PathBuf::from).unwrap_or_default();
-        let atoll = options.atoll.clone().unwrap_or_else(|| beside.join("atoll"));
+        let program_directory = own.parent().map(PathBuf::from).unwrap_or_default();
+        let atoll = options.atoll.clone().unwrap_or_else(|| program_directory.join("atoll"));
         if !atoll.is_file() {
             let path = atoll.display();
-            return Err(BenchError::Start(format!("{path} is not there: cargo build --release -p atoll")));
+            return Err(BenchError::Start(format!(
+                "{path} does not exist: run \"cargo build --release -p atoll\""
+            )));
         }
         let upstream = match (&options.upstream, compared.filter(|_| !options.alone)) {
-            (Some(upstream), Some(besides)) => Upstream::prepare(upstream, besides)?,
+            (Some(upstream), Some(components)) => Upstream::prepare(upstream, components)?,
             _ => None,
         };
         if compared.is_some() && upstream.is_none() && !options.alone {
-            eprintln!(
-                "kube-apiserver is left out: building it needs Go, see upstream/README.md. Only Atoll is measured."
-            );
+            eprintln!("comparison with kube-apiserver skipped: building it needs Go, see upstream/README.md");
         }
-        let directory = options.directory.clone().unwrap_or(beside);
+        let directory = options.directory.clone().unwrap_or(program_directory);
         let directory = directory.join(format!("atoll-bench-{}", std::process::id()));
         std::fs::create_dir_all(&directory).map_err(|error| BenchError::file(&directory, &error))?;
-        let mut machine = Machine::look(&directory);
+        let mut machine = Machine::inspect(&directory);
         machine.add("atoll", machine::version(&atoll, "--version"));
         if let Some(upstream) = &upstream {
             let version = |name: &str| machine::version(upstream.programs.join(name), "--version");
@@ -97,33 +97,35 @@ impl Session {
         Ok(Session { options, programs: Programs { atoll, upstream }, machine, directory })
     }
 
-    /// Which servers are measured.
-    pub fn kinds(&self) -> Vec<Kind> {
+    /// Returns the servers to measure.
+    pub fn kinds(&self) -> Vec<ServerKind> {
         match self.programs.upstream {
-            Some(_) => vec![Kind::Atoll, Kind::Kubernetes],
-            None => vec![Kind::Atoll],
+            Some(_) => vec![ServerKind::Atoll, ServerKind::Kubernetes],
+            None => vec![ServerKind::Atoll],
         }
     }
 
-    /// An empty directory for a server.
-    pub fn directory(&self, kind: Kind) -> PathBuf {
+    /// Returns the directory for a server.
+    pub fn directory(&self, kind: ServerKind) -> PathBuf {
         self.directory.join(kind.name())
     }
 
-    /// How long it all took, and who else was at work.
-    pub fn footnotes(&self, others: &Others, share: f64) {
-        let minutes = others.elapsed().as_secs_f64() / 60.0;
+    /// Prints the duration of the benchmark and the CPU usage of other processes.
+    pub fn footnotes(&self, background: &BackgroundLoad, share: f64) {
+        let minutes = background.elapsed().as_secs_f64() / 60.0;
         println!(
-            "Took {minutes:.1} minutes; other programs used {:.0} % of all cores meanwhile.",
+            "Took {minutes:.1} minutes; other processes used {:.0} % of all cores during that time.",
             share * 100.0
         );
         if share > 0.1 {
-            println!("That is a lot: absolute numbers are too low, and ratios uncertain.");
+            println!(
+                "Other processes used much CPU: absolute numbers are too low, and ratios are uncertain."
+            );
         }
     }
 
-    /// Writes everything to the file that was asked for, if one was.
-    pub fn save(&self, mut numbers: Value) -> Outcome<()> {
+    /// Writes the results to the file of `--json`, if it is set.
+    pub fn save(&self, mut numbers: Value) -> BenchResult<()> {
         let Some(path) = &self.options.json else { return Ok(()) };
         numbers["machine"] = self.machine.to_json();
         numbers["quick"] = json!(self.options.quick);
@@ -133,7 +135,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // What is left is only numbers on a terminal; a directory that stays behind harms nobody.
+        // Cleanup is best effort: the results have been printed already.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
@@ -143,8 +145,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read() {
-        let parse = |text: &str| Options::parse(text.split_whitespace().map(String::from));
+    fn options_are_parsed() {
+        let parse = |text: &str| BenchOptions::parse(text.split_whitespace().map(String::from));
         let options = parse("--quick --json out.json").unwrap();
         assert_eq!((options.quick, options.json), (true, Some(PathBuf::from("out.json"))));
         assert_eq!(parse("--clusters 1,500").unwrap().clusters, Some(vec![1, 500]));

@@ -1,5 +1,5 @@
-//! One large Deployment on a simulated cluster: how long until all of it is available, with Atoll's own controllers,
-//! scheduler and nodes, and with the real ones and KWOK.
+//! Creates one large Deployment on a simulated cluster and measures the time until all replicas are
+//! available: with Atoll's controllers, scheduler and nodes, and with the real ones and KWOK.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,45 +7,46 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::connection::Target;
-use crate::error::{BenchError, Outcome};
-use crate::machine::Others;
-use crate::report::{self, Goal, Line, Unit};
-use crate::server::{Kind, Running, runtime};
+use crate::error::{BenchError, BenchResult};
+use crate::machine::BackgroundLoad;
+use crate::report::{self, Goal, TableRow, Unit};
+use crate::server::{RunningServer, ServerKind, runtime};
 use crate::session::Session;
 use crate::{process, progress};
 
-/// What nodes are made by KWOK, and what becomes of them and of their pods.
+/// KWOK's stages for nodes and pods.
 const STAGES: &str = include_str!("sim/stages.yaml");
-/// What the real scheduler must not be held up by.
+/// Configuration of kube-scheduler, with high client rate limits.
 const SCHEDULER: &str = include_str!("sim/scheduler.yaml");
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-/// How long the number of available replicas may stay the same before it is given up.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How long it may take in all.
+/// Maximum time without a change of the number of available replicas.
+const STALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum time in total.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
-/// Ports are found before they are used, and somebody else may be faster.
+/// Number of attempts to start. Ports are chosen before they are used, and another process may take one of
+/// them.
 const ATTEMPTS: usize = 3;
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(25);
+/// Interval between polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-struct Numbers {
+struct SimMeasurement {
     available: Duration,
     memory: u64,
     busy: Duration,
 }
 
-pub fn run(session: &Session) -> Outcome<()> {
+pub fn run(session: &Session) -> BenchResult<()> {
     let (replicas, nodes) = if session.options.quick { (1000, 100) } else { (10_000, 1000) };
-    let mut others = Others::begin()?;
+    let mut background = BackgroundLoad::start()?;
     let mut numbers = Vec::new();
     for kind in session.kinds() {
         progress(&format!("{replicas} replicas over {nodes} nodes: {}", whole_name(kind)));
         let running = start(session, kind, nodes)?;
         numbers.push(measure(&running, replicas)?);
-        others.ours(running.stop()?);
+        background.exclude(running.stop()?);
     }
-    let share = others.share()?;
-    let line = |what: &str, unit, goal, of: fn(&Numbers) -> f64| Line {
+    let share = background.share()?;
+    let line = |what: &str, unit, goal, of: fn(&SimMeasurement) -> f64| TableRow {
         what: what.into(),
         unit,
         atoll: numbers.first().map(of),
@@ -53,18 +54,18 @@ pub fn run(session: &Session) -> Outcome<()> {
         goal,
     };
     let lines = [
-        line("until all are available", Unit::Seconds, Goal::Most(3.0), |numbers| {
+        line("time until all are available", Unit::Seconds, Goal::Most(3.0), |numbers| {
             numbers.available.as_secs_f64()
         }),
-        line("  all programs busy for", Unit::Seconds, Goal::None, |numbers| numbers.busy.as_secs_f64()),
-        line("memory of all programs", Unit::Bytes, Goal::None, |numbers| numbers.memory as f64),
+        line("  CPU time of all processes", Unit::Seconds, Goal::None, |numbers| numbers.busy.as_secs_f64()),
+        line("memory of all processes", Unit::Bytes, Goal::None, |numbers| numbers.memory as f64),
     ];
     println!("{}", report::table(&lines));
-    session.footnotes(&others, share);
+    session.footnotes(&background, share);
     println!(
-        "One Deployment of {replicas} replicas over {nodes} simulated nodes that start pods at once. Atoll: `atoll sim`, \
-         one process, which syncs nothing to the disk. Beside it: kube-apiserver, etcd (which syncs), \
-         kube-controller-manager, kube-scheduler and KWOK with limits on requests that do not bind."
+        "One Deployment of {replicas} replicas over {nodes} simulated nodes that start pods immediately. Atoll: `atoll \
+         sim`, one process, without fsync. Compared with: kube-apiserver, etcd (with fsync), \
+         kube-controller-manager, kube-scheduler and KWOK, with high client rate limits."
     );
     session.save(json!({
         "bench": "sim",
@@ -75,71 +76,75 @@ pub fn run(session: &Session) -> Outcome<()> {
     }))
 }
 
-/// A cluster whose nodes are ready.
-fn start(session: &Session, kind: Kind, nodes: usize) -> Outcome<Running> {
+/// Starts a cluster and waits until its nodes are ready.
+fn start(session: &Session, kind: ServerKind, nodes: usize) -> BenchResult<RunningServer> {
     let mut attempts = 1..ATTEMPTS;
     loop {
         match (start_once(session, kind, nodes), attempts.next()) {
-            (Err(error), Some(_)) => progress(&format!("once more: {error}")),
+            (Err(error), Some(_)) => progress(&format!("retrying: {error}")),
             (outcome, _) => return outcome,
         }
     }
 }
 
-fn start_once(session: &Session, kind: Kind, nodes: usize) -> Outcome<Running> {
+fn start_once(session: &Session, kind: ServerKind, nodes: usize) -> BenchResult<RunningServer> {
     let directory = session.directory(kind);
     let running = match kind {
-        Kind::Atoll => session.programs.start_sim(&directory, nodes)?,
-        Kind::Kubernetes => {
+        ServerKind::Atoll => session.programs.start_sim(&directory, nodes)?,
+        ServerKind::Kubernetes => {
             let running = session.programs.start(kind, &directory)?;
             for (name, content) in [("stages.yaml", STAGES), ("scheduler.yaml", SCHEDULER)] {
                 let path = directory.join(name);
                 fs::write(&path, content).map_err(|error| BenchError::file(&path, &error))?;
             }
-            session.programs.surround(running, &directory)?
+            session.programs.start_other_components(running, &directory)?
         }
     };
     let target = running.target.clone();
-    runtime()?.block_on(in_time(async {
-        if kind == Kind::Kubernetes {
+    runtime()?.block_on(with_timeout(async {
+        if kind == ServerKind::Kubernetes {
             for number in 1..=nodes {
                 target.call("POST", "/api/v1/nodes", &node(number)).await?;
             }
         }
-        until("all nodes are ready", nodes as u64, async || ready_nodes(&target).await).await
+        wait_for("ready nodes", nodes as u64, async || ready_nodes(&target).await).await
     }))?;
     Ok(running)
 }
 
-fn whole_name(kind: Kind) -> &'static str {
+fn whole_name(kind: ServerKind) -> &'static str {
     match kind {
-        Kind::Atoll => "atoll sim",
-        Kind::Kubernetes => "kube-apiserver, kube-controller-manager, kube-scheduler, KWOK",
+        ServerKind::Atoll => "atoll sim",
+        ServerKind::Kubernetes => "kube-apiserver, kube-controller-manager, kube-scheduler, KWOK",
     }
 }
 
-fn measure(running: &Running, replicas: u64) -> Outcome<Numbers> {
+fn measure(running: &RunningServer, replicas: u64) -> BenchResult<SimMeasurement> {
     let target = &running.target;
     let runtime = runtime()?;
     let before = process::busy(&running.processes)?;
     let began = Instant::now();
-    runtime.block_on(in_time(async {
+    runtime.block_on(with_timeout(async {
         target.call("POST", DEPLOYMENTS, &deployment(replicas)).await?;
-        until("all replicas are available", replicas, async || available(target).await).await
+        wait_for("available replicas", replicas, async || available(target).await).await
     }))?;
     let available = began.elapsed();
     let busy = process::busy(&running.processes)?.saturating_sub(before);
-    Ok(Numbers { available, busy, memory: process::memory(&running.processes)?.now })
+    Ok(SimMeasurement { available, busy, memory: process::memory(&running.processes)?.now })
 }
 
-/// A server that does not answer is not waited for without end.
-async fn in_time(work: impl Future<Output = Outcome<()>>) -> Outcome<()> {
-    let late = |_| BenchError::Answer(format!("it was not done in {} minutes", LIMIT.as_secs() / 60));
+/// Limits the time of `work`, in case a server stops responding.
+async fn with_timeout(work: impl Future<Output = BenchResult<()>>) -> BenchResult<()> {
+    let late = |_| BenchError::Response(format!("timed out after {} minutes", LIMIT.as_secs() / 60));
     tokio::time::timeout(LIMIT, work).await.map_err(late)?
 }
 
-/// Looks until there are `wanted`, as long as there are more each time.
-async fn until(what: &str, wanted: u64, mut count: impl AsyncFnMut() -> Outcome<u64>) -> Outcome<()> {
+/// Polls until `count` returns at least `wanted`. Fails if the count stops growing.
+async fn wait_for(
+    what: &str,
+    wanted: u64,
+    mut count: impl AsyncFnMut() -> BenchResult<u64>,
+) -> BenchResult<()> {
     let (mut most, mut changed) = (0, Instant::now());
     loop {
         let now = count().await?;
@@ -149,14 +154,14 @@ async fn until(what: &str, wanted: u64, mut count: impl AsyncFnMut() -> Outcome<
         if now > most {
             (most, changed) = (now, Instant::now());
         }
-        if changed.elapsed() > PATIENCE {
-            return Err(BenchError::Answer(format!("{now} of {wanted}, and no more, until {what}")));
+        if changed.elapsed() > STALL_TIMEOUT {
+            return Err(BenchError::Response(format!("no progress: {now} of {wanted} {what}")));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn ready_nodes(target: &Target) -> Outcome<u64> {
+async fn ready_nodes(target: &Target) -> BenchResult<u64> {
     let list: Value = parsed(&target.call("GET", "/api/v1/nodes", "").await?)?;
     let is_ready = |node: &&Value| {
         let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
@@ -167,13 +172,13 @@ async fn ready_nodes(target: &Target) -> Outcome<u64> {
     Ok(list["items"].as_array().into_iter().flatten().filter(is_ready).count() as u64)
 }
 
-async fn available(target: &Target) -> Outcome<u64> {
+async fn available(target: &Target) -> BenchResult<u64> {
     let deployment = target.call("GET", &format!("{DEPLOYMENTS}/large"), "").await?;
     Ok(parsed(&deployment)?["status"]["availableReplicas"].as_u64().unwrap_or(0))
 }
 
-fn parsed(body: &[u8]) -> Outcome<Value> {
-    serde_json::from_slice(body).map_err(|error| BenchError::Answer(error.to_string()))
+fn parsed(body: &[u8]) -> BenchResult<Value> {
+    serde_json::from_slice(body).map_err(|error| BenchError::Response(error.to_string()))
 }
 
 fn node(number: usize) -> String {

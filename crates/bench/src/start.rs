@@ -1,4 +1,4 @@
-//! Starting with many objects: how long Atoll takes to be ready, and what that costs.
+//! Measures the start of Atoll with many objects: time until ready, CPU time and memory.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use serde_json::{Value, json};
 
 use crate::api::{config_map, config_maps};
 use crate::connection::Target;
-use crate::error::{BenchError, Outcome};
+use crate::error::{BenchError, BenchResult};
 use crate::load::{Load, Requests, Until};
-use crate::machine::Others;
-use crate::report::{self, Goal, Line, Unit};
-use crate::server::{Kind, Running, runtime};
+use crate::machine::BackgroundLoad;
+use crate::report::{self, Goal, TableRow, Unit};
+use crate::server::{RunningServer, ServerKind, runtime};
 use crate::session::Session;
 use crate::{process, progress};
 
 const CONNECTIONS: usize = 32;
-/// Objects in each namespace.
+/// Number of objects in each namespace.
 const SHARE: u64 = 10_000;
-/// How often it is started with all of them.
+/// Number of restarts with all objects.
 const STARTS: usize = 3;
 
-/// One start.
+/// Measurements of one start.
 struct Start {
     ready: Duration,
-    /// How long it kept cores busy until then.
+    /// CPU time until ready.
     busy: Duration,
     memory: u64,
 }
 
-pub fn run(session: &Session) -> Outcome<()> {
+pub fn run(session: &Session) -> BenchResult<()> {
     let count = if session.options.quick { 50_000 } else { 250_000 };
-    let mut others = Others::begin()?;
-    let mut running = session.programs.start(Kind::Atoll, &session.directory(Kind::Atoll))?;
+    let mut background = BackgroundLoad::start()?;
+    let mut running = session.programs.start(ServerKind::Atoll, &session.directory(ServerKind::Atoll))?;
     let empty = running.ready;
     let there = runtime()?.block_on(total(&running.target))?;
     progress(&format!("{count} creates"));
@@ -39,7 +39,7 @@ pub fn run(session: &Session) -> Outcome<()> {
     let mut starts = Vec::new();
     for number in 1..=STARTS {
         progress(&format!("start {number} of {STARTS}"));
-        others.ours(process::busy(&running.processes)?);
+        background.exclude(process::busy(&running.processes)?);
         running = session.programs.restart(running)?;
         let busy = process::busy(&running.processes)?;
         let memory = process::memory(&running.processes)?.now;
@@ -47,16 +47,16 @@ pub fn run(session: &Session) -> Outcome<()> {
         let found = runtime()?.block_on(total(&running.target))?;
         if found != there + count {
             let wanted = there + count;
-            return Err(BenchError::Answer(format!("of {wanted} objects {found} are there after a restart")));
+            return Err(BenchError::Response(format!("{found} of {wanted} objects exist after a restart")));
         }
     }
-    others.ours(running.stop()?);
-    let share = others.share()?;
+    background.exclude(running.stop()?);
+    let share = background.share()?;
     let lines = lines(count, empty, &starts);
     println!("{}", report::table(&lines));
-    session.footnotes(&others, share);
+    session.footnotes(&background, share);
     println!(
-        "{count} ConfigMaps of {} bytes as they are sent, restarted {STARTS} times right after the last was written; means.",
+        "{count} ConfigMaps of {} bytes in the request; mean of {STARTS} restarts, right after the last write.",
         config_map().len()
     );
     session.save(json!({
@@ -68,7 +68,7 @@ pub fn run(session: &Session) -> Outcome<()> {
     }))
 }
 
-fn create(running: &Running, count: u64) -> Outcome<()> {
+fn create(running: &RunningServer, count: u64) -> BenchResult<()> {
     let target = &running.target;
     for number in 0..count / SHARE {
         let namespace = format!("n-{number}");
@@ -87,34 +87,34 @@ fn create(running: &Running, count: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// How many ConfigMaps the server has.
-async fn total(target: &Target) -> Outcome<u64> {
+/// Returns the number of ConfigMaps on the server.
+async fn total(target: &Target) -> BenchResult<u64> {
     let path = "/api/v1/configmaps?limit=1";
     let list: Value = serde_json::from_slice(&target.call("GET", path, "").await?)
-        .map_err(|error| BenchError::Answer(format!("GET {path} is not JSON: {error}")))?;
+        .map_err(|error| BenchError::Response(format!("GET {path} is not JSON: {error}")))?;
     let shown = list["items"].as_array().map_or(0, Vec::len) as u64;
     Ok(shown + list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0))
 }
 
-fn lines(count: u64, empty: Duration, starts: &[Start]) -> Vec<Line> {
+fn lines(count: u64, empty: Duration, starts: &[Start]) -> Vec<TableRow> {
     let mean = |value: &dyn Fn(&Start) -> f64| {
         (!starts.is_empty()).then(|| starts.iter().map(value).sum::<f64>() / starts.len() as f64)
     };
-    let line = |what: String, unit, atoll, goal| Line { what, unit, atoll, kubernetes: None, goal };
+    let line = |what: String, unit, atoll, goal| TableRow { what, unit, atoll, kubernetes: None, goal };
     vec![
         line(
-            format!("ready with {count} objects"),
+            format!("time to ready with {count} objects"),
             Unit::Seconds,
             mean(&|start| start.ready.as_secs_f64()),
             Goal::AtMostValue(1.5),
         ),
         line(
-            "  server busy until then".into(),
+            "  CPU time until then".into(),
             Unit::Seconds,
             mean(&|start| start.busy.as_secs_f64()),
             Goal::None,
         ),
         line("  memory then".into(), Unit::Bytes, mean(&|start| start.memory as f64), Goal::None),
-        line("ready at the first start".into(), Unit::Seconds, Some(empty.as_secs_f64()), Goal::None),
+        line("time to ready without objects".into(), Unit::Seconds, Some(empty.as_secs_f64()), Goal::None),
     ]
 }

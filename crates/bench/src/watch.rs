@@ -1,4 +1,4 @@
-//! Many watchers of one resource: how late they hear of a change, and what telling them costs the server.
+//! Measures many watchers of one resource: the latency of events, and the cost for the server.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -8,27 +8,27 @@ use serde_json::{Value, json};
 
 use crate::api::{config_map, config_maps};
 use crate::connection::{Connection, Target};
-use crate::error::{BenchError, Outcome};
+use crate::error::{BenchError, BenchResult};
 use crate::load::NUMBER;
-use crate::machine::Others;
-use crate::report::{self, Goal, Line, Unit};
+use crate::machine::BackgroundLoad;
+use crate::report::{self, Goal, TableRow, Unit};
 use crate::samples::Samples;
-use crate::server::{Kind, Running, runtime};
+use crate::server::{RunningServer, ServerKind, runtime};
 use crate::session::Session;
 use crate::{process, progress};
 
 const WATCHERS: usize = 1000;
-/// Creates a second: with so many watchers each of them is a thousand deliveries.
+/// Creates per second. Each of them causes a thousand events.
 const RATE: u32 = 20;
 const NAMESPACE: &str = "watched";
-/// How long the last event may take to everyone.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time until all watchers have received the last event.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Shared by the writer and the watchers.
-struct Course {
+/// Times of events, shared by the writer and the watchers.
+struct EventTimes {
     events: usize,
     began: Instant,
-    /// When each create was sent, in nanoseconds after `began`.
+    /// Time at which each create was sent, in nanoseconds after `began`.
     sent: Vec<AtomicU64>,
     delivered: AtomicUsize,
 }
@@ -36,30 +36,30 @@ struct Course {
 struct Round {
     latency: Samples,
     create: Samples,
-    /// Time that the server kept cores busy.
+    /// CPU time of the server.
     busy: Duration,
     events: usize,
     memory: u64,
 }
 
-pub fn run(session: &Session) -> Outcome<()> {
+pub fn run(session: &Session) -> BenchResult<()> {
     let seconds = if session.options.quick { 5 } else { 20 };
-    let mut others = Others::begin()?;
+    let mut background = BackgroundLoad::start()?;
     let mut results = Vec::new();
     for kind in session.kinds() {
-        progress(&format!("{}: {WATCHERS} watchers, {RATE} creates a second", kind.name()));
+        progress(&format!("{}: {WATCHERS} watchers, {RATE} creates per second", kind.name()));
         let running = session.programs.start(kind, &session.directory(kind))?;
         let round = measure(&running, RATE as usize * seconds)?;
-        others.ours(running.stop()?);
+        background.exclude(running.stop()?);
         results.push((kind, round));
     }
-    let share = others.share()?;
+    let share = background.share()?;
     let lines = lines(&mut results);
     println!("{}", report::table(&lines));
-    session.footnotes(&others, share);
+    session.footnotes(&background, share);
     println!(
-        "{WATCHERS} watchers of the ConfigMaps of one namespace, each with a connection of its own; {RATE} creates a \
-         second. A delivery is counted from sending the create. What the server does when idle is in its busy time."
+        "{WATCHERS} watchers of the ConfigMaps of one namespace, each with its own connection; {RATE} creates per second. \
+         Latency is measured from sending the create. CPU time includes what the server does when idle."
     );
     session.save(json!({
         "bench": "watch",
@@ -71,7 +71,7 @@ pub fn run(session: &Session) -> Outcome<()> {
     }))
 }
 
-fn measure(running: &Running, events: usize) -> Outcome<Round> {
+fn measure(running: &RunningServer, events: usize) -> BenchResult<Round> {
     let target = &running.target;
     let runtime = runtime()?;
     let revision = runtime.block_on(async {
@@ -80,12 +80,12 @@ fn measure(running: &Running, events: usize) -> Outcome<Round> {
         let list = target.call("GET", &config_maps(NAMESPACE), "").await?;
         let list: Value = serde_json::from_slice(&list).unwrap_or_default();
         let revision = list["metadata"]["resourceVersion"].as_str().map(String::from);
-        revision.ok_or_else(|| BenchError::Answer("a list has no resourceVersion".into()))
+        revision.ok_or_else(|| BenchError::Response("a list has no resourceVersion".into()))
     })?;
     let before = process::memory(&running.processes)?.now;
     let path = format!("{}?watch=true&resourceVersion={revision}", config_maps(NAMESPACE));
     let sent = (0..events).map(|_| AtomicU64::new(0)).collect();
-    let course = Arc::new(Course { events, began: Instant::now(), sent, delivered: AtomicUsize::new(0) });
+    let times = Arc::new(EventTimes { events, began: Instant::now(), sent, delivered: AtomicUsize::new(0) });
 
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let connected = Arc::new(Barrier::new(threads + 1));
@@ -93,15 +93,15 @@ fn measure(running: &Running, events: usize) -> Outcome<Round> {
         .map(|thread| {
             let share = (WATCHERS + thread) / threads;
             let request = target.request("GET", &path, "");
-            let (target, course, connected) = (target.clone(), course.clone(), connected.clone());
-            std::thread::spawn(move || follow(&target, &request, share, &course, &connected))
+            let (target, times, connected) = (target.clone(), times.clone(), connected.clone());
+            std::thread::spawn(move || run_watchers(&target, &request, share, &times, &connected))
         })
         .collect();
     connected.wait();
     std::thread::sleep(Duration::from_secs(1));
     let memory = process::memory(&running.processes)?.now.saturating_sub(before);
     let busy = process::busy(&running.processes)?;
-    let created = runtime.block_on(create(target, &course));
+    let created = runtime.block_on(create(target, &times));
     let mut latency = Samples::default();
     for driver in drivers {
         let gone = |_| BenchError::Machine("a thread of the load generator panicked".into());
@@ -111,42 +111,47 @@ fn measure(running: &Running, events: usize) -> Outcome<Round> {
     Ok(Round { latency, create: created?, busy, events, memory })
 }
 
-/// One create after the other, at a steady pace: event n of every watcher is create n.
-async fn create(target: &Target, course: &Course) -> Outcome<Samples> {
+/// Creates objects at a steady rate. Event n of every watcher is create n.
+async fn create(target: &Target, times: &EventTimes) -> BenchResult<Samples> {
     let mut connection = target.connect().await?;
     let body = config_map();
     let mut samples = Samples::default();
     let mut pace = tokio::time::interval(Duration::from_secs(1) / RATE);
-    for (number, sent) in course.sent.iter().enumerate() {
+    for (number, sent) in times.sent.iter().enumerate() {
         pace.tick().await;
         let body = body.replace(NUMBER, &format!("{number:08}"));
         let request = target.request("POST", &config_maps(NAMESPACE), &body);
-        let now = course.began.elapsed();
+        let now = times.began.elapsed();
         sent.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        let (answer, body) = connection.whole(&request).await?;
+        let (answer, body) = connection.exchange_with_body(&request).await?;
         if answer.status != 201 {
-            return Err(crate::connection::refused("POST", &config_maps(NAMESPACE), answer, &body));
+            return Err(crate::connection::unexpected_response(
+                "POST",
+                &config_maps(NAMESPACE),
+                answer,
+                &body,
+            ));
         }
-        samples.push(course.began.elapsed() - now);
+        samples.push(times.began.elapsed() - now);
     }
     Ok(samples)
 }
 
-/// Drives `share` watchers until each has seen every event.
-fn follow(
+/// Runs `share` watchers until each has received every event.
+fn run_watchers(
     target: &Target,
     request: &[u8],
     share: usize,
-    course: &Arc<Course>,
+    times: &Arc<EventTimes>,
     connected: &Barrier,
-) -> Outcome<Samples> {
+) -> BenchResult<Samples> {
     runtime()?.block_on(async {
         let watching = open(target, request, share).await;
-        // Everyone arrives here, or those that did would wait for ever.
+        // Wait even after an error, because the other threads would block at the barrier forever.
         connected.wait();
         let tasks: Vec<_> =
-            watching?.into_iter().map(|connection| tokio::spawn(count(connection, course.clone()))).collect();
-        let last = Duration::from_secs(course.events as u64) / RATE;
+            watching?.into_iter().map(|connection| tokio::spawn(count(connection, times.clone()))).collect();
+        let last = Duration::from_secs(times.events as u64) / RATE;
         let all = async {
             let mut all = Samples::default();
             for task in tasks {
@@ -154,76 +159,74 @@ fn follow(
             }
             Ok(all)
         };
-        let expected = course.events * WATCHERS;
-        tokio::time::timeout(last + PATIENCE, all).await.unwrap_or_else(|_| {
-            let delivered = course.delivered.load(Ordering::Relaxed);
-            Err(BenchError::Answer(format!("{delivered} of {expected} events were delivered in time")))
+        let expected = times.events * WATCHERS;
+        tokio::time::timeout(last + TIMEOUT, all).await.unwrap_or_else(|_| {
+            let delivered = times.delivered.load(Ordering::Relaxed);
+            Err(BenchError::Response(format!("{delivered} of {expected} events were delivered in time")))
         })
     })
 }
 
-async fn open(target: &Target, request: &[u8], share: usize) -> Outcome<Vec<Connection>> {
+async fn open(target: &Target, request: &[u8], share: usize) -> BenchResult<Vec<Connection>> {
     let mut watching = Vec::with_capacity(share);
     for _ in 0..share {
         let mut connection = target.connect().await?;
         connection.send(request).await?;
         while connection.status() == 0 {
             if connection.receive_some(|_| ()).await?.is_some() {
-                return Err(BenchError::Answer("a watch ended at once".into()));
+                return Err(BenchError::Response("a watch ended immediately".into()));
             }
         }
         if connection.status() != 200 {
-            return Err(BenchError::Answer(format!("a watch was answered {}", connection.status())));
+            return Err(BenchError::Response(format!("a watch returned {}", connection.status())));
         }
         watching.push(connection);
     }
     Ok(watching)
 }
 
-/// Counts the lines that one watcher gets, and how late they are.
-async fn count(mut connection: Connection, course: Arc<Course>) -> Outcome<Samples> {
+/// Counts the events of one watcher and measures their latency.
+async fn count(mut connection: Connection, times: Arc<EventTimes>) -> BenchResult<Samples> {
     let mut samples = Samples::default();
-    while samples.len() < course.events {
+    while samples.len() < times.events {
         let mut lines = 0;
         let ended =
             connection.receive_some(|piece| lines += piece.iter().filter(|byte| **byte == b'\n').count());
         if ended.await?.is_some() {
-            return Err(BenchError::Answer(format!("a watch ended after {} events", samples.len())));
+            return Err(BenchError::Response(format!("a watch ended after {} events", samples.len())));
         }
-        let now = course.began.elapsed();
+        let now = times.began.elapsed();
         for _ in 0..lines {
-            let sent = course.sent.get(samples.len()).map_or(0, |sent| sent.load(Ordering::Relaxed));
+            let sent = times.sent.get(samples.len()).map_or(0, |sent| sent.load(Ordering::Relaxed));
             samples.push(now.saturating_sub(Duration::from_nanos(sent)));
         }
-        course.delivered.fetch_add(lines, Ordering::Relaxed);
+        times.delivered.fetch_add(lines, Ordering::Relaxed);
     }
     Ok(samples)
 }
 
-fn lines(results: &mut [(Kind, Round)]) -> Vec<Line> {
+fn lines(results: &mut [(ServerKind, Round)]) -> Vec<TableRow> {
     let mut lines = Vec::new();
     let mut line = |what: &str, unit, value: &dyn Fn(&mut Round) -> f64| {
-        let mut of = |wanted: Kind| {
+        let mut of = |wanted: ServerKind| {
             results.iter_mut().find(|(kind, _)| *kind == wanted).map(|(_, round)| value(round))
         };
-        let (atoll, kubernetes) = (of(Kind::Atoll), of(Kind::Kubernetes));
-        lines.push(Line { what: what.into(), unit, atoll, kubernetes, goal: Goal::None });
+        let (atoll, kubernetes) = (of(ServerKind::Atoll), of(ServerKind::Kubernetes));
+        lines.push(TableRow { what: what.into(), unit, atoll, kubernetes, goal: Goal::None });
     };
-    line("delivery, half within", Unit::Seconds, &|round| round.latency.within(0.5));
-    line("  99 of 100 within", Unit::Seconds, &|round| round.latency.within(0.99));
-    line("server busy for each event", Unit::Seconds, &|round| {
-        round.busy.as_secs_f64() / round.events as f64
-    });
-    line("  for each delivery", Unit::Seconds, &|round| {
+    line("event latency, median", Unit::Seconds, &|round| round.latency.within(0.5));
+    line("  p99", Unit::Seconds, &|round| round.latency.within(0.99));
+    line("CPU time per create", Unit::Seconds, &|round| round.busy.as_secs_f64() / round.events as f64);
+    line("  per delivered event", Unit::Seconds, &|round| {
         round.busy.as_secs_f64() / round.latency.len() as f64
     });
-    line("create meanwhile, half within", Unit::Seconds, &|round| round.create.within(0.5));
-    line("memory for each watcher", Unit::Bytes, &|round| round.memory as f64 / WATCHERS as f64);
+    line("create latency, median", Unit::Seconds, &|round| round.create.within(0.5));
+    line("memory per watcher", Unit::Bytes, &|round| round.memory as f64 / WATCHERS as f64);
     lines
 }
 
 impl Round {
-    fn describe(&mut self, kind: Kind) -> Value {
+    fn describe(&mut self, kind: ServerKind) -> Value {
         json!({
             "server": kind.name(),
             "events": self.events,

@@ -1,77 +1,91 @@
-//! Where two answers differ.
+//! Finds the differences between two responses.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
 use crate::script::Comparison;
-use crate::side::Seen;
+use crate::side::ObservedResponse;
 
-/// Longest value that is shown of a difference.
-const SHOWN: usize = 400;
+/// Maximum number of characters of a value in a reported difference.
+const MAX_SHOWN: usize = 400;
 
-/// Which of Atoll's marked values stand for which of upstream's.
+/// Which marked values of Atoll correspond to which of upstream.
 #[derive(Default)]
-pub struct Pairs {
-    theirs: HashMap<String, String>,
-    ours: HashMap<String, String>,
+pub struct Comparator {
+    upstream_marks: HashMap<String, String>,
+    atoll_marks: HashMap<String, String>,
 }
 
-impl Pairs {
-    /// One line for each place that differs, Atoll's value first.
-    pub fn differences(&mut self, comparison: Comparison, atoll: &Seen, upstream: &Seen) -> Vec<String> {
+impl Comparator {
+    /// Returns one line for each difference, with Atoll's value first.
+    pub fn differences(
+        &mut self,
+        comparison: Comparison,
+        atoll: &ObservedResponse,
+        upstream: &ObservedResponse,
+    ) -> Vec<String> {
         let mut lines = Vec::new();
         if atoll.status != upstream.status {
             lines.push(format!("status: {} instead of {}", atoll.status, upstream.status));
         }
         self.value("header", &atoll.headers, &upstream.headers, &mut lines);
-        let (ours, theirs) = match comparison {
+        let (atoll_value, upstream_value) = match comparison {
             Comparison::Whole => (atoll.body.clone(), upstream.body.clone()),
             Comparison::Shape => (shape(&atoll.body), shape(&upstream.body)),
             Comparison::Common => common(&atoll.body, &upstream.body),
         };
-        self.value("body", &ours, &theirs, &mut lines);
+        self.value("body", &atoll_value, &upstream_value, &mut lines);
         lines
     }
 
-    fn value(&mut self, path: &str, ours: &Value, theirs: &Value, lines: &mut Vec<String>) {
+    fn value(&mut self, path: &str, atoll_value: &Value, upstream_value: &Value, lines: &mut Vec<String>) {
         let absent = json!("<absent>");
-        match (ours, theirs) {
+        match (atoll_value, upstream_value) {
             (Value::Object(one), Value::Object(other)) => {
-                for (name, own) in one {
-                    self.value(&format!("{path}.{name}"), own, other.get(name).unwrap_or(&absent), lines);
+                for (name, atoll) in one {
+                    self.value(&format!("{path}.{name}"), atoll, other.get(name).unwrap_or(&absent), lines);
                 }
-                for (name, their) in other.iter().filter(|(name, _)| !one.contains_key(*name)) {
-                    self.value(&format!("{path}.{name}"), &absent, their, lines);
+                for (name, upstream) in other.iter().filter(|(name, _)| !one.contains_key(*name)) {
+                    self.value(&format!("{path}.{name}"), &absent, upstream, lines);
                 }
             }
             (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-                for (position, (own, their)) in one.iter().zip(other).enumerate() {
-                    self.value(&format!("{path}[{position}]"), own, their, lines);
+                for (position, (atoll, upstream)) in one.iter().zip(other).enumerate() {
+                    self.value(&format!("{path}[{position}]"), atoll, upstream, lines);
                 }
             }
             (Value::String(one), Value::String(other)) if self.is_same(one, other) => {}
-            _ if ours == theirs => {}
+            _ if atoll_value == upstream_value => {}
             _ => {
-                let (ours, theirs) = (ours.to_string(), theirs.to_string());
-                let start = common_start(&ours, &theirs);
-                lines.push(format!("{path}: {} instead of {}", shown(&ours, start), shown(&theirs, start)));
+                let (atoll_value, upstream_value) = (atoll_value.to_string(), upstream_value.to_string());
+                let start = common_start(&atoll_value, &upstream_value);
+                lines.push(format!(
+                    "{path}: {} instead of {}",
+                    shown(&atoll_value, start),
+                    shown(&upstream_value, start)
+                ));
             }
         }
     }
 
-    /// Whether two texts are the same but for marked values that stand for each other.
-    fn is_same(&mut self, ours: &str, theirs: &str) -> bool {
-        let ((own_text, own_marks), (their_text, their_marks)) = (split(ours), split(theirs));
-        own_text == their_text
-            && own_marks.iter().zip(their_marks).all(|(own, their)| {
-                let linked = self.theirs.entry(own.to_string()).or_insert_with(|| their.to_string()) == their;
-                linked && self.ours.entry(their.to_string()).or_insert_with(|| own.to_string()) == own
+    /// Whether two texts are equal except for marked values that correspond to each other.
+    fn is_same(&mut self, atoll_value: &str, upstream_value: &str) -> bool {
+        let ((atoll_text, atoll_marks), (upstream_text, upstream_marks)) =
+            (split(atoll_value), split(upstream_value));
+        atoll_text == upstream_text
+            && atoll_marks.iter().zip(upstream_marks).all(|(atoll, upstream)| {
+                let corresponds =
+                    self.upstream_marks.entry(atoll.to_string()).or_insert_with(|| upstream.to_string())
+                        == upstream;
+                corresponds
+                    && self.atoll_marks.entry(upstream.to_string()).or_insert_with(|| atoll.to_string())
+                        == atoll
             })
     }
 }
 
-/// A text without its marked values, and those.
+/// Splits a text into its plain parts and its marked values.
 fn split(text: &str) -> (Vec<&str>, Vec<&str>) {
     text.split('⟨').enumerate().fold((Vec::new(), Vec::new()), |(mut plain, mut marks), (position, part)| {
         match part.split_once('⟩') {
@@ -85,19 +99,19 @@ fn split(text: &str) -> (Vec<&str>, Vec<&str>) {
     })
 }
 
-/// How many characters are the same, less a few to see where one is.
+/// Returns the length of the common prefix, less some context.
 fn common_start(one: &str, other: &str) -> usize {
     let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
-    same.saturating_sub(SHOWN / 4)
+    same.saturating_sub(MAX_SHOWN / 4)
 }
 
 fn shown(text: &str, start: usize) -> String {
     let dots = |missing: bool| if missing { "…" } else { "" };
-    let part: String = text.chars().skip(start).take(SHOWN).collect();
-    format!("{}{part}{}", dots(start > 0), dots(text.chars().count() > start + SHOWN))
+    let part: String = text.chars().skip(start).take(MAX_SHOWN).collect();
+    format!("{}{part}{}", dots(start > 0), dots(text.chars().count() > start + MAX_SHOWN))
 }
 
-/// Names of fields and types of values.
+/// Replaces values by their types, and keeps the names of fields.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields.iter().map(|(name, field)| (name.clone(), shape(field))).collect(),
@@ -109,36 +123,42 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// Both without the items of lists that only one of them has.
-fn common(ours: &Value, theirs: &Value) -> (Value, Value) {
-    match (ours, theirs) {
+/// Removes list items that only one of the two values has.
+fn common(atoll_value: &Value, upstream_value: &Value) -> (Value, Value) {
+    match (atoll_value, upstream_value) {
         (Value::Object(one), Value::Object(other)) => {
             let (mut left, mut right) = (one.clone(), other.clone());
-            for (name, own) in one {
-                if let Some(their) = other.get(name) {
-                    let (own, their) = common(own, their);
-                    left.insert(name.clone(), own);
-                    right.insert(name.clone(), their);
+            for (name, atoll) in one {
+                if let Some(upstream) = other.get(name) {
+                    let (atoll, upstream) = common(atoll, upstream);
+                    left.insert(name.clone(), atoll);
+                    right.insert(name.clone(), upstream);
                 }
             }
             (Value::Object(left), Value::Object(right))
         }
         (Value::Array(one), Value::Array(other)) => {
-            let pair = |own: &Value| {
-                other.iter().find(|their| identity(own) == identity(their)).map(|their| common(own, their))
+            let pair = |atoll: &Value| {
+                other
+                    .iter()
+                    .find(|upstream| identity(atoll) == identity(upstream))
+                    .map(|upstream| common(atoll, upstream))
             };
-            let left = one.iter().filter_map(|own| pair(own).map(|(own, _)| own)).collect();
-            let back = |their: &Value| {
-                one.iter().find(|own| identity(own) == identity(their)).map(|own| common(own, their))
+            let left = one.iter().filter_map(|atoll| pair(atoll).map(|(atoll, _)| atoll)).collect();
+            let back = |upstream: &Value| {
+                one.iter()
+                    .find(|atoll| identity(atoll) == identity(upstream))
+                    .map(|atoll| common(atoll, upstream))
             };
-            let right = other.iter().filter_map(|their| back(their).map(|(_, their)| their)).collect();
+            let right =
+                other.iter().filter_map(|upstream| back(upstream).map(|(_, upstream)| upstream)).collect();
             (Value::Array(left), Value::Array(right))
         }
-        _ => (ours.clone(), theirs.clone()),
+        _ => (atoll_value.clone(), upstream_value.clone()),
     }
 }
 
-/// What an item of a discovery document is known by.
+/// Returns the name that identifies an item of a discovery document.
 fn identity(item: &Value) -> Value {
     let Some(fields) = item.as_object() else { return item.clone() };
     let name = fields.get("metadata").and_then(|metadata| metadata.get("name"));
@@ -151,34 +171,35 @@ fn identity(item: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn seen(body: Value) -> Seen {
-        Seen { status: 200, headers: json!({}), body }
+    fn response(body: Value) -> ObservedResponse {
+        ObservedResponse { status: 200, headers: json!({}), body }
     }
 
-    fn differences(comparison: Comparison, ours: Value, theirs: Value) -> Vec<String> {
-        Pairs::default().differences(comparison, &seen(ours), &seen(theirs))
+    fn differences(comparison: Comparison, atoll_value: Value, upstream_value: Value) -> Vec<String> {
+        Comparator::default().differences(comparison, &response(atoll_value), &response(upstream_value))
     }
 
     #[test]
-    fn each_difference_is_told_with_its_place() {
-        let ours = json!({ "a": [1, { "b": "x" }], "only": 1 });
-        let theirs = json!({ "a": [1, { "b": "y" }], "other": null });
+    fn differences_are_reported_with_their_path() {
+        let atoll_value = json!({ "a": [1, { "b": "x" }], "only": 1 });
+        let upstream_value = json!({ "a": [1, { "b": "y" }], "other": null });
         let expected = [
             "body.a[1].b: \"x\" instead of \"y\"",
             "body.only: 1 instead of \"<absent>\"",
             "body.other: \"<absent>\" instead of null",
         ];
-        assert_eq!(differences(Comparison::Whole, ours.clone(), theirs), expected);
-        assert!(differences(Comparison::Whole, ours.clone(), ours).is_empty());
+        assert_eq!(differences(Comparison::Whole, atoll_value.clone(), upstream_value), expected);
+        assert!(differences(Comparison::Whole, atoll_value.clone(), atoll_value).is_empty());
     }
 
     #[test]
-    fn only_what_both_list_is_compared() {
-        let ours = json!({ "resources": [{ "name": "a", "verbs": ["get"] }, { "name": "c" }] });
-        let theirs = json!({ "resources": [{ "name": "a", "verbs": ["get", "list"] }, { "name": "b" }] });
-        assert!(differences(Comparison::Common, ours.clone(), theirs).is_empty());
-        let theirs = json!({ "resources": [{ "name": "a", "verbs": ["get"], "namespaced": true }] });
-        assert_eq!(differences(Comparison::Common, ours, theirs).len(), 1);
+    fn common_comparison_ignores_items_of_one_side() {
+        let atoll_value = json!({ "resources": [{ "name": "a", "verbs": ["get"] }, { "name": "c" }] });
+        let upstream_value =
+            json!({ "resources": [{ "name": "a", "verbs": ["get", "list"] }, { "name": "b" }] });
+        assert!(differences(Comparison::Common, atoll_value.clone(), upstream_value).is_empty());
+        let upstream_value = json!({ "resources": [{ "name": "a", "verbs": ["get"], "namespaced": true }] });
+        assert_eq!(differences(Comparison::Common, atoll_value, upstream_value).len(), 1);
     }
 
     #[test]
@@ -188,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn marked_values_stand_for_each_other() {
-        let mut pairs = Pairs::default();
-        assert!(pairs.is_same("a ⟨uid 1⟩ b", "a ⟨uid x⟩ b"));
-        assert!(pairs.is_same("⟨uid 1⟩", "⟨uid x⟩"));
-        assert!(!pairs.is_same("⟨uid 1⟩", "⟨uid y⟩"));
-        assert!(!pairs.is_same("⟨uid 2⟩", "⟨uid x⟩"));
-        assert!(!pairs.is_same("a ⟨uid 1⟩ b", "a ⟨uid x⟩ c"));
-        assert!(!pairs.is_same("⟨uid 1⟩", "uid"));
+    fn marked_values_must_correspond_consistently() {
+        let mut comparator = Comparator::default();
+        assert!(comparator.is_same("a ⟨uid 1⟩ b", "a ⟨uid x⟩ b"));
+        assert!(comparator.is_same("⟨uid 1⟩", "⟨uid x⟩"));
+        assert!(!comparator.is_same("⟨uid 1⟩", "⟨uid y⟩"));
+        assert!(!comparator.is_same("⟨uid 2⟩", "⟨uid x⟩"));
+        assert!(!comparator.is_same("a ⟨uid 1⟩ b", "a ⟨uid x⟩ c"));
+        assert!(!comparator.is_same("⟨uid 1⟩", "uid"));
     }
 }

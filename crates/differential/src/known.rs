@@ -1,12 +1,13 @@
-//! The cases that may differ, and why.
+//! Parses the list of known differences.
 
 use std::collections::BTreeMap;
 
-/// Lines of `name → reason`.
+/// Parses lines of the form `name → reason`.
 pub fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut known = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let (name, reason) = line.split_once(" → ").ok_or_else(|| format!("{line:?} gives no reason"))?;
+        let (name, reason) =
+            line.split_once(" → ").ok_or_else(|| format!("{line:?} has no \" → \" and reason"))?;
         if known.insert(name.trim().to_string(), reason.trim().to_string()).is_some() {
             return Err(format!("{name:?} is listed twice"));
         }

@@ -1,15 +1,16 @@
-//! The same requests to Atoll and to kube-apiserver, and what is different about the answers.
+//! Sends the same requests to Atoll and to kube-apiserver, and compares the responses.
 //!
 //! ```text
-//!   cases/*.txt ─ script ─► Case ─┬─► Side (Atoll)    ─► Seen ─┐
-//!                                 └─► Side (upstream) ─► Seen ─┴─ compare ─► differences ─ known.txt
-//!                                        └ mask: uids, revisions, times and such become comparable
+//!   cases/*.txt ─ script ─► Case ─┬─► Side (Atoll)    ─► ObservedResponse ─┐
+//!                                 └─► Side (upstream) ─► ObservedResponse ─┴─ compare ─► differences ─ known.txt
+//!                                        └ mask: makes uids, revisions, times and similar values comparable
 //! ```
 //!
-//! Cases run in order, each against both servers at once. `known.txt` names the cases that may differ and why; a
-//! case in it that no longer differs is as much a failure as a new difference.
+//! Cases run in order, each against both servers. `known.txt` lists the cases that may differ, with reasons.
+//! A listed case that no longer differs is a failure, like a new difference.
 //!
-//! `mutations` is the second way to compare: objects of every kind with one thing changed, and what each server says to them.
+//! `mutations` is a second comparison: it changes one thing in objects of every kind and compares whether
+//! both servers accept them.
 
 pub mod compare;
 pub mod known;

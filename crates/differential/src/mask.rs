@@ -1,8 +1,8 @@
-//! What two servers can never agree on, marked so that it can be compared all the same.
+//! Masks values that always differ between two servers.
 //!
-//! Times of now and tokens lose what is accidental about them. Uids, revisions and generated names become `⟨uid …⟩`
-//! and so on with their value still in it: two of them are the same if they always stand for each other. So an
-//! object that kept its uid is told from one that got a new one.
+//! Current times and tokens are replaced by constants. Uids, revisions and generated names become `⟨uid …⟩`
+//! and so on, with their value: two such values are equal if they consistently correspond to each other. This
+//! distinguishes an object that kept its uid from one that got a new uid.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,15 +11,16 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 
-/// Lengths of the parts of a uid.
+/// Lengths of the parts of a UUID.
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 
-/// A value of which only the identity counts.
+/// Marks a value of which only the identity is compared.
 pub fn marked(kind: &str, value: &str) -> String {
     format!("⟨{kind} {value}⟩")
 }
 
-/// `kept` are the values that later requests use: wherever a message mentions one, it counts as its name.
+/// Masks `value` in place. `kept` holds the variables of the script; messages that contain one of their
+/// values get the variable's name instead.
 pub fn apply(value: &mut Value, kept: &[(String, String)]) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| apply(item, kept)),
@@ -37,7 +38,7 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
             if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
                 self::metadata(metadata, is_list);
             }
-            // Descriptions of columns are nobody's business but ours: no client shows them.
+            // Descriptions of columns differ on purpose; no client shows them.
             if fields.contains_key("priority") && fields.contains_key("format") {
                 fields.remove("description");
             }
@@ -53,14 +54,14 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
                 }
             }
         }
-        // When the system did something stands in many a status.
+        // Many statuses contain the current time.
         Value::String(text) if text.len() == 20 && is_about_now(text) => *text = "<now>".to_string(),
         Value::String(text) => *text = uids(text),
         _ => {}
     }
 }
 
-/// With whom an apply conflicts first is accidental upstream.
+/// Sorts the causes of an apply conflict, because their order is random upstream.
 fn causes(causes: &mut Value) {
     let Some(causes) = causes.as_array_mut() else { return };
     if causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict") {
@@ -68,7 +69,7 @@ fn causes(causes: &mut Value) {
     }
 }
 
-/// Whether a text is an age of seconds or of a few minutes, as people are shown it.
+/// Whether a text is an age of at most a few minutes in kubectl's format.
 fn is_recent(text: &str) -> bool {
     let is_count = |number: &str| number.parse::<u8>().is_ok();
     let (minutes, seconds) =
@@ -77,7 +78,7 @@ fn is_recent(text: &str) -> bool {
         && (minutes.is_some() && seconds.is_empty() || seconds.strip_suffix('s').is_some_and(is_count))
 }
 
-/// Ages of seconds, and times of now, are accidental.
+/// Masks short ages and current times in the cells of a table.
 fn cells(cells: &mut Value) {
     for cell in cells.as_array_mut().into_iter().flatten() {
         let Some(text) = cell.as_str() else { continue };
@@ -104,7 +105,7 @@ fn metadata(fields: &mut Map<String, Value>, is_list: bool) {
         && let Some(text) =
             revision.as_str().filter(|text| text.parse::<u64>().is_ok_and(|number| number > 0))
     {
-        // A list's revision may be anything that is recent; an object's changes only with it.
+        // A list's revision may be any recent one; an object's revision changes only with the object.
         *revision = if is_list { json!("<revision>") } else { json!(marked("revision", text)) };
     }
     if let Some(token) = fields.get("continue").and_then(Value::as_str).and_then(continue_token) {
@@ -115,7 +116,7 @@ fn metadata(fields: &mut Map<String, Value>, is_list: bool) {
     let (stem, random) = name.split_at_checked(name.len().saturating_sub(5)).unwrap_or_default();
     if !stem.is_empty() && generated.starts_with(stem) {
         let (name, shown) = (name.to_string(), format!("{stem}{}", marked("generated", random)));
-        // A Namespace says its name in a label, too.
+        // A Namespace has its name in a label, too.
         for label in
             fields.get_mut("labels").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
         {
@@ -127,9 +128,9 @@ fn metadata(fields: &mut Map<String, Value>, is_list: bool) {
     }
 }
 
-/// When something was managed is accidental, and so is the order of entries, which goes by time.
+/// Masks times, and sorts entries, because their order depends on times.
 fn managed_fields(entries: &mut Vec<Value>) {
-    // Upstream's flow control writes its part of every FlowSchema when it gets to it, so who owns it is chance.
+    // Upstream's flow control writes to every FlowSchema at some point, so the managers depend on timing.
     let is_contended = |entry: &Value| entry["apiVersion"] == "flowcontrol.apiserver.k8s.io/v1";
     if entries.iter().any(is_contended) {
         entries.clear();
@@ -148,7 +149,7 @@ fn managed_fields(entries: &mut Vec<Value>) {
     entries.sort_by_key(key);
 }
 
-/// Marks uids wherever they stand in a text.
+/// Marks UUIDs in a text.
 fn uids(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut masked = String::new();
@@ -167,7 +168,7 @@ fn uids(text: &str) -> String {
     token_volumes(masked)
 }
 
-/// Marks what is generated of the names of volumes that Pods get for their tokens.
+/// Marks the generated part of the names of token volumes.
 fn token_volumes(text: String) -> String {
     const STEM: &str = "kube-api-access-";
     let mut parts = text.split(STEM);
@@ -193,7 +194,7 @@ fn message(text: &str, kept: &[(String, String)]) -> String {
             text = format!("{before}{marker}<revision>{rest}");
         }
     }
-    // A revision may look like a status code, which some messages begin with.
+    // A revision may equal a status code at the beginning of a message.
     let is_code = |value: &str| text.starts_with(&format!("{value}: "));
     let kept: Vec<_> = kept.iter().filter(|(_, value)| !value.is_empty() && !is_code(value)).collect();
     for (name, value) in kept {
@@ -202,7 +203,7 @@ fn message(text: &str, kept: &[(String, String)]) -> String {
     text
 }
 
-/// An object that stands in a message because a patch made it unreadable, without what is accidental about it.
+/// Masks an object that is quoted in the error message of an invalid patch.
 fn patched(text: &str) -> String {
     let shown = text.find("Invalid value: \"{").and_then(|start| {
         let quoted = &text[start + "Invalid value: ".len()..];
@@ -215,8 +216,8 @@ fn patched(text: &str) -> String {
     format!("{}Invalid value: {inner}{}", &text[..start], &quoted[length..])
 }
 
-/// `text` with `word` replaced where no letter or digit is next to it, and where it is not the value of a field: the revisions
-/// of a young server look like the ports and counts in cases.
+/// Replaces `word` in `text`, unless a letter or digit is next to it or it is the value of a field: the
+/// revisions of a new server may equal ports and counts in cases.
 fn replace_word(text: &str, word: &str, by: &str) -> String {
     let joined = |neighbour: Option<char>| neighbour.is_some_and(char::is_alphanumeric);
     let is_value = |before: &str| before.ends_with([':', '=']) || before.ends_with("Invalid value: ");
@@ -243,31 +244,32 @@ fn is_uuid(bytes: &[u8]) -> bool {
     fits && parts.next().is_none()
 }
 
-/// Times that clients send in cases are of other years. One may begin while they run.
+/// Whether a time is in the current year. Times in the requests of cases are in other years. Accepts the
+/// previous day's year as well, because the year may change during a run.
 fn is_about_now(time: &str) -> bool {
     let year = time.get(..4).and_then(|text| text.parse::<i64>().ok());
     let is_of = |day: i64| year == Some(date_of(day).0);
     time.ends_with('Z') && (is_of(today()) || is_of(today() - 1))
 }
 
-/// In days since 1970.
+/// Returns the current day in days since 1970.
 fn today() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_secs() / 86_400).cast_signed()
 }
 
-/// What a continue token says, without its revision.
+/// Decodes a continue token and masks its revision.
 fn continue_token(text: &str) -> Option<Value> {
     let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
     let mut token: Value = serde_json::from_slice(&bytes).ok()?;
-    // Upstream's cache begins with a slash where its store does not; which of them answers is chance.
+    // Upstream's cache writes a leading slash, its store does not, and either may respond.
     if let Some(start) = token["start"].as_str() {
         token["start"] = json!(start.trim_start_matches('/'));
     }
     if token["rv"].as_i64().is_some_and(|revision| revision > 0) {
         token["rv"] = json!("<revision>");
     }
-    // Atoll's own, so that it need not count again what is left; `remainingItemCount` is compared.
+    // Atoll's addition, which avoids recounting the remaining items; `remainingItemCount` is compared.
     token.as_object_mut()?.remove("rest");
     Some(token)
 }
@@ -277,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_accidental_is_marked() {
+    fn varying_values_are_masked() {
         let uid = "0a6bd6a5-9e0c-4fd5-9d1c-1f3a0f3a5a01";
         let now = format!("{}-01-01T00:00:00Z", date_of(today()).0);
         let entry =
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_chose_is_left() {
+    fn values_chosen_by_clients_are_not_masked() {
         let chosen = json!({
             "metadata": { "name": "a", "generateName": "b-", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z" },
         });

@@ -1,17 +1,18 @@
-//! Protobuf, as the JSON that it says, and whether it is written the way upstream's encoder writes.
+//! Decodes protobuf to JSON and checks that it is encoded as upstream encodes it.
 
 use atoll_schema::{Types, normalise};
 use serde_json::{Value, json};
 
 pub const MEDIA: &str = "application/vnd.kubernetes.protobuf";
 
-/// An object in its envelope. `written` is there if encoding it again does not lead to the same bytes.
+/// Decodes an object in its envelope. Sets the field `written` if encoding the object again gives different
+/// bytes.
 pub fn object(bytes: &[u8]) -> Result<Value, String> {
     let envelope = atoll_wire::open(bytes).map_err(|error| error.to_string())?;
     let (group, version) = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));
     let types = Types::get();
     let id = types.by_kind(group, version, &envelope.kind);
-    let id = id.ok_or_else(|| format!("{} {} is of no known type", envelope.api_version, envelope.kind))?;
+    let id = id.ok_or_else(|| format!("{} {} is not a known type", envelope.api_version, envelope.kind))?;
     let mut value = atoll_wire::decode(types, id, envelope.raw).map_err(|error| error.to_string())?;
     value["kind"] = envelope.kind.as_str().into();
     value["apiVersion"] = envelope.api_version.as_str().into();
@@ -22,12 +23,12 @@ pub fn object(bytes: &[u8]) -> Result<Value, String> {
     Ok(value)
 }
 
-/// The events of a watch that was read to its end.
+/// Decodes the events of a watch that was read to its end.
 pub fn events(mut bytes: &[u8]) -> Result<Value, String> {
     let mut events = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
-        let (frame, rest) = rest.split_at_checked(length).ok_or("a frame is cut off")?;
+        let (frame, rest) = rest.split_at_checked(length).ok_or("a frame is truncated")?;
         bytes = rest;
         let (kind, object) = event(frame)?;
         events.push(json!({ "type": kind, "object": object }));
@@ -35,7 +36,7 @@ pub fn events(mut bytes: &[u8]) -> Result<Value, String> {
     Ok(Value::Array(events))
 }
 
-/// An event is its type in field 1, and in field 2 a message with the object in its field 1.
+/// Decodes an event: field 1 is its type, field 2 a message with the object in its field 1.
 fn event(frame: &[u8]) -> Result<(String, Value), String> {
     let (kind, rest) = field(frame, 1)?;
     let (outer, _) = field(rest, 2)?;
@@ -43,7 +44,7 @@ fn event(frame: &[u8]) -> Result<(String, Value), String> {
     Ok((String::from_utf8_lossy(kind).into_owned(), object(inner)?))
 }
 
-/// The bytes of the field that comes next, and what is behind it.
+/// Returns the bytes of the next field, and the rest.
 fn field(bytes: &[u8], number: u8) -> Result<(&[u8], &[u8]), String> {
     let rest = bytes.strip_prefix(&[number << 3 | 2]).ok_or_else(|| format!("field {number} is missing"))?;
     let (mut length, mut width) = (0, 0);
@@ -56,7 +57,7 @@ fn field(bytes: &[u8], number: u8) -> Result<(&[u8], &[u8]), String> {
     }
     rest.get(width..)
         .and_then(|rest| rest.split_at_checked(length))
-        .ok_or_else(|| "a field is cut off".into())
+        .ok_or_else(|| "a field is truncated".into())
 }
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_framed_is_read() {
+    fn framed_objects_are_decoded() {
         let types = Types::get();
         let id = types.by_kind("", "v1", "ConfigMap").unwrap();
         let object = json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" } });
@@ -75,7 +76,7 @@ mod tests {
             json!([{ "type": "ADDED", "object": object }, { "type": "DELETED", "object": object }]);
         assert_eq!(events(&frames).unwrap(), expected);
         assert!(events(&frames[..30]).is_err());
-        // The same, but without the empty fields that upstream always writes.
+        // The same object without the empty fields that upstream always writes.
         let sealed = atoll_wire::seal("v1", "ConfigMap", b"\x0a\x03\x0a\x01a");
         assert_eq!(super::object(&sealed).unwrap()["written"], "otherwise");
     }

@@ -1,15 +1,15 @@
-//! Objects of every built-in kind with one thing changed, and whether both servers say the same to them.
+//! Changes one thing in objects of every built-in kind and compares whether both servers accept the result.
 //!
 //! ```text
 //!   objects/<group>/<resource>.yaml ─ samples ─► Sample: a full object and a minimal one
-//!                                        │ changes: every way to change one thing, drawn from with a seed
+//!                                        │ changes: all possible changes, of which a seed selects some
 //!   create (dry run) or update (dry run) ▼
-//!   Atoll ─► Verdict ─┐
-//!   real  ─► Verdict ─┴─ trial ─► Trial: agree or not ─ report ─► figures by kind, a listing of disagreements
+//!   Atoll    ─► WriteVerdict ─┐
+//!   upstream ─► WriteVerdict ─┴─ trial ─► Trial: agree or not ─ report ─► counts by kind, list of disagreements
 //! ```
 //!
-//! Two verdicts agree when both servers accept, or when both refuse with the same reason and the same set of fields and
-//! causes. Words are not compared here.
+//! Two verdicts agree if both servers accept, or if both reject with the same reason and the same set of
+//! fields and causes. Messages are not compared here.
 
 pub mod changes;
 pub mod pointer;

@@ -1,4 +1,4 @@
-//! Cases as text.
+//! Parses test cases.
 //!
 //! ```text
 //! # a comment
@@ -10,40 +10,42 @@
 //! {"the body": "up to the next case"}
 //! ```
 //!
-//! Besides HTTP's methods there are MERGE, JSONPATCH, STRATEGIC and APPLY (PATCH of that type), OPEN (`OPEN w path` begins a watch) and
-//! READ (`READ w 3` reads three events of it, `READ w end` all to its end). `${name}` is what `@keep` kept of an
-//! earlier answer, on each side its own; `${text*count}` repeats a text. Other directives: `@anonymous` sends no
-//! token, `@untyped` no Content-Type, `@hex` says that the body is in hexadecimal, `@compare shape` compares types
-//! instead of values, `@compare common` only what both sides list, `@until 404` sends the request again until that is
-//! the answer, `@until /pointer value` until that is in it, `@until /pointer` until anything is there.
+//! Besides HTTP's methods there are MERGE, JSONPATCH, STRATEGIC and APPLY (PATCH of that type), OPEN (`OPEN w
+//! path` starts a watch) and READ (`READ w 3` reads three events of it, `READ w end` reads it to its end).
+//! `${name}` is the value that `@keep` kept from an earlier response, for each server its own;
+//! `${text*count}` repeats a text. Other directives: `@anonymous` sends no token, `@untyped` no Content-Type,
+//! `@hex` marks a hexadecimal body, `@compare shape` compares types instead of values, `@compare common`
+//! compares only items that both servers list, `@until 404` repeats the request until the response has that
+//! status, `@until /pointer value` until the value at the pointer is equal, `@until /pointer` until the
+//! pointer exists.
 
 /// One request, or one step of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
     pub name: String,
-    pub step: Step,
-    /// Variables to take from the answer, with a JSON pointer each.
+    pub step: CaseStep,
+    /// Variables to set from the response, each with a JSON pointer.
     pub keep: Vec<(String, String)>,
     pub comparison: Comparison,
-    /// What to wait for.
-    pub awaited: Option<Awaited>,
+    /// The condition of `@until`.
+    pub retry_until: Option<RetryUntil>,
 }
 
-/// What an answer must be for a request not to be sent again.
+/// A condition on the response; the request is repeated until it is true.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Awaited {
+pub enum RetryUntil {
     Status(u16),
-    /// A JSON pointer that leads somewhere.
+    /// The JSON pointer exists.
     Present(String),
-    /// A JSON pointer, and what it leads to.
+    /// The JSON pointer has this value.
     Value(String, String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CaseStep {
     Request(Request),
     Open { watch: String, path: String },
-    Read { watch: String, until: Until },
+    Read { watch: String, until: ReadUntil },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub struct Request {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum ReadUntil {
     Events(usize),
     End,
 }
@@ -70,7 +72,7 @@ pub enum Comparison {
     Common,
 }
 
-/// All cases of a text, in order.
+/// Parses all cases of a file, in order.
 pub fn parse(text: &str) -> Result<Vec<Case>, String> {
     let mut cases = Vec::new();
     for block in format!("\n{text}").split("\n=== ").skip(1) {
@@ -83,14 +85,14 @@ pub fn parse(text: &str) -> Result<Vec<Case>, String> {
 fn case(name: &str, rest: &str) -> Result<Case, String> {
     let (head, body) = rest.split_once("\n\n").unwrap_or((rest, ""));
     let mut lines = head.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    let first = lines.next().ok_or("has no request")?;
-    let (method, target) = first.split_once(' ').ok_or("has no path")?;
+    let first = lines.next().ok_or("the request line is missing")?;
+    let (method, target) = first.split_once(' ').ok_or("the path is missing")?;
     let mut case = Case {
         name: name.to_string(),
         step: step(method, target, body.trim_end_matches('\n'))?,
         keep: Vec::new(),
         comparison: Comparison::Whole,
-        awaited: None,
+        retry_until: None,
     };
     let mut untyped = false;
     for line in lines {
@@ -99,48 +101,51 @@ fn case(name: &str, rest: &str) -> Result<Case, String> {
             (["@keep", variable, pointer], _) => case.keep.push((variable.to_string(), pointer.to_string())),
             (["@compare", "shape"], _) => case.comparison = Comparison::Shape,
             (["@compare", "common"], _) => case.comparison = Comparison::Common,
-            (["@until", pointer], Step::Request(_)) if pointer.starts_with('/') => {
-                case.awaited = Some(Awaited::Present(pointer.to_string()));
+            (["@until", pointer], CaseStep::Request(_)) if pointer.starts_with('/') => {
+                case.retry_until = Some(RetryUntil::Present(pointer.to_string()));
             }
-            (["@until", code], Step::Request(_)) => {
-                let code = code.parse().map_err(|_| format!("{code:?} is no status"))?;
-                case.awaited = Some(Awaited::Status(code));
+            (["@until", code], CaseStep::Request(_)) => {
+                let code = code.parse().map_err(|_| format!("{code:?} is not a status code"))?;
+                case.retry_until = Some(RetryUntil::Status(code));
             }
-            (["@until", pointer, value], Step::Request(_)) => {
-                case.awaited = Some(Awaited::Value(pointer.to_string(), value.to_string()));
+            (["@until", pointer, value], CaseStep::Request(_)) => {
+                case.retry_until = Some(RetryUntil::Value(pointer.to_string(), value.to_string()));
             }
-            (["@anonymous"], Step::Request(request)) => request.anonymous = true,
-            (["@hex"], Step::Request(request)) => request.hexadecimal = true,
-            (["@untyped"], Step::Request(_)) => untyped = true,
-            (_, Step::Request(request)) if !line.starts_with('@') => {
-                let (name, value) = line.split_once(':').ok_or_else(|| format!("{line:?} is no header"))?;
+            (["@anonymous"], CaseStep::Request(request)) => request.anonymous = true,
+            (["@hex"], CaseStep::Request(request)) => request.hexadecimal = true,
+            (["@untyped"], CaseStep::Request(_)) => untyped = true,
+            (_, CaseStep::Request(request)) if !line.starts_with('@') => {
+                let (name, value) =
+                    line.split_once(':').ok_or_else(|| format!("{line:?} is not a header"))?;
                 request.headers.push((name.to_lowercase(), value.trim().to_string()));
             }
-            _ => return Err(format!("{line:?} means nothing here")),
+            _ => return Err(format!("unknown directive {line:?}")),
         }
     }
-    if let Step::Request(request) = &mut case.step {
+    if let CaseStep::Request(request) = &mut case.step {
         request.add_type(method, untyped);
     }
     Ok(case)
 }
 
-fn step(method: &str, target: &str, body: &str) -> Result<Step, String> {
-    let two = || target.split_once(' ').ok_or_else(|| format!("{method} takes the name of a watch and more"));
+fn step(method: &str, target: &str, body: &str) -> Result<CaseStep, String> {
+    let two = || {
+        target.split_once(' ').ok_or_else(|| format!("{method} needs the name of a watch and an argument"))
+    };
     Ok(match method {
         "OPEN" => {
             let (watch, path) = two()?;
-            Step::Open { watch: watch.into(), path: path.into() }
+            CaseStep::Open { watch: watch.into(), path: path.into() }
         }
         "READ" => {
             let (watch, until) = two()?;
             let until = match until {
-                "end" => Until::End,
-                count => Until::Events(count.parse().map_err(|_| format!("{count:?} is no number"))?),
+                "end" => ReadUntil::End,
+                count => ReadUntil::Events(count.parse().map_err(|_| format!("{count:?} is not a number"))?),
             };
-            Step::Read { watch: watch.into(), until }
+            CaseStep::Read { watch: watch.into(), until }
         }
-        _ => Step::Request(Request {
+        _ => CaseStep::Request(Request {
             method: if matches!(method, "MERGE" | "JSONPATCH" | "STRATEGIC" | "APPLY") {
                 "PATCH"
             } else {
@@ -157,7 +162,7 @@ fn step(method: &str, target: &str, body: &str) -> Result<Step, String> {
 }
 
 impl Request {
-    /// The Content-Type that goes without saying.
+    /// Adds the default Content-Type of the method.
     fn add_type(&mut self, method: &str, untyped: bool) {
         let named = self.headers.iter().any(|(name, _)| name == "content-type");
         let media = match method {
@@ -174,13 +179,13 @@ impl Request {
     }
 }
 
-/// `text` with its variables replaced.
+/// Replaces the variables in `text`.
 pub fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("${") {
         expanded.push_str(before);
-        // What is repeated may hold braces itself.
+        // Repeated text may contain braces.
         let ends = behind.match_indices('}').map(|(end, _)| end);
         let replaced = ends.take(9).find_map(|end| {
             let name = &behind[..end];
@@ -190,7 +195,7 @@ pub fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<S
         });
         let (value, after) = replaced.ok_or_else(|| {
             let shown: String = behind.chars().take(40).collect();
-            format!("nothing was kept as {shown:?}")
+            format!("unknown variable {shown:?}")
         })?;
         expanded.push_str(&value);
         rest = after;
@@ -204,23 +209,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases_are_read() {
+    fn cases_are_parsed() {
         let text = "# why\n=== one\nPOST /a\n@keep x /y\n\n{}\n\n=== two\nMERGE /b\nAccept: z\n\n{\"a\":\n1}\n\n=== three\nREAD w 2\n";
         let cases = parse(text).unwrap();
         let [one, two, three] = &cases[..] else { panic!("{cases:?}") };
         assert_eq!(one.keep, [("x".to_string(), "/y".to_string())]);
-        let Step::Request(request) = &one.step else { panic!("{one:?}") };
+        let CaseStep::Request(request) = &one.step else { panic!("{one:?}") };
         assert_eq!((request.method.as_str(), request.body.as_str()), ("POST", "{}"));
-        let Step::Request(request) = &two.step else { panic!("{two:?}") };
+        let CaseStep::Request(request) = &two.step else { panic!("{two:?}") };
         assert_eq!((request.method.as_str(), request.body.as_str()), ("PATCH", "{\"a\":\n1}"));
         let header = |name: &str, value: &str| (name.to_string(), value.to_string());
         let expected = [header("accept", "z"), header("content-type", "application/merge-patch+json")];
         assert_eq!(request.headers, expected);
-        assert_eq!(three.step, Step::Read { watch: "w".into(), until: Until::Events(2) });
+        assert_eq!(three.step, CaseStep::Read { watch: "w".into(), until: ReadUntil::Events(2) });
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_cases_are_rejected() {
         for wrong in ["=== a\n", "=== a\nGET\n", "=== a\nGET /\n@nonsense\n", "=== a\nREAD w x\n"] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

@@ -1,4 +1,4 @@
-//! One of the two servers, and what it answered.
+//! One of the two servers, and its responses.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -10,7 +10,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use crate::script::{Awaited, Case, Request, Step, Until, expand};
+use crate::script::{Case, CaseStep, ReadUntil, Request, RetryUntil, expand};
 use crate::{mask, message};
 
 /// Headers that clients act on.
@@ -25,7 +25,7 @@ const HEADERS: [&str; 12] = [
     "warning",
     "www-authenticate",
     "x-content-type-options",
-    // Their values cannot be the same; that they are there is what counts.
+    // The values differ by nature; only their presence is compared.
     "audit-id",
     "etag",
 ];
@@ -36,9 +36,9 @@ pub struct Side {
     watches: HashMap<String, Watch>,
 }
 
-/// An answer in a form that can be compared with the other side's.
+/// A response in a form that can be compared with the other server's.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ObservedResponse {
     pub status: u16,
     pub headers: Value,
     pub body: Value,
@@ -49,42 +49,46 @@ impl Side {
         Side { client, kept: Vec::new(), watches: HashMap::new() }
     }
 
-    /// Carries out one case.
-    pub async fn play(&mut self, case: &Case) -> Result<Seen, String> {
+    /// Runs one case.
+    pub async fn run(&mut self, case: &Case) -> Result<ObservedResponse, String> {
         match &case.step {
-            Step::Request(request) => {
-                let waiting = Waiting::until("an answer is as awaited");
-                let mut answer = self.answer(request).await?;
-                while case.awaited.as_ref().is_some_and(|awaited| !is_awaited(awaited, &answer)) {
+            CaseStep::Request(request) => {
+                let waiting = Waiting::until("the response meets the condition of @until");
+                let mut answer = self.send(request).await?;
+                while case.retry_until.as_ref().is_some_and(|retry_until| !is_satisfied(retry_until, &answer))
+                {
                     waiting.again().await;
-                    answer = self.answer(request).await?;
+                    answer = self.send(request).await?;
                 }
                 self.keep(case, &answer.json())?;
-                Ok(self.seen(&answer))
+                Ok(self.observe(&answer))
             }
-            Step::Open { watch, path } => {
+            CaseStep::Open { watch, path } => {
                 let path = self.expand(path)?;
                 let opened = self.client.watch(&path).await.map_err(|error| error.to_string())?;
-                let seen =
-                    Seen { status: opened.status(), headers: headers(opened.headers()), body: Value::Null };
+                let response = ObservedResponse {
+                    status: opened.status(),
+                    headers: headers(opened.headers()),
+                    body: Value::Null,
+                };
                 self.watches.insert(watch.clone(), opened);
-                Ok(seen)
+                Ok(response)
             }
-            Step::Read { watch, until } => {
+            CaseStep::Read { watch, until } => {
                 let events = self.read(watch, *until).await?;
                 self.keep(case, &events)?;
                 let mut body = events;
                 mask::apply(&mut body, &self.kept);
-                Ok(Seen { status: 200, headers: Value::Null, body })
+                Ok(ObservedResponse { status: 200, headers: Value::Null, body })
             }
         }
     }
 
-    async fn answer(&self, request: &Request) -> Result<Answer, String> {
-        self.client.send(self.complete(request)?).await.map_err(|error| error.to_string())
+    async fn send(&self, request: &Request) -> Result<Answer, String> {
+        self.client.send(self.build(request)?).await.map_err(|error| error.to_string())
     }
 
-    fn complete(&self, request: &Request) -> Result<http::Request<Bytes>, String> {
+    fn build(&self, request: &Request) -> Result<http::Request<Bytes>, String> {
         let (path, body) = (self.expand(&request.path)?, self.expand(&request.body)?);
         let body = if request.hexadecimal { from_hexadecimal(&body) } else { Bytes::from(body) };
         let mut built = http::Request::new(body);
@@ -102,10 +106,10 @@ impl Side {
         Ok(built)
     }
 
-    async fn read(&mut self, watch: &str, until: Until) -> Result<Value, String> {
+    async fn read(&mut self, watch: &str, until: ReadUntil) -> Result<Value, String> {
         let opened = self.watches.get_mut(watch).ok_or_else(|| format!("watch {watch} is not open"))?;
         let mut events = Vec::new();
-        while until != Until::Events(events.len()) {
+        while until != ReadUntil::Events(events.len()) {
             match opened.next().await.map_err(|error| error.to_string())? {
                 Some(event) if is_late_bookmark(&event) => {}
                 Some(event) => events.push(event),
@@ -123,7 +127,7 @@ impl Side {
             let value = match body.pointer(pointer) {
                 Some(Value::String(text)) => text.clone(),
                 Some(other) => other.to_string(),
-                None => return Err(format!("nothing to keep at {pointer} in {body}")),
+                None => return Err(format!("@keep: no value at {pointer} in {body}")),
             };
             self.kept.push((variable.clone(), value));
         }
@@ -136,21 +140,22 @@ impl Side {
         expand(text, kept)
     }
 
-    fn seen(&self, answer: &Answer) -> Seen {
+    fn observe(&self, answer: &Answer) -> ObservedResponse {
         let media = answer.header("content-type").unwrap_or_default();
         let text = match answer.header("content-encoding").as_deref() {
-            Some("gzip") => unzipped(&answer.body),
+            Some("gzip") => gunzip(&answer.body),
             _ => answer.text(),
         };
-        let said = |decoded: Result<Value, String>| Some(decoded.unwrap_or_else(|problem| json!(problem)));
+        let or_problem =
+            |decoded: Result<Value, String>| Some(decoded.unwrap_or_else(|problem| json!(problem)));
         let (form, parameters) = media.split_once(';').unwrap_or((&media, ""));
         let mut body = match (form, parameters) {
             ("application/yaml", _) => serde_saphyr::from_str(&text).ok(),
-            (message::MEDIA, "stream=watch") => said(message::events(&answer.body)),
-            (message::MEDIA, _) => said(message::object(&answer.body)),
+            (message::MEDIA, "stream=watch") => or_problem(message::events(&answer.body)),
+            (message::MEDIA, _) => or_problem(message::object(&answer.body)),
             _ => None,
         };
-        // Several lines of JSON are a watch that was read to its end.
+        // Several lines of JSON are the events of a watch that was read to its end.
         let events = || text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().ok();
         body = body.or_else(|| serde_json::from_str(&text).ok());
         body = body.or_else(|| events().map(without_late_bookmarks));
@@ -165,15 +170,15 @@ impl Side {
         if media == "application/json" && !text.is_empty() {
             headers["layout"] = json!(layout(&text));
         }
-        Seen { status: answer.status, headers, body }
+        ObservedResponse { status: answer.status, headers, body }
     }
 }
 
-fn is_awaited(awaited: &Awaited, answer: &Answer) -> bool {
-    match awaited {
-        Awaited::Status(code) => answer.status == *code,
-        Awaited::Present(pointer) => answer.json().pointer(pointer).is_some(),
-        Awaited::Value(pointer, value) => match answer.json().pointer(pointer) {
+fn is_satisfied(retry_until: &RetryUntil, answer: &Answer) -> bool {
+    match retry_until {
+        RetryUntil::Status(code) => answer.status == *code,
+        RetryUntil::Present(pointer) => answer.json().pointer(pointer).is_some(),
+        RetryUntil::Value(pointer, value) => match answer.json().pointer(pointer) {
             Some(Value::String(found)) => found == value,
             Some(found) => value.parse::<Value>().is_ok_and(|value| value == *found),
             None => value == "null",
@@ -198,15 +203,15 @@ fn headers(all: &HeaderMap) -> Value {
     Value::Object(kept)
 }
 
-fn unzipped(bytes: &[u8]) -> String {
+fn gunzip(bytes: &[u8]) -> String {
     let mut text = String::new();
     match flate2::read::GzDecoder::new(bytes).read_to_string(&mut text) {
         Ok(_) => text,
-        Err(error) => format!("cannot be unzipped: {error}"),
+        Err(error) => format!("invalid gzip: {error}"),
     }
 }
 
-/// How JSON is laid out, which its value does not show.
+/// Returns the layout of JSON text, which parsing does not show.
 fn layout(text: &str) -> &'static str {
     match (text.contains("\n  "), text.ends_with('\n')) {
         (true, true) => "indented, with a line break at the end",
@@ -227,14 +232,15 @@ fn from_hexadecimal(text: &str) -> Bytes {
     digits.chunks(2).map(|pair| pair.iter().fold(0, |value, digit| value << 4 | digit)).collect()
 }
 
-/// Whether a watch says how far it is, other than at the end of what was there: when it does so is chance.
+/// Whether an event is a periodic bookmark, which depends on timing. The bookmark after the initial events is
+/// kept.
 fn is_late_bookmark(event: &Value) -> bool {
     event["type"] == "BOOKMARK"
         && event.pointer("/object/metadata/annotations").is_none()
         && event.pointer("/object/rows").is_none()
 }
 
-/// The events of a watch that has ended.
+/// Removes periodic bookmarks from the events of a watch that has ended.
 fn without_late_bookmarks(mut events: Vec<Value>) -> Value {
     events.retain(|event| !is_late_bookmark(event));
     match events.len() {

@@ -1,7 +1,9 @@
-//! Atoll decides as kube-apiserver's RBAC authorizer does: the same roles and bindings on both, the same questions, requests
-//! and attempts to grant more than one has. In Atoll the same again in a workspace, and nothing of it in another.
+//! Compares Atoll's authorization with kube-apiserver's RBAC authorizer: the same roles and bindings on both,
+//! the same access reviews, requests and attempts at privilege escalation. Atoll is tested in root and in a
+//! workspace, and another workspace must not be affected.
 //!
-//! Everything is drawn from a seed; `ATOLL_SEED` tries another one, `ATOLL_QUESTIONS` asks more.
+//! Everything is generated from a seed: `ATOLL_SEED` sets it, `ATOLL_QUESTIONS` sets the number of access
+//! reviews.
 
 #[path = "authorization/world.rs"]
 mod world;
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 use world::{Draw, Question};
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-/// How often upstream is asked again for a reason: it looks at bindings in no order.
+/// Number of attempts to get the same reason from upstream, which evaluates bindings in random order.
 const TRIES: usize = 60;
 
 fn number(name: &str) -> Option<usize> {
@@ -21,12 +23,12 @@ fn number(name: &str) -> Option<usize> {
 }
 
 /// A server, or a workspace of one.
-struct Place<'a> {
+struct ApiServer<'a> {
     client: &'a Client,
     base: &'static str,
 }
 
-impl Place<'_> {
+impl ApiServer<'_> {
     async fn send(&self, method: &str, path: &str, body: &Value, user: Option<(&str, &[String])>) -> Answer {
         let mut request = request(method, &format!("{}{path}", self.base), body);
         let text = |text: &str| HeaderValue::from_str(text).expect("a header");
@@ -49,20 +51,20 @@ impl Place<'_> {
     async fn ask(&self, question: &Question) -> Value {
         let answer = self.send("POST", REVIEWS, &question.review(), None).await;
         assert_eq!(answer.status, 201, "{question:?}: {}", answer.text());
-        settled(answer.json()["status"].clone())
+        sorted(answer.json()["status"].clone())
     }
 
-    /// The status of a request in somebody's name and, if it is refused, the words.
+    /// Sends a request as a user and returns its status, with the message if it is denied.
     async fn attempt(&self, method: &str, path: &str, body: &Value, user: (&str, &[String])) -> Value {
         let answer = self.send(method, path, body, Some(user)).await;
         let refused = answer.status == 403 || answer.json()["reason"] == "NotFound";
         let message = if refused { answer.json()["message"].clone() } else { Value::Null };
-        settled(json!({ "code": answer.status, "message": message }))
+        sorted(json!({ "code": answer.status, "message": message }))
     }
 }
 
-/// Without the order in which upstream happens to list what is missing.
-fn settled(mut value: Value) -> Value {
+/// Sorts the parts of a message that upstream lists in random order.
+fn sorted(mut value: Value) -> Value {
     for field in ["reason", "message"] {
         let Some(text) = value[field].as_str() else { continue };
         let Some((before, rest)) = text.split_once(": RBAC: [").or_else(|| text.split_once("RBAC: [")) else {
@@ -76,31 +78,36 @@ fn settled(mut value: Value) -> Value {
     value
 }
 
-/// Asks both and says how they differ.
-async fn compare(ours: &Place<'_>, theirs: &Place<'_>, question: &Question) -> Option<String> {
-    let own = ours.ask(question).await;
+/// Compares the responses of both servers to a question and returns the difference.
+async fn compare(
+    atoll_client: &ApiServer<'_>,
+    upstream: &ApiServer<'_>,
+    question: &Question,
+) -> Option<String> {
+    let atoll_result = atoll_client.ask(question).await;
     let mut last = Value::Null;
     for _ in 0..TRIES {
-        last = theirs.ask(question).await;
-        if own == last {
+        last = upstream.ask(question).await;
+        if atoll_result == last {
             return None;
         }
-        if own["allowed"] != last["allowed"] {
+        if atoll_result["allowed"] != last["allowed"] {
             break;
         }
     }
-    // Some orders upstream never takes, and then each names another of several bindings that grant it.
+    // If several bindings grant a request, the two servers may name different ones.
     let granted =
         |answer: &Value| answer["reason"].as_str().is_some_and(|why| why.starts_with("RBAC: allowed by "));
-    if own["allowed"] == last["allowed"] && granted(&own) && granted(&last) {
-        println!("for another reason: {question:?}: {own} instead of {last}");
+    if atoll_result["allowed"] == last["allowed"] && granted(&atoll_result) && granted(&last) {
+        println!("allowed by different bindings: {question:?}: {atoll_result} instead of {last}");
         return None;
     }
-    Some(format!("{question:?}: {own} instead of {last}"))
+    Some(format!("{question:?}: {atoll_result} instead of {last}"))
 }
 
-/// Upstream's authorizer hears of what is written some time later, of each kind by itself: waits for the last of each.
-async fn hear(theirs: &Place<'_>) {
+/// Waits until upstream's authorizer has seen the last object of each kind, because its informers are
+/// independent.
+async fn wait_for_authorizer(upstream: &ApiServer<'_>) {
     let base = "/apis/rbac.authorization.k8s.io/v1";
     let namespace = world::NAMESPACES[0];
     let rules = json!([{ "verbs": ["get"], "apiGroups": ["rbac-last"], "resources": ["things"] }]);
@@ -114,62 +121,66 @@ async fn hear(theirs: &Place<'_>) {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "rbac-last" },
             "subjects": [{ "kind": "User", "name": user }] });
         let written = json!({ "metadata": { "name": "rbac-last" }, "rules": rules });
-        theirs.apply(&[(format!("{base}{path}/{role}"), written)]).await;
-        theirs.apply(&[(format!("{base}{path}/{bindings}"), binding)]).await;
-        let about = world::About::Resource {
+        upstream.apply(&[(format!("{base}{path}/{role}"), written)]).await;
+        upstream.apply(&[(format!("{base}{path}/{bindings}"), binding)]).await;
+        let attributes = world::Attributes::Resource {
             group: "rbac-last".into(),
             resource: "things".into(),
             subresource: String::new(),
             namespace: namespace.into(),
             name: String::new(),
         };
-        let asks = Question { user, groups: Vec::new(), verb: "get".into(), about };
-        let what = format!("upstream knows of the last of {role} and {bindings}");
-        wait::eventually(&what, async || theirs.ask(&asks).await["allowed"] == true).await;
+        let asks = Question { user, groups: Vec::new(), verb: "get".into(), attributes };
+        let what = format!("upstream's authorizer has seen the last of {role} and {bindings}");
+        wait::eventually(&what, async || upstream.ask(&asks).await["allowed"] == true).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn atoll_decides_as_upstreams_authorizer() {
+async fn authorization_decisions_match_upstream() {
     let Some(real) = Upstream::shared() else { return };
     let atoll = Atoll::start_with(&["--controllers=false"]);
     let seed = number("ATOLL_SEED").unwrap_or(1);
     let mut draw = Draw::new(seed as u64);
-    let (theirs, ours) = (real.client(), atoll.client());
+    let (upstream, atoll_client) = (real.client(), atoll.client());
     let workspaces = "/apis/atoll.dev/v1alpha1/workspaces";
     for name in ["rbac-with", "rbac-without"] {
         let answer =
-            ours.post(workspaces, &json!({ "metadata": { "name": name } })).await.expect("an answer");
+            atoll_client.post(workspaces, &json!({ "metadata": { "name": name } })).await.expect("an answer");
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
-    let theirs = Place { client: &theirs, base: "" };
+    let upstream = ApiServer { client: &upstream, base: "" };
     let [root, with, without] = ["", "/clusters/root:rbac-with", "/clusters/root:rbac-without"]
-        .map(|base| Place { client: &ours, base });
+        .map(|base| ApiServer { client: &atoll_client, base });
     let objects = world::objects(&mut draw);
     let questions: Vec<Question> =
         (0..number("ATOLL_QUESTIONS").unwrap_or(500)).map(|_| Question::draw(&mut draw)).collect();
     let mut wrong = Vec::new();
     for question in &questions {
-        wrong.extend(compare(&without, &theirs, question).await);
+        wrong.extend(compare(&without, &upstream, question).await);
     }
     let before = questions.len();
-    theirs.apply(&objects).await;
+    upstream.apply(&objects).await;
     root.apply(&objects).await;
     with.apply(&objects).await;
-    hear(&theirs).await;
+    wait_for_authorizer(&upstream).await;
     let (mut allowed, mut requests) = (0, 0);
     for question in &questions {
-        wrong.extend(compare(&root, &theirs, question).await);
-        wrong.extend(compare(&with, &theirs, question).await);
+        wrong.extend(compare(&root, &upstream, question).await);
+        wrong.extend(compare(&with, &upstream, question).await);
         allowed += usize::from(root.ask(question).await["allowed"] == true);
-        // What every workspace has is the same, but paths are not all served.
-        if let (Some((method, path)), world::About::Resource { .. }) = (question.request(), &question.about) {
+        // Only resource requests are compared, because Atoll does not serve all of upstream's other paths.
+        if let (Some((method, path)), world::Attributes::Resource { .. }) =
+            (question.request(), &question.attributes)
+        {
             requests += 1;
             let user = (question.user.as_str(), question.groups.as_slice());
-            let own = root.attempt(method, &path, &Value::Null, user).await;
-            let their = theirs.attempt(method, &path, &Value::Null, user).await;
-            if own != their {
-                wrong.push(format!("{method} {path} as {user:?}: {own} instead of {their}"));
+            let atoll_result = root.attempt(method, &path, &Value::Null, user).await;
+            let upstream_result = upstream.attempt(method, &path, &Value::Null, user).await;
+            if atoll_result != upstream_result {
+                wrong.push(format!(
+                    "{method} {path} as {user:?}: {atoll_result} instead of {upstream_result}"
+                ));
             }
         }
     }
@@ -178,16 +189,18 @@ async fn atoll_decides_as_upstreams_authorizer() {
     for number in 0..attempts {
         let (user, groups, path, object) = draw.attempt(number);
         let (user, path) = ((user.as_str(), groups.as_slice()), format!("{path}?dryRun=All"));
-        let own = root.attempt("POST", &path, &object, user).await;
-        let their = theirs.attempt("POST", &path, &object, user).await;
-        refused += usize::from(own["code"] == 403);
-        if own != their {
-            wrong.push(format!("POST {path} as {user:?} {object}: {own} instead of {their}"));
+        let atoll_result = root.attempt("POST", &path, &object, user).await;
+        let upstream_result = upstream.attempt("POST", &path, &object, user).await;
+        refused += usize::from(atoll_result["code"] == 403);
+        if atoll_result != upstream_result {
+            wrong.push(format!(
+                "POST {path} as {user:?} {object}: {atoll_result} instead of {upstream_result}"
+            ));
         }
     }
     println!(
-        "seed {seed}: {} answers of reviews ({allowed} of {before} allowed), {requests} requests, {attempts} grants \
-         ({refused} refused); {} differ",
+        "seed {seed}: {} access reviews ({allowed} of {before} allowed), {requests} requests, {attempts} grants \
+         ({refused} denied); {} differ",
         3 * before,
         wrong.len()
     );

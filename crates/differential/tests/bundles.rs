@@ -1,8 +1,9 @@
-//! Definitions that are in wide use, and objects of theirs: kube-apiserver's verdicts, answers and defaults.
+//! Installs widely used CustomResourceDefinitions and their objects, and compares validation, responses and
+//! defaults with kube-apiserver.
 //!
 //! ```text
-//!   upstream/bundles ─ go mod download ─► definitions ─ installed on both servers, established on both
-//!   bundles/*.txt ─► objects of theirs, right and wrong ─ the same answers
+//!   upstream/bundles ─ go mod download ─► definitions ─ installed and established on both servers
+//!   bundles/*.txt ─► valid and invalid objects ─ the same responses
 //! ```
 
 #[path = "bundles/definitions.rs"]
@@ -11,7 +12,7 @@ mod definitions;
 use std::path::Path;
 use std::time::Instant;
 
-use atoll_differential::compare::Pairs;
+use atoll_differential::compare::Comparator;
 use atoll_differential::script;
 use atoll_differential::side::Side;
 use atoll_testkit::wait::within;
@@ -23,30 +24,34 @@ use crate::definitions::{BUNDLES, Definition};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Both servers, and how they compared so far.
+/// Both servers, and the results of the comparison so far.
 struct Comparing {
     clients: [Client; 2],
-    ours: Side,
-    theirs: Side,
-    pairs: Pairs,
+    atoll_side: Side,
+    upstream_side: Side,
+    comparator: Comparator,
     same: usize,
     wrong: Vec<String>,
 }
 
 impl Comparing {
-    /// The status that both answered the last case with, if it is one.
-    async fn play(&mut self, text: &str) -> Option<u16> {
+    /// Runs the cases of `text`. Returns the status of the last case if it is the same on both servers.
+    async fn run(&mut self, text: &str) -> Option<u16> {
         let mut status = None;
         for case in script::parse(text).unwrap_or_else(|problem| panic!("{problem}")) {
-            let (own, their) = tokio::join!(self.ours.play(&case), self.theirs.play(&case));
-            let differences = match (own, their) {
-                (Ok(mut own), Ok(mut their)) => {
-                    status = (own.status == their.status).then_some(own.status);
-                    sort(&mut own.body);
-                    sort(&mut their.body);
-                    self.pairs.differences(case.comparison, &own, &their)
+            let (atoll_response, upstream_response) =
+                tokio::join!(self.atoll_side.run(&case), self.upstream_side.run(&case));
+            let differences = match (atoll_response, upstream_response) {
+                (Ok(mut atoll_response), Ok(mut upstream_response)) => {
+                    status =
+                        (atoll_response.status == upstream_response.status).then_some(atoll_response.status);
+                    sort(&mut atoll_response.body);
+                    sort(&mut upstream_response.body);
+                    self.comparator.differences(case.comparison, &atoll_response, &upstream_response)
                 }
-                (own, their) => vec![format!("{own:?} instead of {their:?}")],
+                (atoll_response, upstream_response) => {
+                    vec![format!("{atoll_response:?} instead of {upstream_response:?}")]
+                }
             };
             match differences.is_empty() {
                 true => self.same += 1,
@@ -59,25 +64,28 @@ impl Comparing {
     async fn create(&mut self, definition: &Definition, query: &str) {
         let Definition { name, body } = definition;
         let case = format!("=== create {name}{query}\nPOST {DEFINITIONS}{query}\n\n{body}\n");
-        match self.play(&case).await {
+        match self.run(&case).await {
             Some(201) | None => {}
-            Some(status) => self.wrong.push(format!("{name}{query} is refused by both: {status}")),
+            Some(status) => self.wrong.push(format!("both servers reject {name}{query}: {status}")),
         }
     }
 
     async fn see_established(&mut self, definition: &Definition) {
-        let [ours, theirs] = &self.clients;
+        let [atoll_side, upstream_side] = &self.clients;
         let name = &definition.name;
-        let (own, their) = tokio::join!(established(ours, name), established(theirs, name));
-        match own == their {
+        let (atoll_response, upstream_response) =
+            tokio::join!(established(atoll_side, name), established(upstream_side, name));
+        match atoll_response == upstream_response {
             true => self.same += 1,
-            false => self.wrong.push(format!("status of {name}: {own} instead of {their}")),
+            false => {
+                self.wrong.push(format!("status of {name}: {atoll_response} instead of {upstream_response}"))
+            }
         }
     }
 }
 
-/// Brings what upstream answers in an accidental order into one: causes, for its schemas are Go maps, and resources of a
-/// group. A message that lists causes becomes how it begins and how long it is.
+/// Sorts lists that upstream returns in random order: causes, because its schemas are Go maps, and the
+/// resources of a group. A message that lists causes is replaced by its beginning and length.
 fn sort(body: &mut Value) {
     for (list, key) in [("/details/causes", None), ("/resources", Some("name"))] {
         if let Some(items) = body.pointer_mut(list).and_then(Value::as_array_mut) {
@@ -93,7 +101,7 @@ fn sort(body: &mut Value) {
     }
 }
 
-/// The status of a definition when it is established, without times.
+/// Waits until a definition is established and returns its status without times.
 async fn established(client: &Client, name: &str) -> Value {
     let path = format!("{DEFINITIONS}?watch=true&fieldSelector=metadata.name%3D{name}");
     let mut watch = client.watch(&path).await.unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -101,14 +109,14 @@ async fn established(client: &Client, name: &str) -> Value {
         loop {
             let event = watch.next().await.unwrap_or_else(|error| panic!("{path}: {error}"));
             let mut status =
-                event.unwrap_or_else(|| panic!("the watch of {name} ends"))["object"]["status"].take();
+                event.unwrap_or_else(|| panic!("the watch of {name} ended"))["object"]["status"].take();
             let conditions = status["conditions"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
             conditions.iter_mut().for_each(|condition| condition["lastTransitionTime"] = Value::Null);
-            // Two controllers of upstream's write them, in the order in which they come to it.
+            // Two upstream controllers write the conditions, in varying order.
             conditions.sort_by_key(|condition| condition["type"].to_string());
             let holds =
                 |kind: &str| conditions.iter().any(|one| one["type"] == kind && one["status"] == "True");
-            // Names that are Kubernetes' own are approved or not, which comes before or after.
+            // Groups of Kubernetes also get an approval condition, before or after.
             let is_judged = !name.ends_with(".k8s.io") || conditions.len() > 2;
             if holds("Established") && is_judged {
                 return status;
@@ -119,7 +127,7 @@ async fn established(client: &Client, name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bundles_in_wide_use_are_served_as_kube_apiserver_serves_them() {
+async fn widely_used_definitions_are_served_like_upstream() {
     let Some(modules) = definitions::modules() else { return };
     let Some(real) = Upstream::shared() else { return };
     let atoll = Atoll::start_with(&["--controllers=false"]);
@@ -130,14 +138,14 @@ async fn bundles_in_wide_use_are_served_as_kube_apiserver_serves_them() {
     };
     let mut comparing = Comparing {
         clients: [atoll.client(), real.client()],
-        ours: Side::new(atoll.client()),
-        theirs: Side::new(real.client()),
-        pairs: Pairs::default(),
+        atoll_side: Side::new(atoll.client()),
+        upstream_side: Side::new(real.client()),
+        comparator: Comparator::default(),
         same: 0,
         wrong: Vec::new(),
     };
     let only = std::env::var("BUNDLE").ok();
-    comparing.play("=== namespace\nPOST /api/v1/namespaces\n\n{\"metadata\":{\"name\":\"bundles\"}}\n").await;
+    comparing.run("=== namespace\nPOST /api/v1/namespaces\n\n{\"metadata\":{\"name\":\"bundles\"}}\n").await;
     for bundle in BUNDLES.iter().filter(|bundle| only.as_ref().is_none_or(|only| only == bundle.name)) {
         let started = Instant::now();
         let (installed, judged) = (bundle.installed(&modules), bundle.judged(&modules));
@@ -151,9 +159,9 @@ async fn bundles_in_wide_use_are_served_as_kube_apiserver_serves_them() {
             comparing.see_established(definition).await;
         }
         let before = comparing.same + comparing.wrong.len();
-        comparing.play(&read(bundle.name)).await;
+        comparing.run(&read(bundle.name)).await;
         println!(
-            "{}: {} definitions installed, {} more judged, {} answers about objects, {:.1} s",
+            "{}: {} definitions installed, {} more validated, {} responses about objects, {:.1} s",
             bundle.name,
             installed.len(),
             judged.len(),
@@ -162,6 +170,6 @@ async fn bundles_in_wide_use_are_served_as_kube_apiserver_serves_them() {
         );
     }
     let wrong = comparing.wrong;
-    println!("{} answers are the same, {} differ", comparing.same, wrong.len());
+    println!("{} responses are equal, {} differ", comparing.same, wrong.len());
     assert!(wrong.is_empty(), "{} unexpected:\n{}", wrong.len(), wrong.join("\n"));
 }

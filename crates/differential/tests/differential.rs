@@ -1,15 +1,16 @@
-//! Atoll answers as kube-apiserver does, case by case, but for what `known.txt` lists.
+//! Runs all cases against Atoll and kube-apiserver. Their responses must be equal, except for the cases in
+//! `known.txt`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use atoll_differential::compare::Pairs;
+use atoll_differential::compare::Comparator;
 use atoll_differential::script::Case;
 use atoll_differential::side::Side;
 use atoll_differential::{known, script};
 use atoll_testkit::{Atoll, Upstream};
 
-/// Cases by file, in the order of the files' names.
+/// Returns the cases by file, sorted by file name.
 fn cases() -> Vec<(String, Vec<Case>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let entries = std::fs::read_dir(&directory).expect("there are cases");
@@ -29,45 +30,50 @@ fn known_differences() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn names_are_unique_and_known_ones_exist() {
+fn case_names_are_unique_and_known_differences_exist() {
     let mut names = BTreeSet::new();
     for (_, cases) in cases() {
         for case in cases {
-            assert!(names.insert(case.name.clone()), "{:?} is the name of two cases", case.name);
+            assert!(names.insert(case.name.clone()), "two cases have the name {:?}", case.name);
         }
     }
     for name in known_differences().keys() {
-        assert!(names.contains(name), "known.txt names {name:?}, which is no case");
+        assert!(names.contains(name), "known.txt lists {name:?}, which is not a case");
     }
     assert!(names.len() >= 350, "{} cases are too few", names.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn atoll_answers_as_kube_apiserver_does() {
+async fn responses_match_upstream() {
     let Some(real) = Upstream::shared() else { return };
-    // Like kube-apiserver, which has its controllers elsewhere.
+    // kube-apiserver has no controllers either.
     let atoll = Atoll::start_with(&["--controllers=false"]);
-    let (mut ours, mut theirs) = (Side::new(atoll.client()), Side::new(real.client()));
-    let mut pairs = Pairs::default();
+    let (mut atoll_side, mut upstream_side) = (Side::new(atoll.client()), Side::new(real.client()));
+    let mut comparator = Comparator::default();
     let known = known_differences();
     let (mut same, mut expected, mut wrong) = (0, 0, Vec::new());
     let only = std::env::var("DIFFERENTIAL_FILE").ok();
     for (file, cases) in cases() {
-        // One file alone while working on it: each has a namespace of its own.
+        // A single file can be selected; each file has a namespace of its own.
         if only.as_ref().is_some_and(|only| *only != file) {
             continue;
         }
         for case in cases {
-            let (own, their) = tokio::join!(ours.play(&case), theirs.play(&case));
-            let differences = match (own, their) {
-                (Ok(own), Ok(their)) => pairs.differences(case.comparison, &own, &their),
-                (own, their) => vec![format!("{own:?} instead of {their:?}")],
+            let (atoll_response, upstream_response) =
+                tokio::join!(atoll_side.run(&case), upstream_side.run(&case));
+            let differences = match (atoll_response, upstream_response) {
+                (Ok(atoll_response), Ok(upstream_response)) => {
+                    comparator.differences(case.comparison, &atoll_response, &upstream_response)
+                }
+                (atoll_response, upstream_response) => {
+                    vec![format!("{atoll_response:?} instead of {upstream_response:?}")]
+                }
             };
             match (differences.is_empty(), known.get(&case.name)) {
                 (true, None) => same += 1,
                 (false, Some(_)) => expected += 1,
                 (true, Some(_)) => {
-                    wrong.push(format!("{} does not differ any more: take it off known.txt", case.name))
+                    wrong.push(format!("{} no longer differs: remove it from known.txt", case.name))
                 }
                 (false, None) => {
                     wrong.push(format!("{file}: {}\n    {}", case.name, differences.join("\n    ")))
@@ -75,6 +81,6 @@ async fn atoll_answers_as_kube_apiserver_does() {
             }
         }
     }
-    println!("{same} answers are the same, {expected} differ as listed, {} differ", wrong.len());
+    println!("{same} responses are equal, {expected} differ as listed, {} differ unexpectedly", wrong.len());
     assert!(wrong.is_empty(), "{} unexpected:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,6 +1,6 @@
-//! Atoll and kube-apiserver agree on who manages what, after whatever a few managers do to a few objects.
+//! Compares managed fields in Atoll and kube-apiserver after random sequences of writes by several managers.
 //!
-//! Sequences come from a seed; `ATOLL_SEED` tries another one, `ATOLL_OPERATIONS` more of it.
+//! The sequences are generated from a seed: `ATOLL_SEED` sets it, `ATOLL_OPERATIONS` sets their length.
 
 #[path = "managed_fields/generate.rs"]
 mod generate;
@@ -19,17 +19,17 @@ use serde_json::{Value, json};
 const OPERATIONS: usize = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn managers_are_the_same_after_any_sequence_of_writes() {
+async fn managed_fields_match_after_random_writes() {
     let Some(real) = Upstream::shared() else { return };
     let atoll = Atoll::start_with(&["--controllers=false"]);
-    let (ours, theirs) = (atoll.client(), real.client());
-    let mut outcome = Outcome::default();
+    let (atoll_client, upstream_client) = (atoll.client(), real.client());
+    let mut agreement = Agreement::default();
     for seed in seeds() {
         let namespace = format!("managed-{seed}");
-        for client in [&ours, &theirs] {
+        for client in [&atoll_client, &upstream_client] {
             create(client, "/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await;
             let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
-            // Without a token there is no volume whose name is drawn.
+            // Without a token, pods get no volume with a generated name.
             let account = json!({ "metadata": { "name": "default" }, "automountServiceAccountToken": false });
             create(client, &path, &account).await;
         }
@@ -37,19 +37,21 @@ async fn managers_are_the_same_after_any_sequence_of_writes() {
         let mut previous = None;
         for step in 0..operations() {
             let operation = generate::operation(&mut random, &namespace, previous.as_ref());
-            outcome.compare(&ours, &theirs, &operation, &format!("seed {seed}, step {step}")).await;
+            agreement
+                .compare(&atoll_client, &upstream_client, &operation, &format!("seed {seed}, step {step}"))
+                .await;
             previous = Some(operation);
         }
     }
-    outcome.check(100);
+    agreement.check(100);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn managers_are_the_same_whatever_version_they_used() {
+async fn managed_fields_match_across_versions() {
     let Some(real) = Upstream::shared() else { return };
     let atoll = Atoll::start_with(&["--controllers=false"]);
-    let (ours, theirs) = (atoll.client(), real.client());
-    for client in [&ours, &theirs] {
+    let (atoll_client, upstream_client) = (atoll.client(), real.client());
+    for client in [&atoll_client, &upstream_client] {
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         create(client, definitions, &versions::definition()).await;
         eventually("the kind is served", async || {
@@ -58,21 +60,23 @@ async fn managers_are_the_same_whatever_version_they_used() {
         })
         .await;
     }
-    let mut outcome = Outcome::default();
+    let mut agreement = Agreement::default();
     for seed in seeds() {
         let namespace = format!("versions-{seed}");
-        for client in [&ours, &theirs] {
+        for client in [&atoll_client, &upstream_client] {
             create(client, "/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await;
         }
         let mut random = Random::new(seed);
         for step in 0..operations() {
             let operation = versions::operation(&mut random, &namespace);
-            outcome.compare(&ours, &theirs, &operation, &format!("seed {seed}, step {step}")).await;
+            agreement
+                .compare(&atoll_client, &upstream_client, &operation, &format!("seed {seed}, step {step}"))
+                .await;
         }
     }
-    // Where one who applied in another version gives up elements of a list, upstream at times leaves `null` in its place and
-    // then refuses that, and at times takes away what somebody else manages.
-    outcome.check(97);
+    // If a manager applied in another version and removes list elements, upstream sometimes leaves `null` in
+    // their place and then rejects it, and sometimes removes elements that another manager owns.
+    agreement.check(97);
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -91,30 +95,40 @@ async fn create(client: &Client, path: &str, body: &Value) {
     assert_eq!(client.post(path, body).await.expect("the server answers").status, 201, "{path}");
 }
 
-/// How many writes had the same effect on both servers, and which had not.
+/// Number of writes with the same effect on both servers, and the differences.
 #[derive(Default)]
-struct Outcome {
+struct Agreement {
     agreed: BTreeMap<&'static str, usize>,
     wrong: Vec<String>,
 }
 
-impl Outcome {
-    async fn compare(&mut self, ours: &Client, theirs: &Client, operation: &Operation, when: &str) {
-        let (own, their) = tokio::join!(carry_out(ours, operation), carry_out(theirs, operation));
-        if own == their {
+impl Agreement {
+    async fn compare(
+        &mut self,
+        atoll_client: &Client,
+        upstream_client: &Client,
+        operation: &Operation,
+        when: &str,
+    ) {
+        let (atoll_result, upstream_result) =
+            tokio::join!(run(atoll_client, operation), run(upstream_client, operation));
+        if atoll_result == upstream_result {
             *self.agreed.entry(operation.verb).or_default() += 1;
             return;
         }
         let shown = format!("{} {} {}", operation.method, operation.path, operation.body);
-        let parts = ["answer", "stored", "is new"].into_iter().filter(|part| own[part] != their[part]);
-        let parts = parts.map(|part| format!("{part}: {}\n  instead of {}", own[part], their[part]));
+        let parts = ["answer", "stored", "is new"]
+            .into_iter()
+            .filter(|part| atoll_result[part] != upstream_result[part]);
+        let parts = parts
+            .map(|part| format!("{part}: {}\n  instead of {}", atoll_result[part], upstream_result[part]));
         let parts = parts.collect::<Vec<_>>().join("\n  ");
         self.wrong.push(format!("{when}: {shown}\n  {parts}"));
-        // From here on both would differ in what they begin from.
-        tokio::join!(clear(ours, &operation.object), clear(theirs, &operation.object));
+        // Delete the object on both servers, because its state differs now.
+        tokio::join!(clear(atoll_client, &operation.object), clear(upstream_client, &operation.object));
     }
 
-    /// Fails unless at least `floor` percent agree.
+    /// Fails unless at least `floor` percent of the writes agree.
     fn check(&self, floor: usize) {
         let agreed: usize = self.agreed.values().sum();
         let total = agreed + self.wrong.len();
@@ -124,8 +138,8 @@ impl Outcome {
     }
 }
 
-/// What the server answers, what is there then, and whether it is something new.
-async fn carry_out(client: &Client, operation: &Operation) -> Value {
+/// Runs the operation and returns the response, the stored object, and whether it was written.
+async fn run(client: &Client, operation: &Operation) -> Value {
     let before = revision(&client.get(&operation.object).await.expect("the server answers").json());
     let mut request = atoll_testkit::request(operation.method, &operation.path, &operation.body);
     let headers = request.headers_mut();
@@ -135,7 +149,7 @@ async fn carry_out(client: &Client, operation: &Operation) -> Value {
     }
     let answer = client.send(request).await.expect("the server answers");
     let after = client.get(&operation.object).await.expect("the server answers").json();
-    // Other writes that change nothing are at times stored anew upstream, where the bytes differ.
+    // Upstream sometimes stores other unchanged objects again, if the bytes differ.
     let is_new = operation.verb == "apply" && before != revision(&after);
     json!({ "answer": comparable(&answer), "stored": comparable_object(after), "is new": is_new })
 }
@@ -154,14 +168,14 @@ fn comparable(answer: &Answer) -> Value {
     json!({ "status": answer.status, "body": comparable_object(answer.json()) })
 }
 
-/// Without what is accidental. Which of several conflicts comes first is accidental upstream.
+/// Removes varying values. The order of conflicts is random upstream.
 fn comparable_object(mut object: Value) -> Value {
     if object["kind"] == "Status" {
         let causes = object["details"]["causes"].as_array().cloned().unwrap_or_default();
         let mut causes: Vec<String> = causes.iter().map(Value::to_string).collect();
         causes.sort();
         let message = object["message"].as_str().unwrap_or_default();
-        // What was changed about a Pod is shown as a difference between texts, which is not what this is about.
+        // The message contains a text diff of the Pod, which is not compared here.
         let limit = if message.contains("pod updates may not change") { 1 } else { usize::MAX };
         let mut lines: Vec<&str> = message.lines().take(limit).collect();
         lines.sort_unstable();

@@ -1,25 +1,25 @@
-//! Objects of every kind with one thing changed are accepted and refused as kube-apiserver does it.
+//! Changed objects of every kind are accepted and rejected as in kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use atoll_differential::mutations::report::Report;
+use atoll_differential::mutations::report::MutationReport;
 use atoll_differential::mutations::samples::{self, Sample};
-use atoll_differential::mutations::trial::{self, Amount, Pair};
+use atoll_differential::mutations::trial::{self, ServerPair, TrialSettings};
 use atoll_testkit::{Atoll, Upstream};
 
-/// Of a hundred changes, over all kinds, in so many both servers must say the same.
-const FLOOR: f64 = 95.0;
+/// Required share of agreements over all kinds, in percent.
+const MIN_AGREEMENT: f64 = 95.0;
 
-/// Changes of each kind, unless `MUTATIONS` says otherwise.
+/// Number of changes of each kind; `MUTATIONS` overrides it.
 const CHANGES: usize = 80;
 
-/// Kinds under way at once.
-const LANES: usize = 12;
+/// Number of kinds that run concurrently.
+const WORKERS: usize = 12;
 
-/// Admission that is about more than one object.
-const WITHOUT: &str = "--disable-admission-plugins=DefaultIngressClass,DefaultStorageClass,DefaultTolerationSeconds,LimitRanger,NodeDeclaredFeatureValidator,PodResizeValidator,Priority,RuntimeClass,ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition";
+/// Admission plugins that depend on other objects.
+const DISABLED_PLUGINS: &str = "--disable-admission-plugins=DefaultIngressClass,DefaultStorageClass,DefaultTolerationSeconds,LimitRanger,NodeDeclaredFeatureValidator,PodResizeValidator,Priority,RuntimeClass,ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition";
 
 fn all_samples() -> Vec<Sample> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("objects");
@@ -27,63 +27,64 @@ fn all_samples() -> Vec<Sample> {
 }
 
 #[test]
-fn every_kind_that_can_be_created_has_its_objects() {
+fn every_creatable_kind_has_samples() {
     let samples = all_samples();
     let have: BTreeSet<_> = samples.iter().map(|sample| std::ptr::from_ref(sample.resource)).collect();
     for row in atoll_schema::resources() {
-        // A binding is nothing without its pod.
+        // A binding is not possible without its pod.
         if row.verbs.contains(&"create") && row.resource != "bindings" {
-            assert!(have.contains(&std::ptr::from_ref(row)), "no objects of {} {}", row.group, row.resource);
+            assert!(have.contains(&std::ptr::from_ref(row)), "no samples of {} {}", row.group, row.resource);
         }
     }
 }
 
-/// Those that `MUTATIONS_OF` names: `apps`, `deployments`, `apps/deployments`, or several of that with commas.
-fn chosen() -> Vec<Sample> {
+/// Returns the samples that `MUTATIONS_OF` selects: `apps`, `deployments`, `apps/deployments`, or a list with
+/// commas.
+fn selected_samples() -> Vec<Sample> {
     let Ok(names) = std::env::var("MUTATIONS_OF") else { return all_samples() };
     let wanted = |sample: &Sample| {
         let (group, resource) = sample.name.split_once('/').unwrap_or_default();
         names.split(',').any(|name| name == sample.name || name == group || name == resource)
     };
-    let chosen: Vec<Sample> = all_samples().into_iter().filter(wanted).collect();
-    assert!(!chosen.is_empty(), "MUTATIONS_OF={names} names no kind");
-    chosen
+    let selected_samples: Vec<Sample> = all_samples().into_iter().filter(wanted).collect();
+    assert!(!selected_samples.is_empty(), "MUTATIONS_OF={names} matches no kind");
+    selected_samples
 }
 
-fn amount() -> Amount {
+fn settings() -> TrialSettings {
     let changes = match std::env::var("MUTATIONS").as_deref() {
         Ok("all") => usize::MAX,
         Ok(number) => {
-            number.parse().unwrap_or_else(|_| panic!("MUTATIONS={number} is neither a number nor all"))
+            number.parse().unwrap_or_else(|_| panic!("MUTATIONS={number} is neither a number nor \"all\""))
         }
         Err(_) => CHANGES,
     };
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    Amount { changes, seed }
+    TrialSettings { changes, seed }
 }
 
-/// `mutations` in the target directory, where nobody commits it.
-fn listing() -> PathBuf {
-    let test = std::env::current_exe().unwrap_or_else(|error| panic!("where is this test? {error}"));
+/// Returns the directory of the report: `mutations` in the target directory, which is not committed.
+fn report_directory() -> PathBuf {
+    let test = std::env::current_exe().unwrap_or_else(|error| panic!("path of this test: {error}"));
     let target = test.ancestors().nth(3).unwrap_or(Path::new("target"));
     target.join("mutations")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changed_objects_are_judged_as_kube_apiserver_does() {
-    let Some(real) = Upstream::start(&["--", WITHOUT]) else { return };
-    let atoll = Atoll::start_with(&["--controllers=false", WITHOUT]);
-    let amount = amount();
-    let whole = std::env::var_os("MUTATIONS_OF").is_none();
-    let waiting = Arc::new(Mutex::new(chosen()));
-    let mut lanes = Vec::new();
-    for _ in 0..LANES {
-        let pair = Pair { ours: atoll.client(), theirs: real.client() };
+async fn changed_objects_are_validated_like_upstream() {
+    let Some(real) = Upstream::start(&["--", DISABLED_PLUGINS]) else { return };
+    let atoll = Atoll::start_with(&["--controllers=false", DISABLED_PLUGINS]);
+    let settings = settings();
+    let all_kinds = std::env::var_os("MUTATIONS_OF").is_none();
+    let waiting = Arc::new(Mutex::new(selected_samples()));
+    let mut workers = Vec::new();
+    for _ in 0..WORKERS {
+        let pair = ServerPair { atoll: atoll.client(), upstream: real.client() };
         let waiting = waiting.clone();
-        lanes.push(tokio::spawn(async move {
+        workers.push(tokio::spawn(async move {
             let mut done = Vec::new();
-            while let Some(sample) = { waiting.lock().expect("nobody panics with it").pop() } {
-                let trials = trial::run(&pair, &sample, amount).await;
+            while let Some(sample) = { waiting.lock().expect("no holder of the lock panics").pop() } {
+                let trials = trial::run(&pair, &sample, settings).await;
                 done.push((
                     sample.name.clone(),
                     trials.map_err(|problem| format!("{}: {problem}", sample.name)),
@@ -93,21 +94,25 @@ async fn changed_objects_are_judged_as_kube_apiserver_does() {
         }));
     }
     let mut done = Vec::new();
-    for lane in lanes {
-        done.extend(lane.await.expect("a lane does not panic"));
+    for worker in workers {
+        done.extend(worker.await.expect("workers do not panic"));
     }
     done.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let (mut report, mut problems) = (Report::default(), Vec::new());
+    let (mut report, mut problems) = (MutationReport::default(), Vec::new());
     for (name, trials) in &done {
         match trials {
             Ok(trials) => report.add(name, trials),
             Err(problem) => problems.push(problem.as_str()),
         }
     }
-    let directory = listing();
+    let directory = report_directory();
     report.write(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     print!("{}", report.figures());
-    println!("every disagreement: {}/disagreements.txt", directory.display());
+    println!("list of disagreements: {}/disagreements.txt", directory.display());
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    assert!(!whole || report.agreement() >= FLOOR, "{:.1}% is less than {FLOOR}%", report.agreement());
+    assert!(
+        !all_kinds || report.agreement() >= MIN_AGREEMENT,
+        "{:.1}% is less than {MIN_AGREEMENT}%",
+        report.agreement()
+    );
 }

@@ -1,6 +1,7 @@
-//! OpenAPI documents against kube-apiserver's: the same paths, operations, parameters, definitions, types and extensions.
+//! Compares OpenAPI documents with kube-apiserver's: paths, operations, parameters, definitions, types and
+//! extensions.
 //!
-//! Descriptions are left out, where they are our own; so is the order of what has none.
+//! Descriptions are ignored, because Atoll has its own; so is the order of lists without a defined order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +9,22 @@ use atoll_openapi::{Api, Resource, Subresource};
 use atoll_testkit::{Atoll, Client, Upstream};
 use serde_json::{Map, Value};
 
-/// Parts of the documents that may differ, by their beginning, and why.
+/// Prefixes of the parts that may differ, with reasons.
 const KNOWN: [(&str, &str); 2] = [
     (
         "v2 definitions io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
-        "upstream names versions that are no longer served among the kinds",
+        "upstream lists versions that are no longer served",
     ),
     (
         "v2 definitions io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
-        "upstream names versions that are no longer served among the kinds",
+        "upstream lists versions that are no longer served",
     ),
 ];
 
-/// Parts of documents by name: `v3 apis/apps/v1 paths /apis/apps/v1/deployments`.
+/// Parts of documents by name, such as `v3 apis/apps/v1 paths /apis/apps/v1/deployments`.
 type Parts = BTreeMap<String, Value>;
 
-/// How much of what kube-apiserver says is said alike.
+/// Result of comparing the parts of both servers.
 #[derive(Default)]
 struct Agreement {
     same: usize,
@@ -33,14 +34,14 @@ struct Agreement {
 }
 
 impl Agreement {
-    /// `partial` permits ours to lack what is not served.
-    fn of(ours: &Parts, theirs: &Parts, partial: bool) -> Agreement {
+    /// Compares all parts. `partial` allows Atoll to lack parts of resources that it does not serve.
+    fn of(atoll_parts: &Parts, upstream_parts: &Parts, partial: bool) -> Agreement {
         let mut agreement = Agreement::default();
-        let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        let names: BTreeSet<&String> = atoll_parts.keys().chain(upstream_parts.keys()).collect();
         for name in names {
             let reason =
                 KNOWN.iter().find(|(beginning, _)| name.starts_with(beginning)).map(|(known, _)| *known);
-            match (ours.get(name), theirs.get(name), reason) {
+            match (atoll_parts.get(name), upstream_parts.get(name), reason) {
                 (Some(one), Some(other), _) if one == other => agreement.same += 1,
                 (_, _, Some(known)) => {
                     agreement.known.insert(known);
@@ -55,7 +56,7 @@ impl Agreement {
     fn check(&self, what: &str) {
         let (wrong, absent) = (self.wrong.len(), self.absent.len());
         println!(
-            "{what}: {} parts alike, {wrong} not, {} known, {absent} not served",
+            "{what}: {} parts are equal, {wrong} differ, {} are known to differ, {absent} are not served",
             self.same,
             self.known.len()
         );
@@ -64,11 +65,11 @@ impl Agreement {
     }
 }
 
-/// The first places at which two values differ.
-fn difference(ours: Option<&Value>, theirs: Option<&Value>) -> String {
-    fn walk(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
-        match (ours, theirs) {
-            _ if ours == theirs || found.len() > 3 => {}
+/// Returns the first locations at which two values differ.
+fn difference(atoll_parts: Option<&Value>, upstream_parts: Option<&Value>) -> String {
+    fn walk(path: &str, atoll_parts: &Value, upstream_parts: &Value, found: &mut Vec<String>) {
+        match (atoll_parts, upstream_parts) {
+            _ if atoll_parts == upstream_parts || found.len() > 3 => {}
             (Value::Object(one), Value::Object(other)) => {
                 let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
                 for name in names {
@@ -76,16 +77,16 @@ fn difference(ours: Option<&Value>, theirs: Option<&Value>) -> String {
                     walk(&format!("{path}/{name}"), &of(one), &of(other), found);
                 }
             }
-            _ => found.push(format!("  {path}: ours {ours}, theirs {theirs}")),
+            _ => found.push(format!("  {path}: atoll {atoll_parts}, upstream {upstream_parts}")),
         }
     }
     let mut found = Vec::new();
     let absent = Value::String("absent".to_owned());
-    walk("", ours.unwrap_or(&absent), theirs.unwrap_or(&absent), &mut found);
+    walk("", atoll_parts.unwrap_or(&absent), upstream_parts.unwrap_or(&absent), &mut found);
     found.join("\n")
 }
 
-/// Without descriptions, and with what is a set in order.
+/// Removes descriptions, and sorts lists that are sets.
 fn comparable(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -119,7 +120,8 @@ fn add_v3(parts: &mut Parts, path: &str, document: &Value) {
     parts.insert(format!("v3 {path} securitySchemes"), security);
 }
 
-/// Parameters that are referred to stand in place of the references: how they are shared has no meaning.
+/// Adds the parts of a v2 document. References to parameters are resolved, because how they are shared has no
+/// meaning.
 fn add_v2(parts: &mut Parts, document: &Value) {
     let mut paths = document["paths"].clone();
     resolve(&mut paths, &document["parameters"]);
@@ -148,7 +150,7 @@ async fn fetch(client: &Client, path: &str) -> Value {
     answer.json()
 }
 
-/// All that a server says of itself.
+/// Returns the parts of all documents that a server serves.
 async fn parts_of(client: &Client) -> Parts {
     let mut parts = Parts::new();
     let index = fetch(client, "/openapi/v3").await;
@@ -160,8 +162,8 @@ async fn parts_of(client: &Client) -> Parts {
     parts
 }
 
-/// What is described from the facts alone, for everything that kube-apiserver serves.
-fn parts_of_facts(theirs: &Parts) -> Parts {
+/// Returns the documents that are generated from the facts alone, for everything that kube-apiserver serves.
+fn parts_of_facts(upstream_parts: &Parts) -> Parts {
     let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
     let resources = atoll_schema::resources().iter().map(|row| Resource {
         group: row.group.to_owned(),
@@ -181,8 +183,9 @@ fn parts_of_facts(theirs: &Parts) -> Parts {
                 verbs: owned(&subresource.verbs),
             })
             .collect(),
-        // No fact of the types but of their registries, and checked with those.
-        returns_deleted: returns_deleted(theirs, row),
+        // A property of upstream's registries that the facts do not have, so it is taken from upstream's
+        // document.
+        returns_deleted: returns_deleted(upstream_parts, row),
         custom: false,
     });
     let api = Api::new(resources.collect(), Vec::new());
@@ -200,33 +203,35 @@ fn parts_of_facts(theirs: &Parts) -> Parts {
     parts
 }
 
-fn returns_deleted(theirs: &Parts, row: &atoll_schema::Resource) -> bool {
+fn returns_deleted(upstream_parts: &Parts, row: &atoll_schema::Resource) -> bool {
     let root = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
     let scope = if row.namespaced { "/namespaces/{namespace}" } else { "" };
     let name = format!("v2 paths {root}/{}{scope}/{}/{{name}}", row.version, row.resource);
-    let schema = theirs.get(&name).map(|path| &path["delete"]["responses"]["200"]["schema"]["$ref"]);
+    let schema = upstream_parts.get(&name).map(|path| &path["delete"]["responses"]["200"]["schema"]["$ref"]);
     schema.and_then(Value::as_str).is_some_and(|reference| !reference.ends_with(".Status"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_is_described_as_kube_apiserver_describes_it() {
+async fn generated_documents_match_upstream() {
     let Some(real) = Upstream::shared() else { return };
-    let theirs = parts_of(&real.client()).await;
-    assert!(theirs.len() > 2500, "{} parts are too few", theirs.len());
-    let agreement = Agreement::of(&parts_of_facts(&theirs), &theirs, false);
-    agreement.check("described");
+    let upstream_parts = parts_of(&real.client()).await;
+    assert!(upstream_parts.len() > 2500, "{} parts are too few", upstream_parts.len());
+    let agreement = Agreement::of(&parts_of_facts(&upstream_parts), &upstream_parts, false);
+    agreement.check("generated from facts");
     let unknown: Vec<&str> =
         KNOWN.iter().map(|(known, _)| *known).filter(|known| !agreement.known.contains(known)).collect();
-    assert!(unknown.is_empty(), "known differences that are none: {unknown:?}");
+    assert!(unknown.is_empty(), "known differences that no longer exist: {unknown:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_served_is_described_as_kube_apiserver_describes_it() {
+async fn served_documents_match_upstream() {
     let Some(real) = Upstream::shared() else { return };
     let atoll = Atoll::start();
-    let theirs = parts_of(&real.client()).await;
-    let mut ours = parts_of(&atoll.client()).await;
-    let own = ours.extract_if(.., |name, _| name.contains("atoll.dev") || name.contains("dev.atoll")).count();
-    assert!(own > 10, "Atoll's own kinds have {own} parts only");
-    Agreement::of(&ours, &theirs, true).check("served");
+    let upstream_parts = parts_of(&real.client()).await;
+    let mut atoll_parts = parts_of(&atoll.client()).await;
+    let own = atoll_parts
+        .extract_if(.., |name, _| name.contains("atoll.dev") || name.contains("dev.atoll"))
+        .count();
+    assert!(own > 10, "Atoll's own kinds have only {own} parts");
+    Agreement::of(&atoll_parts, &upstream_parts, true).check("served");
 }

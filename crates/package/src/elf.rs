@@ -1,42 +1,42 @@
-//! The little of an ELF file that an image has to know: the processor it is for, and the loader it asks for.
+//! Reads the architecture and the loader of an ELF file.
 
-use crate::Error;
+use crate::PackageError;
 
-/// A type of program header: the path of the loader.
+/// Type of the program header (PT_INTERP) that holds the path of the loader.
 const INTERPRETER: u64 = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// As images name it.
+pub struct Executable {
+    /// Architecture in the naming of OCI images.
     pub architecture: &'static str,
-    /// Where the loader is; a program without one needs no libraries.
+    /// Path of the loader. `None` for a statically linked program, which needs no libraries.
     pub loader: Option<String>,
 }
 
-pub fn read(bytes: &[u8]) -> Result<Program, Error> {
+pub fn read(bytes: &[u8]) -> Result<Executable, PackageError> {
     if !bytes.starts_with(b"\x7fELF") {
-        return Err(Error::Program("it is not for Linux"));
+        return Err(PackageError::Program("it is not an ELF file"));
     }
-    // Class 2 has 64 bits, data 1 is little-endian: all that is in use.
+    // Class 2 is 64-bit and data 1 is little-endian, as on every supported architecture.
     if bytes.get(4..6) != Some(&[2, 1]) {
-        return Err(Error::Program("it is not for a little-endian processor of 64 bits"));
+        return Err(PackageError::Program("it is not a 64-bit little-endian program"));
     }
-    let broken = Error::Program("its headers are not whole");
+    let broken = PackageError::Program("its ELF headers are truncated or invalid");
     let Some(machine) = unsigned(bytes, 18, 2) else { return Err(broken) };
     let architecture = match machine {
         62 => "amd64",
         183 => "arm64",
         243 => "riscv64",
         258 => "loong64",
-        _ => return Err(Error::Program("its processor is not known")),
+        _ => return Err(PackageError::Program("its architecture is not supported")),
     };
     match loader(bytes) {
-        Some(loader) => Ok(Program { architecture, loader }),
+        Some(loader) => Ok(Executable { architecture, loader }),
         None => Err(broken),
     }
 }
 
-/// `None` if the file is cut off or says what cannot be.
+/// Returns the loader's path, or `None` if the file is truncated or its headers are invalid.
 fn loader(bytes: &[u8]) -> Option<Option<String>> {
     let (table, size, count) = (unsigned(bytes, 32, 8)?, unsigned(bytes, 54, 2)?, unsigned(bytes, 56, 2)?);
     for number in 0..count {
@@ -63,7 +63,8 @@ fn unsigned(bytes: &[u8], position: u64, size: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A file with headers of these types; each covers `text`, which is at its end.
+    /// Builds an ELF file with program headers of the given types. Each header covers `text`, which is at the
+    /// end.
     fn file(machine: u16, types: &[u32], text: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_and_the_loader_are_found() {
+    fn architecture_and_loader_are_read() {
         let path = "/lib64/ld.so";
         for (machine, types, architecture, loader) in [
             (62, vec![6, 3, 1], "amd64", Some(path)),
@@ -93,40 +94,40 @@ mod tests {
             (258, vec![], "loong64", None),
         ] {
             let found = read(&file(machine, &types, b"/lib64/ld.so\0")).expect("a program");
-            assert_eq!(found, Program { architecture, loader: loader.map(str::to_owned) });
+            assert_eq!(found, Executable { architecture, loader: loader.map(str::to_owned) });
         }
     }
 
     #[test]
-    fn other_files_are_refused() {
-        let whole = file(62, &[1, 3], b"/ld.so\0");
+    fn invalid_files_are_rejected() {
+        let valid = file(62, &[1, 3], b"/ld.so\0");
         let with = |at: usize, value: u8| {
-            let mut bytes = whole.clone();
+            let mut bytes = valid.clone();
             bytes[at] = value;
             bytes
         };
         let cases = [
-            (b"\xcf\xfa\xed\xfe".to_vec(), "not for Linux"),
-            (b"#!/bin/sh\n".to_vec(), "not for Linux"),
-            (Vec::new(), "not for Linux"),
-            (with(4, 1), "64 bits"),
+            (b"\xcf\xfa\xed\xfe".to_vec(), "not an ELF file"),
+            (b"#!/bin/sh\n".to_vec(), "not an ELF file"),
+            (Vec::new(), "not an ELF file"),
+            (with(4, 1), "64-bit"),
             (with(5, 2), "little-endian"),
-            (with(18, 40), "processor is not known"),
-            (whole[..whole.len() - 1].to_vec(), "not whole"),
-            (whole[..100].to_vec(), "not whole"),
-            (whole[..10].to_vec(), "not whole"),
-            // Headers at the end of all addresses.
-            (with(39, 0xff), "not whole"),
+            (with(18, 40), "architecture is not supported"),
+            (valid[..valid.len() - 1].to_vec(), "truncated"),
+            (valid[..100].to_vec(), "truncated"),
+            (valid[..10].to_vec(), "truncated"),
+            // The offset of the program headers is beyond the end of the file.
+            (with(39, 0xff), "truncated"),
         ];
         for (bytes, expected) in cases {
-            let problem = read(&bytes).expect_err("it is no program").to_string();
+            let problem = read(&bytes).expect_err("the file is invalid").to_string();
             assert!(problem.contains(expected), "{problem}");
         }
     }
 
     #[test]
-    fn this_program_is_one() {
-        let own = std::env::current_exe().and_then(std::fs::read).expect("it can be read");
+    fn test_executable_is_readable() {
+        let own = std::env::current_exe().and_then(std::fs::read).expect("the test executable is readable");
         match read(&own) {
             Ok(program) => assert!(program.loader.is_none_or(|loader| loader.starts_with('/'))),
             Err(problem) => assert_ne!(std::env::consts::OS, "linux", "{problem}"),

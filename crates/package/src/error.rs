@@ -1,48 +1,50 @@
-//! What can go wrong, with what to do about it.
+//! Errors of packaging.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
-pub enum Error {
+pub enum PackageError {
     /// A file cannot be read or written.
     File { path: PathBuf, error: io::Error },
-    /// The program is none that a container on Linux can run.
+    /// The program cannot run in a Linux container.
     Program(&'static str),
-    /// The loader does not say which libraries there are.
+    /// The loader failed to list the program's libraries.
     Loader { path: String, problem: String },
     /// Libraries that the loader would not find in a container.
     Libraries(Vec<String>),
-    /// What a tar archive has no room for.
+    /// A file that does not fit into a tar archive.
     Entry { path: String, problem: &'static str },
 }
 
-impl Error {
-    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Error {
-        move |error| Error::File { path: path.to_path_buf(), error }
+impl PackageError {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> PackageError {
+        move |error| PackageError::File { path: path.to_path_buf(), error }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for PackageError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::File { path, error } => write!(formatter, "{}: {error}", path.display()),
-            Error::Program(problem) => write!(formatter, "the program cannot go into an image: {problem}"),
-            Error::Loader { path, problem } => {
-                write!(formatter, "the loader {path} cannot be asked for libraries: {problem}")
+            PackageError::File { path, error } => write!(formatter, "{}: {error}", path.display()),
+            PackageError::Program(problem) => {
+                write!(formatter, "cannot put the program into an image: {problem}")
             }
-            Error::Libraries(names) => write!(
+            PackageError::Loader { path, problem } => {
+                write!(formatter, "cannot list libraries with the loader {path}: {problem}")
+            }
+            PackageError::Libraries(names) => write!(
                 formatter,
-                "the loader finds {} only by its cache or not at all; install them where it looks without one, \
+                "the loader finds {} only through its cache or not at all; install them in a default directory \
                  such as /usr/lib",
                 names.join(", ")
             ),
-            Error::Entry { path, problem } => {
-                write!(formatter, "{path} does not fit into an archive: {problem}")
+            PackageError::Entry { path, problem } => {
+                write!(formatter, "cannot add {path} to the archive: {problem}")
             }
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for PackageError {}

@@ -1,14 +1,14 @@
-//! What is carried away: one program, an image of it for container runtimes, and checksums of both.
+//! Packages the release: the program, an image of it for container runtimes, and checksums of both.
 //!
 //! ```text
-//!                ┌─ elf: which processor, which loader
-//!   program ─────┼─ libraries: the loader says which libraries it takes, and from where
-//!                └─ image: program, loader and libraries in a layer, described as OCI and Docker want it
-//!                     └─ tar, digest: the bytes
-//!   distribution: all of it, in a directory
+//!                ┌─ elf: architecture and loader
+//!   program ─────┼─ libraries: the libraries that the loader finds for the program
+//!                └─ image: program, loader and libraries in a layer, in the OCI and Docker formats
+//!                     └─ tar, digest
+//!   distribution: all of them, in a directory
 //! ```
 //!
-//! The same program and libraries give the same bytes: there are no times in the archives, and their order is fixed.
+//! The output is reproducible: archives contain no times, and their entries have a fixed order.
 
 pub mod digest;
 pub mod distribution;
@@ -18,4 +18,4 @@ pub mod image;
 pub mod libraries;
 pub mod tar;
 
-pub use error::Error;
+pub use error::PackageError;

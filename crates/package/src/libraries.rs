@@ -1,29 +1,30 @@
-//! Which libraries a program is given, by the one who gives them: its loader.
+//! Lists the shared libraries of a program by running its loader.
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::Error;
+use crate::PackageError;
 
-/// A file of the system, and where it is.
+/// A file of this machine's system, with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
     pub path: String,
     pub content: Vec<u8>,
 }
 
-/// The loader and all that it loads for the program at `path`.
+/// Returns the loader and the libraries that it loads for the program at `path`.
 ///
-/// In a container there is no cache of where libraries are, so the loader is asked where it looks without. It finds them
-/// there under the same paths.
-pub fn of(path: &Path, loader: &str) -> Result<Vec<Library>, Error> {
-    let failed = |problem: String| Error::Loader { path: loader.to_owned(), problem };
+/// A container has no library cache (`ld.so.cache`), so the loader searches its default directories only. The
+/// libraries get the same paths in the image.
+pub fn list(path: &Path, loader: &str) -> Result<Vec<Library>, PackageError> {
+    let failed = |problem: String| PackageError::Loader { path: loader.to_owned(), problem };
     let mut command = Command::new(loader);
-    // Another one than glibc's has no cache.
+    // Only glibc's loader has a cache.
     if !loader.contains("musl") {
         command.arg("--inhibit-cache");
     }
-    // Variables that change what is found: cargo sets one for those it runs.
+    // These variables change which libraries are found. Cargo sets `LD_LIBRARY_PATH` for the programs that it
+    // runs.
     for variable in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"] {
         command.env_remove(variable);
     }
@@ -35,14 +36,15 @@ pub fn of(path: &Path, loader: &str) -> Result<Vec<Library>, Error> {
     }
     let all = std::iter::once(loader).chain(paths);
     all.map(|path| {
-        let content = std::fs::read(path).map_err(Error::file(Path::new(path)))?;
+        let content = std::fs::read(path).map_err(PackageError::file(Path::new(path)))?;
         Ok(Library { path: path.to_owned(), content })
     })
     .collect()
 }
 
-/// Reads lines such as `libm.so.6 => /lib/libm.so.6 (0x00007f)`. What has no arrow is the loader itself or comes from the kernel.
-fn paths(listing: &str) -> Result<Vec<&str>, Error> {
+/// Parses lines such as `libm.so.6 => /lib/libm.so.6 (0x00007f)`. Lines without an arrow are the loader
+/// itself or come from the kernel.
+fn paths(listing: &str) -> Result<Vec<&str>, PackageError> {
     let mut missing = Vec::new();
     let mut found = Vec::new();
     for (name, place) in listing.lines().filter_map(|line| line.trim().split_once(" => ")) {
@@ -53,7 +55,7 @@ fn paths(listing: &str) -> Result<Vec<&str>, Error> {
             (false, false) => missing.push(name.to_owned()),
         }
     }
-    if missing.is_empty() { Ok(found) } else { Err(Error::Libraries(missing)) }
+    if missing.is_empty() { Ok(found) } else { Err(PackageError::Libraries(missing)) }
 }
 
 #[cfg(test)]
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listings_are_read() {
+    fn listings_are_parsed() {
         let glibc = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibgcc_s.so.1 => /lib/a b/libgcc_s.so.1 (0x00007f1)\n\
                      \tlibc.so.6 => /lib/libc.so.6 (0x00007f0)\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f2)\n";
         let musl =
@@ -79,15 +81,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_libraries_are_named() {
         let listing = "\tliba.so => not found\n\tlibc.so.6 => /lib/libc.so.6 (0x1)\n\tlibb.so => not found\n";
         let problem = paths(listing).expect_err("two are missing").to_string();
         assert!(problem.contains("finds liba.so, libb.so only"), "{problem}");
     }
 
     #[test]
-    fn a_loader_that_is_not_there_is_named() {
-        let problem = of(Path::new("/bin/true"), "/no/such/loader").expect_err("there is none").to_string();
+    fn missing_loader_is_named() {
+        let problem = list(Path::new("/bin/true"), "/no/such/loader").expect_err("there is none").to_string();
         assert!(problem.contains("/no/such/loader"), "{problem}");
     }
 }

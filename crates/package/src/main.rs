@@ -1,4 +1,4 @@
-//! `atoll-package PROGRAM VERSION DIRECTORY`: what `cargo xtask dist` does once the program is built.
+//! `atoll-package PROGRAM VERSION DIRECTORY`: the packaging step of `cargo xtask dist`, after the build.
 
 use std::path::Path;
 use std::process::ExitCode;

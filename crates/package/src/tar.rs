@@ -1,10 +1,11 @@
-//! Tar archives, in the form that POSIX calls ustar: every reader knows it, and nothing in it depends on the machine.
+//! Writes tar archives in the POSIX ustar format, which every tool reads. The output does not depend on the
+//! machine.
 
-use crate::Error;
+use crate::PackageError;
 
 const BLOCK: usize = 512;
 
-/// Where the fields of a header are.
+/// Positions of the header fields.
 const NAME: std::ops::Range<usize> = 0..100;
 const MODE: std::ops::Range<usize> = 100..108;
 const USER: std::ops::Range<usize> = 108..116;
@@ -21,13 +22,13 @@ const PREFIX: std::ops::Range<usize> = 345..500;
 pub enum Content<'a> {
     Directory,
     File(&'a [u8]),
-    /// Another name: where it leads.
+    /// A symbolic link with this target.
     Symlink(&'a str),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
-    /// Relative, with slashes, and none at the end.
+pub struct TarEntry<'a> {
+    /// Relative path with slashes, without a trailing slash.
     pub path: &'a str,
     pub mode: u32,
     pub user: u32,
@@ -35,18 +36,18 @@ pub struct Entry<'a> {
     pub content: Content<'a>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> TarEntry<'a> {
     pub fn directory(path: &'a str) -> Self {
-        Entry { path, mode: 0o755, user: 0, group: 0, content: Content::Directory }
+        TarEntry { path, mode: 0o755, user: 0, group: 0, content: Content::Directory }
     }
 
     pub fn file(path: &'a str, content: &'a [u8]) -> Self {
-        Entry { path, mode: 0o644, user: 0, group: 0, content: Content::File(content) }
+        TarEntry { path, mode: 0o644, user: 0, group: 0, content: Content::File(content) }
     }
 }
 
-/// The archive of `entries`, in their order.
-pub fn archive(entries: &[Entry]) -> Result<Vec<u8>, Error> {
+/// Returns the archive of `entries`, in their order.
+pub fn archive(entries: &[TarEntry]) -> Result<Vec<u8>, PackageError> {
     let mut bytes = Vec::new();
     for entry in entries {
         bytes.extend_from_slice(&header(entry)?);
@@ -55,19 +56,19 @@ pub fn archive(entries: &[Entry]) -> Result<Vec<u8>, Error> {
             bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
         }
     }
-    // Two empty blocks are the end.
+    // Two zero blocks end the archive.
     bytes.resize(bytes.len() + 2 * BLOCK, 0);
     Ok(bytes)
 }
 
-fn header(entry: &Entry) -> Result<[u8; BLOCK], Error> {
-    let failed = |problem| Error::Entry { path: entry.path.to_owned(), problem };
+fn header(entry: &TarEntry) -> Result<[u8; BLOCK], PackageError> {
+    let failed = |problem| PackageError::Entry { path: entry.path.to_owned(), problem };
     let mut block = [0; BLOCK];
     let (kind, size) = match entry.content {
         Content::Directory => (b'5', 0),
         Content::File(content) => (b'0', content.len()),
         Content::Symlink(target) => {
-            text(&mut block[TARGET], target).ok_or(failed("it leads to a path of more than 100 bytes"))?;
+            text(&mut block[TARGET], target).ok_or(failed("its link target is longer than 100 bytes"))?;
             (b'2', 0)
         }
     };
@@ -79,27 +80,27 @@ fn header(entry: &Entry) -> Result<[u8; BLOCK], Error> {
     text(&mut block[NAME], name).ok_or(failed("its name is too long"))?;
     text(&mut block[PREFIX], prefix).ok_or(failed("its path is too long"))?;
     number(&mut block[MODE], entry.mode.into()).ok_or(failed("its mode is too large"))?;
-    number(&mut block[USER], entry.user.into()).ok_or(failed("its owner's number is too large"))?;
-    number(&mut block[GROUP], entry.group.into()).ok_or(failed("its group's number is too large"))?;
+    number(&mut block[USER], entry.user.into()).ok_or(failed("its user id is too large"))?;
+    number(&mut block[GROUP], entry.group.into()).ok_or(failed("its group id is too large"))?;
     number(&mut block[SIZE], size as u64).ok_or(failed("it is larger than 8 GiB"))?;
     number(&mut block[TIME], 0).ok_or(failed("its time is too large"))?;
     block[KIND] = kind;
     block[MAGIC].copy_from_slice(b"ustar\x0000");
-    // The sum is taken with its own field as spaces.
+    // The checksum is computed with its own field filled with spaces.
     block[CHECKSUM].fill(b' ');
     let sum: u64 = block.iter().map(|byte| u64::from(*byte)).sum();
     let field = &mut block[CHECKSUM];
-    number(&mut field[..7], sum).ok_or(failed("its header is too full"))?;
+    number(&mut field[..7], sum).ok_or(failed("its header checksum is too large"))?;
     Ok(block)
 }
 
-/// A path that is too long for the field of names goes into two, cut at a slash that neither has.
+/// Splits a path that is too long for the name field at a slash: the first part goes into the prefix field.
 fn split(path: &str) -> Option<(&str, &str)> {
     if path.len() <= NAME.len() {
         return Some(("", path));
     }
     let cuts = path.match_indices('/').map(|(position, _)| position);
-    // The slash at the end of a directory's path is no cut.
+    // The trailing slash of a directory is not a valid split.
     let mut fitting = cuts.filter(|cut| {
         let name = path.len() - cut - 1;
         *cut > 0 && *cut <= PREFIX.len() && name > 0 && name <= NAME.len()
@@ -112,7 +113,7 @@ fn text(field: &mut [u8], value: &str) -> Option<()> {
     Some(())
 }
 
-/// Octal digits over all of the field but its last byte, which stays zero.
+/// Writes octal digits to all of the field but its last byte, which stays zero.
 fn number(field: &mut [u8], value: u64) -> Option<()> {
     let digits = field.len() - 1;
     let text = format!("{value:0digits$o}");
@@ -125,21 +126,21 @@ fn number(field: &mut [u8], value: u64) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// A field up to its first zero.
+    /// Returns a field up to its first zero byte.
     fn read(block: &[u8], field: std::ops::Range<usize>) -> String {
         let bytes = block[field].iter().take_while(|byte| **byte != 0).copied().collect();
         String::from_utf8(bytes).expect("fields are text")
     }
 
     #[test]
-    fn headers_say_what_an_entry_is() {
-        let file = Entry { mode: 0o755, user: 1, group: 65_532, ..Entry::file("a/b", b"abc") };
-        let link = Entry { content: Content::Symlink("b"), ..Entry::file("a/c", b"") };
-        let cases: [(Entry, &str, &str, &str, &str, u8, &str); 4] = [
-            (Entry::directory("a"), "a/", "0000755", "0000000", "00000000000", b'5', ""),
+    fn headers_describe_entries() {
+        let file = TarEntry { mode: 0o755, user: 1, group: 65_532, ..TarEntry::file("a/b", b"abc") };
+        let link = TarEntry { content: Content::Symlink("b"), ..TarEntry::file("a/c", b"") };
+        let cases: [(TarEntry, &str, &str, &str, &str, u8, &str); 4] = [
+            (TarEntry::directory("a"), "a/", "0000755", "0000000", "00000000000", b'5', ""),
             (file, "a/b", "0000755", "0177774", "00000000003", b'0', ""),
             (link, "a/c", "0000644", "0000000", "00000000000", b'2', "b"),
-            (Entry::file("empty", b""), "empty", "0000644", "0000000", "00000000000", b'0', ""),
+            (TarEntry::file("empty", b""), "empty", "0000644", "0000000", "00000000000", b'0', ""),
         ];
         for (entry, name, mode, group, size, kind, target) in cases {
             let block = header(&entry).expect("it fits");
@@ -148,7 +149,7 @@ mod tests {
             assert_eq!(block[KIND], kind, "{entry:?}");
             assert_eq!(read(&block, TIME), "00000000000");
             assert_eq!(block[MAGIC], *b"ustar\x0000");
-            // As a reader checks it.
+            // Verify the checksum as a reader does.
             let sum = u64::from_str_radix(&read(&block, CHECKSUM), 8).expect("a number");
             let others = block.iter().enumerate().filter(|(at, _)| !CHECKSUM.contains(at));
             assert_eq!(sum, others.map(|(_, byte)| u64::from(*byte)).sum::<u64>() + 8 * u64::from(b' '));
@@ -156,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn content_fills_whole_blocks_and_two_empty_ones_end_it() {
+    fn content_is_padded_to_blocks_and_followed_by_two_zero_blocks() {
         for (size, blocks) in [(0, 1 + 2), (1, 2 + 2), (512, 2 + 2), (513, 3 + 2)] {
             let content = vec![b'x'; size];
-            let bytes = archive(&[Entry::file("a", &content)]).expect("it fits");
+            let bytes = archive(&[TarEntry::file("a", &content)]).expect("it fits");
             assert_eq!(bytes.len(), blocks * BLOCK, "{size}");
             assert_eq!(bytes[BLOCK..BLOCK + size], content);
             assert!(bytes[BLOCK + size..].iter().all(|byte| *byte == 0), "{size}");
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn long_paths_are_cut_at_a_slash() {
+    fn long_paths_are_split_at_a_slash() {
         let (short, long) = ("d".repeat(60), "n".repeat(100));
         let cases = [
             (long.clone(), Some((String::new(), long.clone()))),
@@ -185,20 +186,20 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn entries_that_do_not_fit_are_rejected() {
         let long = "n".repeat(101);
         let cases = [
-            (Entry::file(&long, b""), "its path is too long"),
+            (TarEntry::file(&long, b""), "its path is too long"),
             (
-                Entry { content: Content::Symlink(&long), ..Entry::file("a", b"") },
-                "it leads to a path of more than 100 bytes",
+                TarEntry { content: Content::Symlink(&long), ..TarEntry::file("a", b"") },
+                "its link target is longer than 100 bytes",
             ),
-            (Entry { user: 0o10_000_000, ..Entry::file("a", b"") }, "its owner's number is too large"),
-            (Entry { group: 0o10_000_000, ..Entry::file("a", b"") }, "its group's number is too large"),
+            (TarEntry { user: 0o10_000_000, ..TarEntry::file("a", b"") }, "its user id is too large"),
+            (TarEntry { group: 0o10_000_000, ..TarEntry::file("a", b"") }, "its group id is too large"),
         ];
         for (entry, expected) in cases {
             match archive(std::slice::from_ref(&entry)) {
-                Err(Error::Entry { problem, .. }) => assert_eq!(problem, expected),
+                Err(PackageError::Entry { problem, .. }) => assert_eq!(problem, expected),
                 other => panic!("{entry:?}: {other:?}"),
             }
         }

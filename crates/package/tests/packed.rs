@@ -1,6 +1,7 @@
-//! A distribution of this test's own program: what is in it fits together, and runs without the rest of this machine.
+//! Packages this test's own executable and checks that the result is consistent and runs without this
+//! machine's files.
 
-// Clippy takes only functions marked as tests for test code.
+// Clippy recognizes only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -16,29 +17,31 @@ use tempfile::TempDir;
 
 const VERSION: &str = "1.2.3";
 
-/// A distribution, with its image taken apart by programs that others have written.
-struct Packed {
-    place: TempDir,
-    said: Vec<String>,
+/// A distribution, with its image unpacked by standard tools.
+struct Distribution {
+    directory: TempDir,
+    output: Vec<String>,
 }
 
-impl Packed {
-    /// `None`, with a reason, where programs for Linux are not what cargo builds.
-    fn new() -> Option<Packed> {
+impl Distribution {
+    /// Returns `None`, and prints a reason, on systems other than Linux.
+    fn new() -> Option<Distribution> {
         if std::env::consts::OS != "linux" {
-            eprintln!("skipped: images are made of programs for Linux");
+            eprintln!("skipped: images are built from Linux programs only");
             return None;
         }
-        let place = tempfile::tempdir().unwrap();
-        let mut said = Vec::new();
+        let directory = tempfile::tempdir().unwrap();
+        let mut output = Vec::new();
         let own = std::env::current_exe().unwrap();
-        distribution::write(&own, VERSION, &place.path().join("dist"), |line| said.push(line.to_owned()))
-            .unwrap();
-        Some(Packed { place, said })
+        distribution::write(&own, VERSION, &directory.path().join("dist"), |line| {
+            output.push(line.to_owned())
+        })
+        .unwrap();
+        Some(Distribution { directory, output })
     }
 
     fn dist(&self) -> PathBuf {
-        self.place.path().join("dist")
+        self.directory.path().join("dist")
     }
 
     fn name(&self) -> String {
@@ -46,9 +49,9 @@ impl Packed {
         format!("atoll-{VERSION}-linux-{}", elf::read(&own).unwrap().architecture)
     }
 
-    /// The image's files.
+    /// Unpacks the image and returns its directory.
     fn image(&self) -> PathBuf {
-        let path = self.place.path().join("image");
+        let path = self.directory.path().join("image");
         unpack(&self.dist().join(format!("{}.oci.tar", self.name())), &path);
         path
     }
@@ -72,8 +75,8 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// What a descriptor points at, after its digest and its size have been found true.
-fn followed(image: &Path, descriptor: &Value) -> Vec<u8> {
+/// Returns the blob of a descriptor, after checking its digest and size.
+fn blob(image: &Path, descriptor: &Value) -> Vec<u8> {
     let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
     let content = fs::read(image.join("blobs/sha256").join(digest)).unwrap();
     assert_eq!(sha256(&content), digest);
@@ -82,17 +85,17 @@ fn followed(image: &Path, descriptor: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn checksums_are_true_and_names_of_the_program_are_one_file() {
-    let Some(packed) = Packed::new() else { return };
-    let (dist, name) = (packed.dist(), packed.name());
-    let said = succeed(Command::new("sha256sum").args(["-c", "SHA256SUMS"]).current_dir(&dist));
+fn checksums_match_and_kubectl_names_are_hard_links() {
+    let Some(distribution) = Distribution::new() else { return };
+    let (dist, name) = (distribution.dist(), distribution.name());
+    let output = succeed(Command::new("sha256sum").args(["-c", "SHA256SUMS"]).current_dir(&dist));
     let expected = ["", ".oci.tar"].map(|end| format!("{name}{end}: OK"));
     let expected: Vec<&str> = expected
         .iter()
         .map(String::as_str)
         .chain(["kubectl-atoll: OK", "kubectl_complete-atoll: OK"])
         .collect();
-    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(output.lines().collect::<Vec<_>>(), expected);
     let file = fs::metadata(dist.join(&name)).unwrap();
     assert_eq!(file.mode() & 0o777, 0o755);
     for link in ["kubectl-atoll", "kubectl_complete-atoll"] {
@@ -101,20 +104,24 @@ fn checksums_are_true_and_names_of_the_program_are_one_file() {
     let mut found: Vec<_> =
         fs::read_dir(&dist).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     found.sort();
-    assert_eq!(found.len(), 5, "nothing else is left: {found:?}");
+    assert_eq!(found.len(), 5, "unexpected files: {found:?}");
     for part in [name.as_str(), ".oci.tar", "libc", "SHA256SUMS"] {
-        assert!(packed.said.iter().any(|line| line.contains(part)), "{part}: {:?}", packed.said);
+        assert!(
+            distribution.output.iter().any(|line| line.contains(part)),
+            "{part}: {:?}",
+            distribution.output
+        );
     }
 }
 
 #[test]
-fn the_same_program_gives_the_same_bytes_also_over_an_older_one() {
-    let Some(first) = Packed::new() else { return };
+fn output_is_reproducible_and_replaces_older_files() {
+    let Some(first) = Distribution::new() else { return };
     let read = |directory: &Path| -> BTreeMap<_, _> {
         let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
         entries.map(|entry| (entry.file_name(), sha256(&fs::read(entry.path()).unwrap()))).collect()
     };
-    let second = first.place.path().join("second");
+    let second = first.directory.path().join("second");
     fs::create_dir(&second).unwrap();
     for name in [first.name().as_str(), "kubectl-atoll", "SHA256SUMS"] {
         fs::write(second.join(name), "older").unwrap();
@@ -125,9 +132,9 @@ fn the_same_program_gives_the_same_bytes_also_over_an_older_one() {
 }
 
 #[test]
-fn the_image_is_described_as_runtimes_expect_it() {
-    let Some(packed) = Packed::new() else { return };
-    let image = packed.image();
+fn image_metadata_is_consistent() {
+    let Some(distribution) = Distribution::new() else { return };
+    let image = distribution.image();
     assert_eq!(json(&image.join("oci-layout"))["imageLayoutVersion"], "1.0.0");
     let index = json(&image.join("index.json"));
     assert_eq!((&index["schemaVersion"], index["manifests"].as_array().unwrap().len()), (&2.into(), 1));
@@ -136,9 +143,9 @@ fn the_image_is_described_as_runtimes_expect_it() {
     assert_eq!(entry["annotations"]["org.opencontainers.image.ref.name"], "1");
     assert_eq!(entry["mediaType"], "application/vnd.oci.image.manifest.v1+json");
 
-    let manifest: Value = serde_json::from_slice(&followed(&image, entry)).unwrap();
+    let manifest: Value = serde_json::from_slice(&blob(&image, entry)).unwrap();
     assert_eq!(manifest["mediaType"], entry["mediaType"]);
-    let configuration: Value = serde_json::from_slice(&followed(&image, &manifest["config"])).unwrap();
+    let configuration: Value = serde_json::from_slice(&blob(&image, &manifest["config"])).unwrap();
     assert_eq!(entry["platform"]["architecture"], configuration["architecture"]);
     assert_eq!((&configuration["os"], &entry["platform"]["os"]), (&"linux".into(), &"linux".into()));
     let settings = &configuration["config"];
@@ -147,8 +154,8 @@ fn the_image_is_described_as_runtimes_expect_it() {
     assert_eq!(settings["Labels"]["org.opencontainers.image.version"], VERSION);
 
     assert_eq!(manifest["layers"].as_array().unwrap().len(), 1);
-    let layer = followed(&image, &manifest["layers"][0]);
-    let compressed = packed.place.path().join("layer.gz");
+    let layer = blob(&image, &manifest["layers"][0]);
+    let compressed = distribution.directory.path().join("layer.gz");
     fs::write(&compressed, &layer).unwrap();
     let files = Command::new("gzip").arg("-dc").arg(&compressed).output().unwrap().stdout;
     assert_eq!(
@@ -156,7 +163,7 @@ fn the_image_is_described_as_runtimes_expect_it() {
         serde_json::json!([format!("sha256:{}", sha256(&files))])
     );
 
-    // Docker's own description leads to the same blobs.
+    // Docker's manifest names the same blobs.
     let docker = &json(&image.join("manifest.json"))[0];
     assert_eq!(docker["RepoTags"], serde_json::json!(["localhost/atoll:1"]));
     for (path, descriptor) in
@@ -168,14 +175,14 @@ fn the_image_is_described_as_runtimes_expect_it() {
 }
 
 #[test]
-fn the_program_runs_with_nothing_but_what_is_in_the_image() {
-    let Some(packed) = Packed::new() else { return };
-    let image = packed.image();
-    let manifest = followed(&image, &json(&image.join("index.json"))["manifests"][0]);
+fn program_runs_with_the_files_of_the_image_only() {
+    let Some(distribution) = Distribution::new() else { return };
+    let image = distribution.image();
+    let manifest = blob(&image, &json(&image.join("index.json"))["manifests"][0]);
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();
     let digest =
         manifest["layers"][0]["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap().to_owned();
-    let root = packed.place.path().join("root");
+    let root = distribution.directory.path().join("root");
     unpack(&image.join("blobs/sha256").join(digest), &root);
 
     let mode = |path: &str| fs::symlink_metadata(root.join(path)).unwrap().mode() & 0o7777;
@@ -189,10 +196,10 @@ fn the_program_runs_with_nothing_but_what_is_in_the_image() {
 
     let own = fs::read(root.join("atoll")).unwrap();
     let Some(loader) = elf::read(&own).unwrap().loader else { return };
-    // Only root may shut a program in; others run it with the loader and the libraries of the image.
+    // Only root may chroot. Other users run the program with the loader and the libraries of the image.
     let inside =
         Command::new("chroot").arg(&root).args(["/atoll", "--list"]).env_remove("LD_LIBRARY_PATH").output();
-    let said = match inside {
+    let output = match inside {
         Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
         Ok(output) if is_root() => panic!("{}", String::from_utf8_lossy(&output.stderr)),
         _ => {
@@ -202,16 +209,16 @@ fn the_program_runs_with_nothing_but_what_is_in_the_image() {
             succeed(command.arg(root.join("atoll")).arg("--list"))
         }
     };
-    assert!(said.contains("the_program_runs_with_nothing_but_what_is_in_the_image: test"), "{said}");
+    assert!(output.contains("program_runs_with_the_files_of_the_image_only: test"), "{output}");
 }
 
-/// Whether a failure to shut the program in is one.
+/// Whether chroot is expected to work.
 fn is_root() -> bool {
     let number = succeed(Command::new("id").arg("-u"));
     number.trim() == "0"
 }
 
-/// The directories of the image that libraries are in, joined with colons.
+/// Returns the library directories of the image, joined with colons.
 fn libraries(root: &Path) -> String {
     let mut directories =
         vec![root.join("lib"), root.join("usr/lib"), root.join("lib64"), root.join("usr/lib64")];

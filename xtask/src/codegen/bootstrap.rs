@@ -1,5 +1,5 @@
-//! What kube-apiserver puts into an empty cluster, asked of a real one. Only facts are kept: no descriptions, and nothing
-//! that is different each time.
+//! Lists the objects that kube-apiserver creates in an empty cluster, by starting a real one. Descriptions
+//! and fields that differ between runs are removed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Map, Value};
 
-/// As kubectl knows them, in the order in which they are written.
+/// Resource names for kubectl, in the order of the output.
 const RESOURCES: [&str; 8] = [
     "priorityclasses.scheduling.k8s.io",
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
@@ -20,7 +20,7 @@ const RESOURCES: [&str; 8] = [
     "apiservices.apiregistration.k8s.io",
 ];
 
-/// One line an object: its resource, a space, its JSON.
+/// Returns one line per object: its resource, a space, its JSON.
 pub fn print(root: &Path) -> Result<Vec<u8>, String> {
     let directory = std::env::temp_dir().join(format!("atoll-bootstrap-{}", std::process::id()));
     let server = Server::start(root, &directory)?;
@@ -36,13 +36,14 @@ pub fn print(root: &Path) -> Result<Vec<u8>, String> {
             .map_err(|error| format!("cannot run kubectl: {error}"))?;
         let mut list: Value =
             serde_json::from_slice(&listed.stdout).map_err(|error| format!("{resource}: {error}"))?;
-        let objects = list["items"].as_array_mut().ok_or_else(|| format!("{resource} cannot be listed"))?;
+        let objects =
+            list["items"].as_array_mut().ok_or_else(|| format!("cannot list {resource}: no items"))?;
         objects.sort_by_key(|object| {
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
             (text("namespace"), text("name"))
         });
         for object in objects {
-            keep_facts(object);
+            remove_variable_fields(object);
             lines.push_str(&format!("{resource} {object}\n"));
         }
     }
@@ -50,21 +51,21 @@ pub fn print(root: &Path) -> Result<Vec<u8>, String> {
     Ok(lines.into_bytes())
 }
 
-fn keep_facts(object: &mut Value) {
+fn remove_variable_fields(object: &mut Value) {
     let Some(fields) = object.as_object_mut() else { return };
-    for told_elsewhere in ["kind", "apiVersion", "description"] {
-        fields.remove(told_elsewhere);
+    for field in ["kind", "apiVersion", "description"] {
+        fields.remove(field);
     }
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|name, _| {
             !matches!(name.as_str(), "uid" | "resourceVersion" | "creationTimestamp" | "managedFields")
         });
     }
-    forget_times(fields);
+    remove_condition_times(fields);
 }
 
-/// When something became so is a matter of the cluster.
-fn forget_times(fields: &mut Map<String, Value>) {
+/// Removes the fields of conditions that differ between clusters.
+fn remove_condition_times(fields: &mut Map<String, Value>) {
     let Some(conditions) = fields.get_mut("status").and_then(|status| status.get_mut("conditions")) else {
         return;
     };
@@ -74,7 +75,7 @@ fn forget_times(fields: &mut Map<String, Value>) {
     }
 }
 
-/// A running `upstream/serve`, stopped at the end.
+/// A running `upstream/serve`, stopped on drop.
 struct Server<'a> {
     child: Child,
     directory: &'a Path,
@@ -100,7 +101,7 @@ impl<'a> Server<'a> {
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
-        // It stops what it started on a signal, not when it is killed.
+        // A killed script would leave its child processes running; on SIGTERM it stops them.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(self.directory);
@@ -117,5 +118,5 @@ fn program(root: &Path, name: &str) -> Result<std::path::PathBuf, String> {
     let directory = text.lines().last().filter(|_| built.status.success());
     directory
         .map(|directory| Path::new(directory).join(name))
-        .ok_or_else(|| format!("{name} cannot be built"))
+        .ok_or_else(|| format!("upstream/build failed to build {name}"))
 }

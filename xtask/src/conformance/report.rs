@@ -1,93 +1,99 @@
-//! What e2e.test says of its tests.
+//! Parses the reports of e2e.test.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-/// Of one test that was tried.
-pub struct Outcome {
+/// Result of one test that was run.
+pub struct TestResult {
     name: String,
     state: String,
-    /// Why it failed.
-    problem: String,
+    /// Reason of the failure.
+    reason: String,
 }
 
-impl Outcome {
+impl TestResult {
     fn passed(&self) -> bool {
         self.state == "passed"
     }
 }
 
-/// What one run of e2e.test did.
-pub struct Report {
-    /// Without those that nobody asked for.
-    outcomes: Vec<Outcome>,
-    /// How many were asked for.
-    wanted: u64,
+/// Results of one run of e2e.test.
+pub struct ConformanceReport {
+    /// Results of the tests that ran. Skipped tests are left out.
+    results: Vec<TestResult>,
+    /// Number of selected tests.
+    selected: u64,
 }
 
-impl Report {
-    /// Whether all were tried and passed.
-    pub fn complete(&self) -> bool {
-        self.outcomes.len() as u64 >= self.wanted && self.outcomes.iter().all(Outcome::passed)
+impl ConformanceReport {
+    /// Whether all selected tests ran and passed.
+    pub fn all_passed(&self) -> bool {
+        self.results.len() as u64 >= self.selected && self.results.iter().all(TestResult::passed)
     }
 }
 
-/// A report of Ginkgo's.
-pub fn read(text: &str) -> Result<Report, String> {
-    let suites: Value = serde_json::from_str(text).map_err(|error| format!("the report: {error}"))?;
+/// Parses Ginkgo's JSON report.
+pub fn parse(text: &str) -> Result<ConformanceReport, String> {
+    let suites: Value =
+        serde_json::from_str(text).map_err(|error| format!("cannot parse the report: {error}"))?;
     let suites = suites.as_array().into_iter().flatten();
-    let wanted = suites.clone().filter_map(|suite| suite["PreRunStats"]["SpecsThatWillRun"].as_u64()).sum();
+    let selected = suites.clone().filter_map(|suite| suite["PreRunStats"]["SpecsThatWillRun"].as_u64()).sum();
     let specs = suites.flat_map(|suite| suite["SpecReports"].as_array().into_iter().flatten());
-    let outcomes: Vec<Outcome> = specs.filter_map(outcome).collect();
-    if outcomes.is_empty() { Err("no test was tried".to_owned()) } else { Ok(Report { outcomes, wanted }) }
+    let results: Vec<TestResult> = specs.filter_map(test_result).collect();
+    if results.is_empty() {
+        Err("no test was run".to_owned())
+    } else {
+        Ok(ConformanceReport { results, selected })
+    }
 }
 
-fn outcome(spec: &Value) -> Option<Outcome> {
+fn test_result(spec: &Value) -> Option<TestResult> {
     let state = spec["State"].as_str().unwrap_or_default();
     let test = spec["LeafNodeType"] == "It";
-    // What prepares the suite is told of only if it fails.
+    // Setup steps of the suite are listed only if they fail.
     if matches!(state, "skipped" | "pending" | "") || (!test && state == "passed") {
         return None;
     }
     let texts = spec["ContainerHierarchyTexts"].as_array().into_iter().flatten();
     let mut name: Vec<&str> = texts.filter_map(Value::as_str).collect();
-    name.push(spec["LeafNodeText"].as_str().filter(|text| !text.is_empty()).unwrap_or("preparation"));
-    let problem = spec["Failure"]["Message"].as_str().unwrap_or_default();
-    let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(Outcome { name: name.join(" "), state: state.to_owned(), problem })
+    name.push(spec["LeafNodeText"].as_str().filter(|text| !text.is_empty()).unwrap_or("suite setup"));
+    let reason = spec["Failure"]["Message"].as_str().unwrap_or_default();
+    let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(TestResult { name: name.join(" "), state: state.to_owned(), reason })
 }
 
-/// Of several runs at once. A test that was tried more than once counts once, and passed only if it always did.
-pub fn together(reports: Vec<Report>) -> Report {
-    let mut whole = Report { outcomes: Vec::new(), wanted: 0 };
+/// Merges the reports of several runs. A test that ran more than once counts once, and passed only if all
+/// runs passed.
+pub fn merge(reports: Vec<ConformanceReport>) -> ConformanceReport {
+    let mut merged = ConformanceReport { results: Vec::new(), selected: 0 };
     for report in reports {
-        whole.outcomes.extend(report.outcomes);
-        whole.wanted += report.wanted;
+        merged.results.extend(report.results);
+        merged.selected += report.selected;
     }
-    let tried = whole.outcomes.len();
-    whole.outcomes.sort_by(|a, b| (&a.name, a.passed()).cmp(&(&b.name, b.passed())));
-    whole.outcomes.dedup_by(|later, first| later.name == first.name);
-    whole.wanted = whole.wanted.saturating_sub((tried - whole.outcomes.len()) as u64);
-    whole
+    let ran = merged.results.len();
+    merged.results.sort_by(|a, b| (&a.name, a.passed()).cmp(&(&b.name, b.passed())));
+    merged.results.dedup_by(|later, first| later.name == first.name);
+    merged.selected = merged.selected.saturating_sub((ran - merged.results.len()) as u64);
+    merged
 }
 
-/// Counts, then each that did not pass with the reason.
-pub fn summary(report: &Report) -> String {
-    /// As much of a reason as fits into a few lines.
-    const LONG: usize = 400;
-    let failed: Vec<&Outcome> = report.outcomes.iter().filter(|outcome| !outcome.passed()).collect();
-    let (tried, wanted) = (report.outcomes.len(), report.wanted);
+/// Returns the counts, then each failed test with its reason.
+pub fn summary(report: &ConformanceReport) -> String {
+    /// Maximum length of a reason in characters.
+    const REASON_LENGTH: usize = 400;
+    let failed: Vec<&TestResult> = report.results.iter().filter(|result| !result.passed()).collect();
+    let (ran, selected) = (report.results.len(), report.selected);
     let mut text = format!(
-        "{wanted} tests: {} passed, {} failed, {} not run for lack of time\n",
-        tried - failed.len(),
+        "{selected} tests: {} passed, {} failed, {} not run because of the timeout\n",
+        ran - failed.len(),
         failed.len(),
-        wanted.saturating_sub(tried as u64)
+        selected.saturating_sub(ran as u64)
     );
-    for outcome in failed {
-        let problem: String = outcome.problem.chars().take(LONG).collect();
+    for result in failed {
+        let reason: String = result.reason.chars().take(REASON_LENGTH).collect();
         // Writing to a String does not fail.
-        let _ = writeln!(text, "{}: {}\n    {problem}", outcome.state, outcome.name);
+        let _ = writeln!(text, "{}: {}\n    {reason}", result.state, result.name);
     }
     text
 }
@@ -97,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_tests_that_were_tried_count() {
+    fn only_tests_that_ran_count() {
         let text = r#"[{"PreRunStats": {"SpecsThatWillRun": 3}, "SpecReports": [
             {"LeafNodeType": "SynchronizedBeforeSuite", "State": "passed"},
             {"LeafNodeType": "It", "State": "passed", "ContainerHierarchyTexts": ["[sig-a]", "Things"], "LeafNodeText": "work"},
@@ -105,13 +111,13 @@ mod tests {
             {"LeafNodeType": "It", "State": "failed", "ContainerHierarchyTexts": ["[sig-b]"], "LeafNodeText": "break",
              "Failure": {"Message": "expected\n  this"}}
         ]}]"#;
-        let report = together(vec![read(text).unwrap(), read(text).unwrap()]);
-        let expected = "4 tests: 1 passed, 1 failed, 2 not run for lack of time\nfailed: [sig-b] break\n    expected this\n";
+        let report = merge(vec![parse(text).unwrap(), parse(text).unwrap()]);
+        let expected = "4 tests: 1 passed, 1 failed, 2 not run because of the timeout\nfailed: [sig-b] break\n    expected this\n";
         assert_eq!(summary(&report), expected);
     }
 
     #[test]
-    fn a_run_without_tests_is_no_success() {
-        assert!(read(r#"[{"SpecReports": null}]"#).is_err());
+    fn a_run_without_tests_fails() {
+        assert!(parse(r#"[{"SpecReports": null}]"#).is_err());
     }
 }

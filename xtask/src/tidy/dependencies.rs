@@ -1,8 +1,9 @@
-//! What may not be depended upon, and where dependencies come from. `deny.toml` says more; this part needs no tool.
+//! Checks for banned packages and for other sources than crates.io. `deny.toml` has more rules; these need no
+//! extra tool.
 
 use super::Finding;
 
-/// Each with the reason.
+/// Package names, each with the reason.
 const BANNED: [(&str, &str); 5] = [
     ("ring", "cryptography is aws-lc-rs, once"),
     ("openssl", "the build needs only Rust and a C compiler"),
@@ -13,7 +14,7 @@ const BANNED: [(&str, &str); 5] = [
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// `is_built` tells whether a package that is in the lock file is part of a build.
+/// Checks Cargo.lock. `is_built` returns whether a package in it is part of a build.
 pub fn check(lock: &str, is_built: impl Fn(&str) -> Result<bool, String>) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
     for package in lock.split("[[package]]").skip(1) {
@@ -26,7 +27,7 @@ pub fn check(lock: &str, is_built: impl Fn(&str) -> Result<bool, String>) -> Res
             && is_built(name)?
         {
             let message = format!(
-                "{name} may not be used: {reason}; see who asks for it with \"cargo tree -i {name}\""
+                "{name} must not be used: {reason}; find the dependency with \"cargo tree -i {name}\""
             );
             findings.push(Finding::error("Cargo.lock", message));
         }
@@ -34,7 +35,7 @@ pub fn check(lock: &str, is_built: impl Fn(&str) -> Result<bool, String>) -> Res
         if !source.is_empty() && source != REGISTRY {
             findings.push(Finding::error(
                 "Cargo.lock",
-                format!("{name} comes from {source}, not from crates.io"),
+                format!("{name} comes from {source} instead of crates.io"),
             ));
         }
     }
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_banned_fails_if_it_is_built() {
+    fn banned_packages_fail_if_they_are_built() {
         for (name, _) in BANNED {
             let lock = package("atoll", "") + &package(name, REGISTRY);
             let findings = check(&lock, |_| Ok(true)).expect("readable");
@@ -66,6 +67,9 @@ mod tests {
     fn dependencies_come_from_the_registry() {
         let findings =
             check(&package("serde", "git+https://example.org/serde"), |_| Ok(true)).expect("readable");
-        assert_eq!(findings[0].message, "serde comes from git+https://example.org/serde, not from crates.io");
+        assert_eq!(
+            findings[0].message,
+            "serde comes from git+https://example.org/serde instead of crates.io"
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! What a file may be called, how long it may be and what may not stand in it.
+//! Checks names, lengths and contents of files.
 
 use super::Finding;
 use super::source::{code, line, test_blocks, words};
 
-/// Names that say nothing about what is inside.
+/// File names that say nothing about the content.
 const VAGUE: [&str; 6] = ["mod", "util", "utils", "common", "helper", "helpers"];
 
-const LONG: usize = 400;
-const TOO_LONG: usize = 800;
+const WARN_LINES: usize = 400;
+const MAX_LINES: usize = 800;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
@@ -16,7 +16,7 @@ enum Rule {
     Sleep,
 }
 
-/// Where a rule does not hold, and why.
+/// Files that are exempt from a rule, with the reason.
 const EXCEPTIONS: [(Rule, &str, &str); 4] = [
     (Rule::Ignored, "crates/sqlite/tests/durability/killed.rs", "a process that other tests start and kill"),
     (Rule::Unsafe, "crates/sqlite/tests/durability/disk/vfs.rs", "a SQLite VFS is a table of C functions"),
@@ -24,10 +24,10 @@ const EXCEPTIONS: [(Rule, &str, &str); 4] = [
     (Rule::Sleep, "crates/testkit/src/wait.rs", "the one place where tests poll, with a deadline"),
 ];
 
-/// Unfinished work. In pieces, so that this file does not contain it.
+/// Marks unfinished work. Split, so that this file does not contain it.
 const MARKER: &str = concat!("FIX", "ME");
 
-/// Directories that exist on one machine only. In pieces for the same reason.
+/// Directories that exist on one machine only. Split for the same reason.
 const MACHINE_PATHS: [&str; 6] = [
     concat!("/ro", "ot/"),
     concat!("/ho", "me/"),
@@ -37,7 +37,7 @@ const MACHINE_PATHS: [&str; 6] = [
     concat!("/tmp/", "target"),
 ];
 
-/// All that is wrong with the file at `path`, relative to the root.
+/// Returns all findings about the file at `path`, relative to the root.
 pub fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(marker(path, text));
@@ -59,18 +59,18 @@ fn name(path: &str) -> Option<Finding> {
     let vague = path.trim_end_matches(".rs").split('/').find(|part| VAGUE.contains(part))?;
     let advice = match vague {
         "mod" => "put the module beside its directory, as foo.rs beside foo/",
-        _ => "name it after what is in it",
+        _ => "name it after its content",
     };
-    Some(Finding::error(path, format!("\"{vague}\" is not a name for a file or directory: {advice}")))
+    Some(Finding::error(path, format!("\"{vague}\" says nothing about the content: {advice}")))
 }
 
 fn length(path: &str, text: &str) -> Option<Finding> {
     match text.lines().count() {
-        lines if lines > TOO_LONG => {
-            Some(Finding::error(path, format!("{lines} lines are more than {TOO_LONG}: split it")))
+        lines if lines > MAX_LINES => {
+            Some(Finding::error(path, format!("{lines} lines, but the limit is {MAX_LINES}: split the file")))
         }
-        lines if lines > LONG => {
-            Some(Finding::warning(path, format!("{lines} lines; most files have fewer than {LONG}")))
+        lines if lines > WARN_LINES => {
+            Some(Finding::warning(path, format!("{lines} lines; most files have fewer than {WARN_LINES}")))
         }
         _ => None,
     }
@@ -78,7 +78,7 @@ fn length(path: &str, text: &str) -> Option<Finding> {
 
 fn marker(path: &str, text: &str) -> Vec<Finding> {
     let found = words(text, MARKER).map(|position| {
-        Finding::error(at(path, text, position), format!("do what the {MARKER} says, or say why not to"))
+        Finding::error(at(path, text, position), format!("resolve the {MARKER} or replace it with a reason"))
     });
     found.collect()
 }
@@ -87,12 +87,12 @@ fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for machine_path in MACHINE_PATHS {
         for (position, _) in text.match_indices(machine_path) {
-            // In the middle of a longer path it is something else, as in /clusters/root/api.
+            // Skip matches inside a longer path, such as /clusters/root/api.
             let inside = |character: char| character.is_alphanumeric() || "_-./}*:~$".contains(character);
             if text[..position].chars().next_back().is_some_and(inside) {
                 continue;
             }
-            let message = format!("{machine_path} is a directory of one machine only");
+            let message = format!("{machine_path} exists on one machine only");
             findings.push(Finding::error(at(path, text, position), message));
         }
     }
@@ -106,20 +106,20 @@ fn rust(path: &str, text: &str) -> Vec<Finding> {
         findings.extend(found.map(|position| Finding::error(at(path, &code, position), message)));
     };
     for unfinished in ["todo!", "unimplemented!"] {
-        report(&mut words(&code, unfinished), &format!("{unfinished} is not an implementation"));
+        report(&mut words(&code, unfinished), &format!("{unfinished} must be replaced by an implementation"));
     }
     if !is_excepted(Rule::Ignored, path) {
         let mut ignored = code.match_indices("#[ignore").map(|(position, _)| position);
-        report(&mut ignored, "a test that does not run proves nothing: mend it or remove it");
+        report(&mut ignored, "tests must not be ignored: fix or remove the test");
     }
     if !is_excepted(Rule::Unsafe, path) {
-        let message = "unsafe is only for the files listed in xtask/src/tidy/files.rs, with a reason";
+        let message = "unsafe is allowed only in the files listed in xtask/src/tidy/files.rs";
         report(&mut words(&code, "unsafe"), message);
     }
     if !is_excepted(Rule::Sleep, path) {
         let blocks = test_blocks(&code);
         let in_test = |position: &usize| is_test(path) || blocks.iter().any(|block| block.contains(position));
-        let message = "a test waits for what it needs, through atoll_testkit::wait, and does not sleep";
+        let message = "tests must not sleep: wait for a condition with atoll_testkit::wait";
         for call in ["sleep", "sleep_until"] {
             report(&mut words(&code, call).filter(in_test), message);
         }
@@ -132,15 +132,15 @@ fn foreign_sleep(path: &str, text: &str, call: &str) -> Vec<Finding> {
         return Vec::new();
     }
     let found = text.match_indices(call).map(|(position, _)| {
-        Finding::error(at(path, text, position), "a test waits for what it needs and does not sleep")
+        Finding::error(at(path, text, position), "tests must not sleep: wait for a condition")
     });
     found.collect()
 }
 
-/// Whether all of a file is for tests.
+/// Whether the whole file is test code.
 fn is_test(path: &str) -> bool {
-    let whole = ["tests", "suite", "testkit"];
-    path.trim_end_matches(".rs").split('/').any(|part| whole.contains(&part))
+    let test_directories = ["tests", "suite", "testkit"];
+    path.trim_end_matches(".rs").split('/').any(|part| test_directories.contains(&part))
 }
 
 fn is_excepted(rule: Rule, path: &str) -> bool {
@@ -155,7 +155,7 @@ fn at(path: &str, text: &str, position: usize) -> String {
 mod tests {
     use super::*;
 
-    /// The findings as `place: message`.
+    /// Returns the errors as `place: message`.
     fn errors(path: &str, text: &str) -> Vec<String> {
         check(path, text).iter().filter(|finding| !finding.warning).map(ToString::to_string).collect()
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_is_inside() {
+    fn file_names_describe_their_content() {
         fails("crates/a/src/b/mod.rs", "", "crates/a/src/b/mod.rs", "foo.rs beside foo/");
         fails("crates/a/src/util.rs", "", "crates/a/src/util.rs", "\"util\"");
         fails("crates/a/tests/common/server.rs", "", "crates/a/tests/common/server.rs", "\"common\"");
@@ -183,48 +183,48 @@ mod tests {
     }
 
     #[test]
-    fn files_stay_short() {
-        passes("a.rs", &"\n".repeat(TOO_LONG));
-        fails("a.rs", &"\n".repeat(TOO_LONG + 1), "a.rs", "801 lines");
-        assert!(check("a.rs", &"\n".repeat(LONG)).is_empty());
-        assert!(check("a.rs", &"\n".repeat(LONG + 1))[0].warning);
-        assert!(check("data.txt", &"\n".repeat(TOO_LONG + 1)).is_empty());
+    fn long_files_fail() {
+        passes("a.rs", &"\n".repeat(MAX_LINES));
+        fails("a.rs", &"\n".repeat(MAX_LINES + 1), "a.rs", "801 lines");
+        assert!(check("a.rs", &"\n".repeat(WARN_LINES)).is_empty());
+        assert!(check("a.rs", &"\n".repeat(WARN_LINES + 1))[0].warning);
+        assert!(check("data.txt", &"\n".repeat(MAX_LINES + 1)).is_empty());
     }
 
     #[test]
-    fn nothing_is_left_unfinished() {
-        fails("a.rs", "fn a() {\n    todo!()\n}", "a.rs:2", "not an implementation");
-        fails("a.rs", "unimplemented!(\"x\")", "a.rs:1", "not an implementation");
-        fails("a.rs", "#[test]\n#[ignore = \"slow\"]\nfn a() {}", "a.rs:2", "proves nothing");
+    fn unfinished_work_fails() {
+        fails("a.rs", "fn a() {\n    todo!()\n}", "a.rs:2", "must be replaced");
+        fails("a.rs", "unimplemented!(\"x\")", "a.rs:1", "must be replaced");
+        fails("a.rs", "#[test]\n#[ignore = \"slow\"]\nfn a() {}", "a.rs:2", "must not be ignored");
         fails("a.md", &format!("x\n{MARKER}: later"), "a.md:2", MARKER);
         passes("crates/sqlite/tests/durability/killed.rs", "#[ignore]");
         passes("a.rs", "// todo! is for others\nlet a = \"#[ignore]\";");
     }
 
     #[test]
-    fn unsafe_code_is_listed() {
-        fails("a.rs", "fn a() {\n    unsafe { b() }\n}", "a.rs:2", "with a reason");
+    fn unsafe_code_fails_outside_of_listed_files() {
+        fails("a.rs", "fn a() {\n    unsafe { b() }\n}", "a.rs:2", "is allowed only");
         passes("a.rs", "#![allow(unsafe_code)] // unsafe");
         passes("crates/sqlite/tests/durability/disk/vfs.rs", "unsafe fn a() {}");
     }
 
     #[test]
-    fn tests_do_not_sleep() {
+    fn tests_must_not_sleep() {
         let call = "std::thread::sleep(second);";
-        fails("crates/a/tests/b.rs", call, "crates/a/tests/b.rs:1", "does not sleep");
+        fails("crates/a/tests/b.rs", call, "crates/a/tests/b.rs:1", "must not sleep");
         fails("crates/a/src/b/tests.rs", "use tokio::time::sleep;", "crates/a/src/b/tests.rs:1", "sleep");
         fails("crates/a/tests/b.rs", "tokio::time::sleep_until(then)", "crates/a/tests/b.rs:1", "sleep");
         fails("crates/testkit/src/server.rs", call, "crates/testkit/src/server.rs:1", "sleep");
         let block = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{call}\n}}");
-        fails("crates/a/src/b.rs", &block, "crates/a/src/b.rs:4", "does not sleep");
-        fails("crates/a/tests/b.py", "time.sleep(1)", "crates/a/tests/b.py:1", "does not sleep");
-        fails("crates/a/tests/b.go", "time.Sleep(1)", "crates/a/tests/b.go:1", "does not sleep");
+        fails("crates/a/src/b.rs", &block, "crates/a/src/b.rs:4", "must not sleep");
+        fails("crates/a/tests/b.py", "time.sleep(1)", "crates/a/tests/b.py:1", "must not sleep");
+        fails("crates/a/tests/b.go", "time.Sleep(1)", "crates/a/tests/b.go:1", "must not sleep");
         passes("crates/a/src/b.rs", call);
         passes("crates/testkit/src/wait.rs", call);
     }
 
     #[test]
-    fn paths_of_one_machine_stay_there() {
+    fn machine_specific_paths_fail() {
         for path in MACHINE_PATHS {
             let text = format!("ok\ncd {path}x");
             let findings = check("a.sh", &text);

@@ -1,4 +1,4 @@
-//! What every crate has: the workspace's lints, and a header that says what it is.
+//! Checks that every crate uses the workspace's lints and begins with a header comment.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Finding;
 
-/// Looks at each package's manifest and at the first lines of its library, or else of its programs.
+/// Checks each package's manifest and the first lines of its library and binaries.
 pub fn check(metadata: &Value, read: impl Fn(&Path) -> Option<String>) -> Vec<Finding> {
     let root = PathBuf::from(metadata["workspace_root"].as_str().unwrap_or_default());
     let mut findings = Vec::new();
@@ -14,16 +14,13 @@ pub fn check(metadata: &Value, read: impl Fn(&Path) -> Option<String>) -> Vec<Fi
         let manifest = PathBuf::from(package["manifest_path"].as_str().unwrap_or_default());
         let shown = |path: &Path| path.strip_prefix(&root).unwrap_or(path).display().to_string();
         if !read(&manifest).is_some_and(|text| has_workspace_lints(&text)) {
-            findings.push(Finding::error(
-                shown(&manifest),
-                "add \"[lints]\" with \"workspace = true\": the same lints for all",
-            ));
+            findings.push(Finding::error(shown(&manifest), "add \"[lints]\" with \"workspace = true\""));
         }
         for file in entry_points(package) {
             if !read(&file).is_some_and(|text| has_header(&text)) {
                 findings.push(Finding::error(
                     shown(&file),
-                    "begin with \"//!\" and a sentence that says what it is",
+                    "add a \"//!\" comment in the first line that describes the crate",
                 ));
             }
         }
@@ -31,7 +28,7 @@ pub fn check(metadata: &Value, read: impl Fn(&Path) -> Option<String>) -> Vec<Fi
     findings
 }
 
-/// The library and the programs of a package.
+/// Returns the library and the binaries of a package.
 fn entry_points(package: &Value) -> Vec<PathBuf> {
     let targets = package["targets"].as_array().into_iter().flatten();
     let entry = |target: &&Value| {
@@ -76,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_crate_with_lints_and_a_header_passes() {
-        assert!(messages(MANIFEST, "//! What it is.\n").is_empty());
+        assert!(messages(MANIFEST, "//! A description.\n").is_empty());
     }
 
     #[test]
@@ -84,7 +81,7 @@ mod tests {
         for manifest in
             ["[package]\n", "[lints]\n\n[x]\nworkspace = true\n", "[lints.rust]\nworkspace = true\n"]
         {
-            assert_eq!(messages(manifest, "//! What it is.\n"), ["crates/a/Cargo.toml"], "{manifest}");
+            assert_eq!(messages(manifest, "//! A description.\n"), ["crates/a/Cargo.toml"], "{manifest}");
         }
     }
 

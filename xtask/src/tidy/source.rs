@@ -1,8 +1,8 @@
-//! Just enough of Rust's grammar to tell code from comments and literals, and tests from the rest.
+//! A minimal lexer that separates Rust code from comments and literals, and finds test code.
 
 use std::ops::Range;
 
-/// The text with comments and the contents of literals replaced by spaces. Lines stay where they are.
+/// Returns the text with comments and literals replaced by spaces. Line numbers do not change.
 pub fn code(text: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
@@ -22,7 +22,7 @@ pub fn code(text: &str) -> String {
     code
 }
 
-/// How many characters at the beginning of `rest` are a comment or a literal.
+/// Returns the length of the comment or literal at the beginning of `rest`, or 0.
 fn skipped(rest: &[char], after_word: bool) -> usize {
     match rest {
         ['/', '/', ..] => rest.iter().position(|character| *character == '\n').unwrap_or(rest.len()),
@@ -69,7 +69,8 @@ fn quoted(rest: &[char], quote: char) -> usize {
     rest.len()
 }
 
-/// A raw string whose hashes begin at `start`; 0 if it is a raw identifier (`r#type`).
+/// Returns the length of a raw string with its hashes beginning at `start`; 0 for a raw identifier
+/// (`r#type`).
 fn raw(rest: &[char], start: usize) -> usize {
     let hashes = rest[start..].iter().take_while(|character| **character == '#').count();
     let opening = start + hashes;
@@ -88,7 +89,7 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// Where `word` stands in `code` and is not part of a longer word.
+/// Returns the positions of `word` in `code` where it is not part of a longer word.
 pub fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(position, _)| position).filter(move |position| {
         let before = code[..*position].chars().next_back();
@@ -100,11 +101,11 @@ pub fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 
     })
 }
 
-/// The blocks that are only compiled for tests, as ranges of bytes in `code`.
+/// Returns the blocks that are compiled for tests only, as byte ranges in `code`.
 pub fn test_blocks(code: &str) -> Vec<Range<usize>> {
     let mut blocks = Vec::new();
     for (start, _) in code.match_indices("#[cfg(test)]") {
-        // `mod tests;` has its block in another file.
+        // The block of `mod tests;` is in another file.
         let Some(opening) = code[start..].find(['{', ';']).map(|offset| start + offset) else { continue };
         let mut depth = 0_usize;
         for (offset, character) in code[opening..].char_indices() {
@@ -122,7 +123,7 @@ pub fn test_blocks(code: &str) -> Vec<Range<usize>> {
     blocks
 }
 
-/// The number of the line in which the byte `position` stands.
+/// Returns the line number of the byte at `position`.
 pub fn line(text: &str, position: usize) -> usize {
     text[..position].matches('\n').count() + 1
 }
@@ -151,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn words_are_whole() {
+    fn only_whole_words_match() {
         assert_eq!(words("unsafe unsafe_code un unsafe{", "unsafe").collect::<Vec<_>>(), [0, 22]);
         assert_eq!(words("my_todo!() todo!()", "todo!").collect::<Vec<_>>(), [11]);
     }
 
     #[test]
-    fn test_blocks_end_where_their_braces_do() {
+    fn test_blocks_end_at_the_matching_brace() {
         let text =
             "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { x } }\nfn c() {}\n#[cfg(test)]\nmod more;\n";
         let blocks: Vec<&str> = test_blocks(text).into_iter().map(|block| &text[block]).collect();
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_from_one() {
+    fn line_numbers_start_at_one() {
         assert_eq!([line("a\nb", 0), line("a\nb", 2)], [1, 2]);
     }
 }

@@ -1,4 +1,4 @@
-//! The control plane and the clusters that have joined it.
+//! A control plane with simulated clusters.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,21 @@ use serde_json::{Value, json};
 use super::NAMESPACE;
 use super::traffic::Traffic;
 use crate::connection::Target;
-use crate::error::{BenchError, Outcome};
+use crate::error::{BenchError, BenchResult};
 use crate::progress;
-use crate::server::{Kind, Running, runtime};
+use crate::server::{RunningServer, ServerKind, runtime};
 use crate::session::Session;
 
-/// Ports are found before they are used, and somebody else may be faster; whoever joins does what is left to do.
+/// Number of attempts to start or join. Ports are chosen before they are used, and another process may take
+/// one of them. Joining can be repeated.
 const ATTEMPTS: usize = 3;
-/// How long clusters that have joined may take to be ready.
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(50);
+/// Maximum time for joined clusters to become ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 
 pub struct Fleet {
-    pub control_plane: Running,
+    pub control_plane: RunningServer,
     pub clusters: Vec<Cluster>,
     pub traffic: Traffic,
     program: PathBuf,
@@ -34,14 +35,15 @@ pub struct Fleet {
 
 pub struct Cluster {
     pub name: String,
-    pub running: Running,
+    pub running: RunningServer,
     kubeconfig: PathBuf,
 }
 
 impl Fleet {
-    pub fn start(session: &Session) -> Outcome<Fleet> {
-        let directory = session.directory(Kind::Atoll);
-        let control_plane = again(|| session.programs.start_whole(&directory.join("control-plane")))?;
+    pub fn start(session: &Session) -> BenchResult<Fleet> {
+        let directory = session.directory(ServerKind::Atoll);
+        let control_plane =
+            retry(|| session.programs.start_with_controllers(&directory.join("control-plane")))?;
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}).to_string();
         runtime()?.block_on(control_plane.target.call("POST", "/api/v1/namespaces", &namespace))?;
@@ -56,30 +58,30 @@ impl Fleet {
         })
     }
 
-    /// Starts so many clusters more.
-    pub fn grow(&mut self, session: &Session, more: usize) -> Outcome<()> {
+    /// Starts `more` clusters.
+    pub fn grow(&mut self, session: &Session, more: usize) -> BenchResult<()> {
         for number in self.clusters.len()..self.clusters.len() + more {
             let name = format!("c{number:03}");
             let directory = self.directory.join(&name);
-            let running = again(|| session.programs.start_sim(&directory, 1))?;
-            let kubeconfig = lead(&directory, &running.target, &self.traffic)?;
+            let running = retry(|| session.programs.start_sim(&directory, 1))?;
+            let kubeconfig = write_proxied_kubeconfig(&directory, &running.target, &self.traffic)?;
             self.clusters.push(Cluster { name, running, kubeconfig });
         }
         Ok(())
     }
 
-    /// Lets those join that have not, and returns how long it took until all were ready.
-    pub fn join(&mut self) -> Outcome<Duration> {
+    /// Joins the new clusters and returns the time until all clusters were ready.
+    pub fn join(&mut self) -> BenchResult<Duration> {
         let began = Instant::now();
         let admin = self.directory.join("control-plane/data/admin.kubeconfig");
         for cluster in &self.clusters[self.joined..] {
-            again(|| self.join_one(cluster, &admin))?;
+            retry(|| self.join_one(cluster, &admin))?;
         }
         self.joined = self.clusters.len();
         runtime()?.block_on(self.ready(began))
     }
 
-    fn join_one(&self, cluster: &Cluster, admin: &Path) -> Outcome<()> {
+    fn join_one(&self, cluster: &Cluster, admin: &Path) -> BenchResult<()> {
         let mut command = Command::new(&self.program);
         command.args(["cluster", "join", &cluster.name]).arg("--kubeconfig").arg(&cluster.kubeconfig);
         command.arg("--control-plane-kubeconfig").arg(admin).stdin(Stdio::null());
@@ -87,12 +89,12 @@ impl Fleet {
         if ended.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&ended.stderr);
-        Err(BenchError::Start(format!("{} did not join: {}", cluster.name, said.trim())))
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        Err(BenchError::Start(format!("cannot join {}: {}", cluster.name, stderr.trim())))
     }
 
-    async fn ready(&self, began: Instant) -> Outcome<Duration> {
-        let deadline = Instant::now() + PATIENCE;
+    async fn ready(&self, began: Instant) -> BenchResult<Duration> {
+        let deadline = Instant::now() + READY_TIMEOUT;
         loop {
             let body = self.control_plane.target.call("GET", CLUSTERS, "").await?;
             let list: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -103,21 +105,21 @@ impl Fleet {
             if Instant::now() > deadline {
                 let late = clusters().find(|cluster| !is_ready(cluster)).map(|cluster| &cluster["status"]);
                 let shown = late.map(Value::to_string).unwrap_or_default();
-                return Err(BenchError::Answer(format!("clusters are not ready, such as: {shown}")));
+                return Err(BenchError::Response(format!("clusters are not ready; status of one: {shown}")));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// The first of so many numbers that nothing was called by.
+    /// Reserves `count` unused numbers and returns the first.
     pub fn number(&mut self, count: usize) -> usize {
         let first = self.number;
         self.number += count;
         first
     }
 
-    /// Stops everything, and returns how long it had kept cores busy.
-    pub fn stop(self) -> Outcome<Duration> {
+    /// Stops all servers and returns their CPU time.
+    pub fn stop(self) -> BenchResult<Duration> {
         let mut busy = self.control_plane.stop()?;
         for cluster in self.clusters {
             busy += cluster.running.stop()?;
@@ -126,11 +128,11 @@ impl Fleet {
     }
 }
 
-fn again<T>(mut start: impl FnMut() -> Outcome<T>) -> Outcome<T> {
+fn retry<T>(mut start: impl FnMut() -> BenchResult<T>) -> BenchResult<T> {
     let mut attempts = 1..ATTEMPTS;
     loop {
         match (start(), attempts.next()) {
-            (Err(error), Some(_)) => progress(&format!("once more: {error}")),
+            (Err(error), Some(_)) => progress(&format!("retrying: {error}")),
             (outcome, _) => return outcome,
         }
     }
@@ -141,12 +143,12 @@ fn is_ready(cluster: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Writes a kubeconfig of an administrator that leads past whoever counts.
-fn lead(directory: &Path, target: &Target, traffic: &Traffic) -> Outcome<PathBuf> {
+/// Writes an administrator's kubeconfig that connects through the counting proxy, and returns its path.
+fn write_proxied_kubeconfig(directory: &Path, target: &Target, traffic: &Traffic) -> BenchResult<PathBuf> {
     let (from, to) = (directory.join("data/admin.kubeconfig"), directory.join("counted.kubeconfig"));
     let text = fs::read_to_string(&from).map_err(|error| BenchError::file(&from, &error))?;
-    let address = traffic.lead(target.address)?;
-    let led = text.replace(&format!(":{}", target.address.port()), &format!(":{}", address.port()));
-    fs::write(&to, led).map_err(|error| BenchError::file(&to, &error))?;
+    let address = traffic.proxy(target.address)?;
+    let proxied = text.replace(&format!(":{}", target.address.port()), &format!(":{}", address.port()));
+    fs::write(&to, proxied).map_err(|error| BenchError::file(&to, &error))?;
     Ok(to)
 }

@@ -1,4 +1,4 @@
-//! Stands between the control plane and the clusters, and counts what goes by.
+//! A TCP proxy between the control plane and the clusters that counts bytes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::error::{BenchError, Outcome};
+use crate::error::{BenchError, BenchResult};
 
-/// Larger than a record of TLS.
+/// Buffer size, larger than a TLS record.
 const PIECE: usize = 32 << 10;
 
 pub struct Traffic {
@@ -19,21 +19,22 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    pub fn new() -> Outcome<Traffic> {
-        // A thread of its own, so that nothing waits for whoever measures.
+    pub fn new() -> BenchResult<Traffic> {
+        // A thread of its own, so that the proxy does not wait for the benchmark.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| BenchError::Machine(error.to_string()))?;
         Ok(Traffic { runtime, bytes: Arc::default() })
     }
 
-    /// How many bytes have gone by, both ways.
+    /// Returns the number of bytes in both directions.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// An address that leads to `server`.
-    pub fn lead(&self, server: SocketAddr) -> Outcome<SocketAddr> {
-        let failed = |error: std::io::Error| BenchError::Machine(format!("no port on loopback: {error}"));
+    /// Opens a port that forwards to `server` and returns its address.
+    pub fn proxy(&self, server: SocketAddr) -> BenchResult<SocketAddr> {
+        let failed =
+            |error: std::io::Error| BenchError::Machine(format!("no free port on loopback: {error}"));
         let listener = self.runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let bytes = self.bytes.clone();
@@ -46,7 +47,7 @@ impl Traffic {
     }
 }
 
-/// Whoever loses a connection notices by itself.
+/// Forwards one connection in both directions. Errors end the connection, which both peers notice.
 async fn join(client: TcpStream, server: SocketAddr, bytes: Arc<AtomicU64>) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     for stream in [&client, &server] {

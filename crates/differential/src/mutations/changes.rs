@@ -1,26 +1,27 @@
-//! Every way to change one thing of an object, and a draw from them.
+//! Generates all changes of one thing in an object, and selects some of them.
 
 use atoll_schema::{TypeId, TypeRef, Types};
 use serde_json::{Map, Value, json};
 
-use super::pointer::{Change, Pointer};
+use super::pointer::{Mutation, Pointer};
 use super::values;
 
-/// What the server writes there; a change of it says nothing about a kind.
+/// Metadata fields that the server sets; changing them tests nothing about a kind.
 const NOT_IN_METADATA: [&str; 6] =
     ["managedFields", "creationTimestamp", "uid", "resourceVersion", "generation", "deletionTimestamp"];
 
-/// All changes of `object`, in an order that depends on nothing else.
-pub fn all(types: &Types, id: TypeId, object: &Value) -> Vec<Change> {
-    let mut changes = vec![Change::Nothing];
+/// Returns all changes of `object` in a deterministic order.
+pub fn all(types: &Types, id: TypeId, object: &Value) -> Vec<Mutation> {
+    let mut changes = vec![Mutation::Nothing];
     if let Value::Object(fields) = object {
-        of_struct(types, id, fields, &Pointer::default(), &mut changes);
+        add_struct(types, id, fields, &Pointer::default(), &mut changes);
     }
     changes
 }
 
-/// At most `count` of them, the same for the same seed. The first, which changes nothing, is always among them.
-pub fn draw(mut changes: Vec<Change>, count: usize, seed: u64) -> Vec<Change> {
+/// Selects at most `count` changes. The selection depends on the seed only. The first change, which changes
+/// nothing, is always included.
+pub fn select(mut changes: Vec<Mutation>, count: usize, seed: u64) -> Vec<Mutation> {
     let mut state = seed;
     for place in 1..changes.len().min(count) {
         let choice = place + (next(&mut state) % (changes.len() - place) as u64) as usize;
@@ -30,7 +31,7 @@ pub fn draw(mut changes: Vec<Change>, count: usize, seed: u64) -> Vec<Change> {
     changes
 }
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,9 +39,9 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-fn of_struct(types: &Types, id: TypeId, fields: &Map<String, Value>, at: &Pointer, out: &mut Vec<Change>) {
+fn add_struct(types: &Types, id: TypeId, fields: &Map<String, Value>, at: &Pointer, out: &mut Vec<Mutation>) {
     let owner = &types[id];
-    out.push(Change::Set(at.child("unknownField"), json!(1)));
+    out.push(Mutation::Set(at.child("unknownField"), json!(1)));
     for slot in &owner.slots {
         if owner.name == "ObjectMeta" && NOT_IN_METADATA.contains(&slot.name) {
             continue;
@@ -48,50 +49,52 @@ fn of_struct(types: &Types, id: TypeId, fields: &Map<String, Value>, at: &Pointe
         let place = at.child(slot.name);
         match fields.get(slot.name) {
             Some(value) => {
-                out.push(Change::Remove(place.clone()));
-                of_value(types, slot.kind, value, &place, out);
+                out.push(Mutation::Remove(place.clone()));
+                add_value(types, slot.kind, value, &place, out);
             }
             None => out.extend(
-                values::where_nothing_was(slot.kind)
+                values::for_missing_field(slot.kind)
                     .into_iter()
-                    .map(|value| Change::Set(place.clone(), value)),
+                    .map(|value| Mutation::Set(place.clone(), value)),
             ),
         }
     }
 }
 
-fn of_value(types: &Types, kind: TypeRef, value: &Value, at: &Pointer, out: &mut Vec<Change>) {
-    let others = values::instead(kind, value);
-    out.extend(others.into_iter().filter(|other| other != value).map(|other| Change::Set(at.clone(), other)));
+fn add_value(types: &Types, kind: TypeRef, value: &Value, at: &Pointer, out: &mut Vec<Mutation>) {
+    let others = values::replacements(kind, value);
+    out.extend(
+        others.into_iter().filter(|other| other != value).map(|other| Mutation::Set(at.clone(), other)),
+    );
     match (kind, value) {
-        (TypeRef::Struct(id), Value::Object(fields)) => of_struct(types, id, fields, at, out),
+        (TypeRef::Struct(id), Value::Object(fields)) => add_struct(types, id, fields, at, out),
         (TypeRef::List(list), Value::Array(elements)) => {
             for (index, element) in elements.iter().enumerate() {
                 let place = at.index(index);
-                out.push(Change::Remove(place.clone()));
-                out.push(Change::Repeat(place.clone()));
+                out.push(Mutation::Remove(place.clone()));
+                out.push(Mutation::Repeat(place.clone()));
                 if index + 1 < elements.len() {
-                    out.push(Change::Swap(at.clone(), index));
+                    out.push(Mutation::Swap(at.clone(), index));
                 }
-                of_value(types, list.element, element, &place, out);
+                add_value(types, list.element, element, &place, out);
             }
         }
         (TypeRef::Map(map), Value::Object(entries)) => {
             let some = entries.values().next().cloned().unwrap_or_else(|| types.zero(map.value));
             for key in ["", "bad key!", "-a", "a/b/c", "UPPER", "example.com/a", "added"] {
-                out.push(Change::Set(at.child(key), some.clone()));
+                out.push(Mutation::Set(at.child(key), some.clone()));
             }
-            out.push(Change::Set(at.child(&"k".repeat(300)), some));
+            out.push(Mutation::Set(at.child(&"k".repeat(300)), some));
             for (key, entry) in entries {
                 let place = at.child(key);
-                out.push(Change::Remove(place.clone()));
-                of_value(types, map.value, entry, &place, out);
+                out.push(Mutation::Remove(place.clone()));
+                add_value(types, map.value, entry, &place, out);
             }
         }
         (
             TypeRef::JsonSchemaOrArray | TypeRef::JsonSchemaOrBool | TypeRef::JsonSchemaOrStringArray,
             Value::Object(fields),
-        ) => of_struct(types, types.json_schema(), fields, at, out),
+        ) => add_struct(types, types.json_schema(), fields, at, out),
         _ => {}
     }
 }
@@ -102,15 +105,15 @@ mod tests {
 
     use super::*;
 
-    fn of_a_service() -> Vec<Change> {
+    fn service_mutations() -> Vec<Mutation> {
         let types = Types::get();
         let id = types.by_kind("", "v1", "Service").expect("services are built in");
         all(types, id, &json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}, {"port": 81}]}}))
     }
 
     #[test]
-    fn every_sort_of_change_is_there() {
-        let shown: BTreeSet<String> = of_a_service().iter().map(Change::to_string).collect();
+    fn every_type_of_change_is_generated() {
+        let shown: BTreeSet<String> = service_mutations().iter().map(Mutation::to_string).collect();
         for expected in [
             "nothing changed",
             "remove /spec",
@@ -130,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn a_draw_depends_on_the_seed_alone() {
-        let draws = [1, 1, 2].map(|seed| draw(of_a_service(), 30, seed));
+    fn selection_depends_on_the_seed_only() {
+        let draws = [1, 1, 2].map(|seed| select(service_mutations(), 30, seed));
         assert_eq!(draws[0], draws[1]);
         assert_ne!(draws[0], draws[2]);
-        assert_eq!(draws[2][0], Change::Nothing);
-        let distinct: BTreeSet<String> = draws[0].iter().map(Change::to_string).collect();
+        assert_eq!(draws[2][0], Mutation::Nothing);
+        let distinct: BTreeSet<String> = draws[0].iter().map(Mutation::to_string).collect();
         assert_eq!(distinct.len(), 30);
-        assert_eq!(draw(of_a_service(), usize::MAX, 1).len(), of_a_service().len());
+        assert_eq!(select(service_mutations(), usize::MAX, 1).len(), service_mutations().len());
     }
 }

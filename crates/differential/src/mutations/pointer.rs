@@ -1,10 +1,10 @@
-//! One change of a JSON value at a place in it.
+//! A change at one location of a JSON value.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A place in an object, as a JSON pointer.
+/// A location in an object, as a JSON pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pointer(String);
 
@@ -17,7 +17,7 @@ impl Pointer {
         Pointer(format!("{}/{index}", self.0))
     }
 
-    /// The place that holds this one, and this one's name in it.
+    /// Splits the pointer into its parent and its last component.
     fn split(&self) -> Option<(&str, String)> {
         let (parent, name) = self.0.rsplit_once('/')?;
         Some((parent, name.replace("~1", "/").replace("~0", "~")))
@@ -25,24 +25,24 @@ impl Pointer {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// The object as it is.
+pub enum Mutation {
+    /// No change.
     Nothing,
     Remove(Pointer),
-    /// Also for what was not there.
+    /// Sets a value, whether or not the field exists.
     Set(Pointer, Value),
-    /// Puts a copy of an element at the end of its list.
+    /// Appends a copy of an element to its list.
     Repeat(Pointer),
-    /// Swaps an element with the next.
+    /// Swaps an element with the next one.
     Swap(Pointer, usize),
 }
 
-impl Change {
-    /// Changes `object`, or says that there is nothing in that place to change.
+impl Mutation {
+    /// Applies the change to `object`. Returns false if the location does not exist.
     pub fn apply(&self, object: &mut Value) -> bool {
         match self {
-            Change::Nothing => true,
-            Change::Remove(place) => {
+            Mutation::Nothing => true,
+            Mutation::Remove(place) => {
                 let Some((parent, name)) = place.split() else { return false };
                 match object.pointer_mut(parent) {
                     Some(Value::Object(map)) => map.remove(&name).is_some(),
@@ -56,7 +56,7 @@ impl Change {
                     _ => false,
                 }
             }
-            Change::Set(place, value) => {
+            Mutation::Set(place, value) => {
                 let Some((parent, name)) = place.split() else { return false };
                 match object.pointer_mut(parent) {
                     Some(Value::Object(map)) => {
@@ -70,7 +70,7 @@ impl Change {
                     _ => false,
                 }
             }
-            Change::Repeat(place) => {
+            Mutation::Repeat(place) => {
                 let Some(copy) = object.pointer(&place.0).cloned() else { return false };
                 let parent = place.split().and_then(|(parent, _)| object.pointer_mut(parent));
                 match parent {
@@ -81,7 +81,7 @@ impl Change {
                     _ => false,
                 }
             }
-            Change::Swap(list, first) => match object.pointer_mut(&list.0) {
+            Mutation::Swap(list, first) => match object.pointer_mut(&list.0) {
                 Some(Value::Array(list)) if first + 1 < list.len() => {
                     list.swap(*first, first + 1);
                     true
@@ -98,20 +98,20 @@ impl fmt::Display for Pointer {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for Mutation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::Nothing => out.write_str("nothing changed"),
-            Change::Remove(place) => write!(out, "remove {place}"),
-            Change::Set(place, value) => {
+            Mutation::Nothing => out.write_str("nothing changed"),
+            Mutation::Remove(place) => write!(out, "remove {place}"),
+            Mutation::Set(place, value) => {
                 let text = value.to_string();
                 match text.char_indices().nth(60) {
                     Some((cut, _)) => write!(out, "set {place} {}… ({} bytes)", &text[..cut], text.len()),
                     None => write!(out, "set {place} {text}"),
                 }
             }
-            Change::Repeat(place) => write!(out, "repeat {place}"),
-            Change::Swap(list, first) => write!(out, "swap {list}/{first} and {}", first + 1),
+            Mutation::Repeat(place) => write!(out, "repeat {place}"),
+            Mutation::Swap(list, first) => write!(out, "swap {list}/{first} and {}", first + 1),
         }
     }
 }
@@ -123,21 +123,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_made_where_they_belong() {
+    fn changes_apply_at_their_location() {
         let root = Pointer::default();
         let list = root.child("a/b");
         let cases = [
-            (Change::Nothing, Some(json!({"a/b": [1, 2], "c": 3}))),
-            (Change::Remove(root.child("c")), Some(json!({"a/b": [1, 2]}))),
-            (Change::Remove(list.index(0)), Some(json!({"a/b": [2], "c": 3}))),
-            (Change::Remove(root.child("d")), None),
-            (Change::Remove(list.index(2)), None),
-            (Change::Set(root.child("d"), json!(4)), Some(json!({"a/b": [1, 2], "c": 3, "d": 4}))),
-            (Change::Set(list.index(1), json!(4)), Some(json!({"a/b": [1, 4], "c": 3}))),
-            (Change::Set(root.child("d").child("e"), json!(4)), None),
-            (Change::Repeat(list.index(0)), Some(json!({"a/b": [1, 2, 1], "c": 3}))),
-            (Change::Swap(list.clone(), 0), Some(json!({"a/b": [2, 1], "c": 3}))),
-            (Change::Swap(list.clone(), 1), None),
+            (Mutation::Nothing, Some(json!({"a/b": [1, 2], "c": 3}))),
+            (Mutation::Remove(root.child("c")), Some(json!({"a/b": [1, 2]}))),
+            (Mutation::Remove(list.index(0)), Some(json!({"a/b": [2], "c": 3}))),
+            (Mutation::Remove(root.child("d")), None),
+            (Mutation::Remove(list.index(2)), None),
+            (Mutation::Set(root.child("d"), json!(4)), Some(json!({"a/b": [1, 2], "c": 3, "d": 4}))),
+            (Mutation::Set(list.index(1), json!(4)), Some(json!({"a/b": [1, 4], "c": 3}))),
+            (Mutation::Set(root.child("d").child("e"), json!(4)), None),
+            (Mutation::Repeat(list.index(0)), Some(json!({"a/b": [1, 2, 1], "c": 3}))),
+            (Mutation::Swap(list.clone(), 0), Some(json!({"a/b": [2, 1], "c": 3}))),
+            (Mutation::Swap(list.clone(), 1), None),
         ];
         for (change, expected) in cases {
             let mut object = json!({"a/b": [1, 2], "c": 3});

@@ -1,34 +1,37 @@
-//! How far both servers agree, in figures and one by one.
+//! Counts and lists agreements and disagreements of the two servers.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use super::trial::Trial;
 
-/// Figures of one kind.
-pub struct Line {
+/// Counts of one kind.
+pub struct KindAgreement {
     pub name: String,
     pub agree: usize,
     pub all: usize,
 }
 
 #[derive(Default)]
-pub struct Report {
-    pub lines: Vec<Line>,
+pub struct MutationReport {
+    pub lines: Vec<KindAgreement>,
     listing: String,
 }
 
-impl Report {
+impl MutationReport {
     pub fn add(&mut self, name: &str, trials: &[Trial]) {
         let agree = trials.iter().filter(|trial| trial.agrees()).count();
-        self.lines.push(Line { name: name.to_owned(), agree, all: trials.len() });
+        self.lines.push(KindAgreement { name: name.to_owned(), agree, all: trials.len() });
         if agree == trials.len() {
             return;
         }
         let _ = writeln!(self.listing, "# {name}: {} of {}\n", trials.len() - agree, trials.len());
         for trial in trials.iter().filter(|trial| !trial.agrees()) {
-            let Trial { deed, change, ours, theirs } = trial;
-            let _ = writeln!(self.listing, "{deed}: {change}\n    real  {theirs}\n    atoll {ours}");
+            let Trial { operation, change, atoll, upstream } = trial;
+            let _ = writeln!(
+                self.listing,
+                "{operation}: {change}\n    upstream {upstream}\n    atoll    {atoll}"
+            );
         }
         self.listing.push('\n');
     }
@@ -41,21 +44,21 @@ impl Report {
         self.lines.iter().map(|line| line.all).sum()
     }
 
-    /// Of a hundred.
+    /// Returns the share of agreements in percent.
     pub fn agreement(&self) -> f64 {
         percent(self.agree(), self.all())
     }
 
-    /// Figures by kind, the worst first.
+    /// Formats the counts by kind, worst first.
     pub fn figures(&self) -> String {
-        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        let mut lines: Vec<&KindAgreement> = self.lines.iter().collect();
         lines.sort_by(|one, other| {
             percent(one.agree, one.all)
                 .total_cmp(&percent(other.agree, other.all))
                 .then(one.name.cmp(&other.name))
         });
         let mut text = String::new();
-        for Line { name, agree, all } in lines {
+        for KindAgreement { name, agree, all } in lines {
             let _ = writeln!(text, "{:6.1}%  {agree:5} of {all:5}  {name}", percent(*agree, *all));
         }
         let _ = writeln!(text, "{:6.1}%  {:5} of {:5}  overall", self.agreement(), self.agree(), self.all());

@@ -1,4 +1,4 @@
-//! The objects that are changed: two of every built-in kind, from files.
+//! Loads the objects to change: two of every built-in kind, from files.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A full and a minimal object of one kind.
 pub struct Sample {
-    /// `apps/deployments`: where they are in `objects`.
+    /// Path of the file below `objects`, such as `apps/deployments`.
     pub name: String,
     pub resource: &'static Resource,
     pub full: Value,
@@ -15,12 +15,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The namespace that this kind has for itself, so that a quota or a limit range meets nobody else.
+    /// Returns a namespace of its own for each kind, so that its quotas and limit ranges do not affect other
+    /// kinds.
     pub fn namespace(&self) -> String {
         format!("changed-{}", self.name.replace('/', "-"))
     }
 
-    /// Where objects of this kind are created.
+    /// Returns the path of the collection of this kind.
     pub fn collection(&self) -> String {
         let Resource { group, version, resource, namespaced, .. } = self.resource;
         let root =
@@ -31,13 +32,13 @@ impl Sample {
         }
     }
 
-    /// Whether an object can be stored and changed later.
+    /// Whether objects of this kind can be stored and updated.
     pub fn is_stored(&self) -> bool {
         self.resource.verbs.contains(&"update")
     }
 }
 
-/// All samples under `directory`, by name.
+/// Loads all samples below `directory`, sorted by name.
 pub fn load(directory: &Path) -> Result<Vec<Sample>, String> {
     let mut samples = Vec::new();
     for group in sorted(directory)? {
@@ -66,13 +67,13 @@ fn parse(name: String, text: &str) -> Result<Sample, String> {
     let documents: Result<Vec<Value>, _> = text.split("\n---\n").map(serde_saphyr::from_str).collect();
     let documents = documents.map_err(|error| error.to_string())?;
     let [full, minimal]: [Value; 2] =
-        documents.try_into().map_err(|_| "a full object and a minimal one belong here".to_owned())?;
+        documents.try_into().map_err(|_| "the file must have two documents: full and minimal".to_owned())?;
     let (version, kind) = (full["apiVersion"].as_str(), full["kind"].as_str());
     let resource = resources().iter().find(|row| {
         let own =
             if row.group.is_empty() { row.version.into() } else { format!("{}/{}", row.group, row.version) };
         Some(own.as_str()) == version && Some(row.kind) == kind
     });
-    let resource = resource.ok_or_else(|| format!("{version:?} {kind:?} is no built-in kind"))?;
+    let resource = resource.ok_or_else(|| format!("{version:?} {kind:?} is not a built-in kind"))?;
     Ok(Sample { name, resource, full, minimal })
 }

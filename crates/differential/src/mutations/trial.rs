@@ -1,4 +1,4 @@
-//! One sample before both servers, change by change.
+//! Applies changes to one sample and sends them to both servers.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use atoll_testkit::{Client, Error};
 use serde_json::{Value, json};
 
 use super::changes;
-use super::pointer::Change;
+use super::pointer::Mutation;
 use super::samples::Sample;
-use super::verdict::Verdict;
+use super::verdict::WriteVerdict;
 
-/// One change and what both servers said to it.
+/// A change with the verdicts of both servers.
 pub struct Trial {
-    pub deed: Deed,
-    pub change: Change,
-    pub ours: Verdict,
-    pub theirs: Verdict,
+    pub operation: TrialOperation,
+    pub change: Mutation,
+    pub atoll: WriteVerdict,
+    pub upstream: WriteVerdict,
 }
 
-/// What is done with which of the two objects.
+/// The operation and the object that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum TrialOperation {
     CreateFull,
     CreateMinimal,
     UpdateFull,
@@ -30,142 +30,160 @@ pub enum Deed {
 
 impl Trial {
     pub fn agrees(&self) -> bool {
-        self.ours.agrees(&self.theirs)
+        self.atoll.agrees(&self.upstream)
     }
 }
 
-impl fmt::Display for Deed {
+impl fmt::Display for TrialOperation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Deed::CreateFull => "create full",
-            Deed::CreateMinimal => "create minimal",
-            Deed::UpdateFull => "update full",
-            Deed::UpdateMinimal => "update minimal",
+            TrialOperation::CreateFull => "create full",
+            TrialOperation::CreateMinimal => "create minimal",
+            TrialOperation::UpdateFull => "update full",
+            TrialOperation::UpdateMinimal => "update minimal",
         })
     }
 }
 
-/// The two servers, each with a connection of its own.
-pub struct Pair {
-    pub ours: Client,
-    pub theirs: Client,
+/// Clients of the two servers.
+pub struct ServerPair {
+    pub atoll: Client,
+    pub upstream: Client,
 }
 
-/// How much to try.
+/// Number and seed of the changes.
 #[derive(Clone, Copy)]
-pub struct Amount {
-    /// Changes of a kind, over all deeds.
+pub struct TrialSettings {
+    /// Number of changes of a kind, over all operations.
     pub changes: usize,
     pub seed: u64,
 }
 
-/// Everything that is to be tried with `sample`. Only what is in the way of trying at all is an error.
-pub async fn run(pair: &Pair, sample: &Sample, amount: Amount) -> Result<Vec<Trial>, String> {
+/// Runs all trials of `sample`. Errors are failures of the setup; disagreements are part of the result.
+pub async fn run(pair: &ServerPair, sample: &Sample, settings: TrialSettings) -> Result<Vec<Trial>, String> {
     let mut trials = Vec::new();
     if sample.resource.namespaced {
         let namespace = json!({"metadata": {"name": sample.namespace()}});
-        for client in [&pair.ours, &pair.theirs] {
-            let answer = client.post("/api/v1/namespaces", &namespace).await.map_err(told)?;
+        for client in [&pair.atoll, &pair.upstream] {
+            let answer = client.post("/api/v1/namespaces", &namespace).await.map_err(to_text)?;
             if answer.status != 201 {
                 return Err(format!("namespace: {}", answer.text()));
             }
         }
     }
-    // While nothing of this kind is stored: an object that is good must not fail because it is there already.
-    for (deed, base, tenths) in
-        [(Deed::CreateFull, &sample.full, 4), (Deed::CreateMinimal, &sample.minimal, 2)]
+    // Dry-run creates run first, while no object of this kind is stored, so that they do not fail with
+    // AlreadyExists.
+    for (operation, base, tenths) in
+        [(TrialOperation::CreateFull, &sample.full, 4), (TrialOperation::CreateMinimal, &sample.minimal, 2)]
     {
-        for change in drawn(sample, base, amount, tenths)? {
-            trials.push(create(pair, sample, deed, base, change).await?);
+        for change in selected(sample, base, settings, tenths)? {
+            trials.push(create(pair, sample, operation, base, change).await?);
         }
     }
     if sample.is_stored() {
-        for (deed, base, tenths) in
-            [(Deed::UpdateFull, &sample.full, 3), (Deed::UpdateMinimal, &sample.minimal, 1)]
-        {
-            let mut stored = Stored::create(pair, sample, base).await?;
-            for change in drawn(sample, &stored.theirs, amount, tenths)? {
-                trials.push(stored.update(pair, deed, change).await?);
+        for (operation, base, tenths) in [
+            (TrialOperation::UpdateFull, &sample.full, 3),
+            (TrialOperation::UpdateMinimal, &sample.minimal, 1),
+        ] {
+            let mut stored = StoredObject::create(pair, sample, base).await?;
+            for change in selected(sample, &stored.upstream, settings, tenths)? {
+                trials.push(stored.update(pair, operation, change).await?);
             }
         }
     }
-    // Some schemas of custom resources make kube-apiserver panic. That is nothing to agree with.
-    trials.retain(|trial| trial.theirs != Verdict::Silent);
+    // Some schemas of custom resources make kube-apiserver panic. These trials are ignored.
+    trials.retain(|trial| trial.upstream != WriteVerdict::ConnectionClosed);
     Ok(trials)
 }
 
-fn drawn(sample: &Sample, base: &Value, amount: Amount, tenths: usize) -> Result<Vec<Change>, String> {
-    let id = sample.resource.type_id.ok_or("a kind without a type")?;
-    let count = amount.changes.saturating_mul(tenths).div_ceil(10);
-    Ok(changes::draw(changes::all(Types::get(), id, base), count, amount.seed))
+fn selected(
+    sample: &Sample,
+    base: &Value,
+    settings: TrialSettings,
+    tenths: usize,
+) -> Result<Vec<Mutation>, String> {
+    let id = sample.resource.type_id.ok_or("the kind has no type")?;
+    let count = settings.changes.saturating_mul(tenths).div_ceil(10);
+    Ok(changes::select(changes::all(Types::get(), id, base), count, settings.seed))
 }
 
 async fn create(
-    pair: &Pair,
+    pair: &ServerPair,
     sample: &Sample,
-    deed: Deed,
+    operation: TrialOperation,
     base: &Value,
-    change: Change,
+    change: Mutation,
 ) -> Result<Trial, String> {
     let mut object = base.clone();
     change.apply(&mut object);
     let path = format!("{}?dryRun=All", sample.collection());
-    let (ours, theirs) = tokio::join!(pair.ours.post(&path, &object), pair.theirs.post(&path, &object));
-    Ok(Trial { deed, change, ours: Verdict::of(ours)?, theirs: Verdict::of(theirs)? })
+    let (atoll, upstream) = tokio::join!(pair.atoll.post(&path, &object), pair.upstream.post(&path, &object));
+    Ok(Trial { operation, change, atoll: WriteVerdict::of(atoll)?, upstream: WriteVerdict::of(upstream)? })
 }
 
 /// An object as each server has stored it.
-struct Stored {
+struct StoredObject {
     path: String,
-    ours: Value,
-    theirs: Value,
+    atoll: Value,
+    upstream: Value,
 }
 
-impl Stored {
-    /// Where Atoll does not take the object there is nothing to change, which counts as a disagreement each time.
-    async fn create(pair: &Pair, sample: &Sample, base: &Value) -> Result<Stored, String> {
+impl StoredObject {
+    /// Creates the object on both servers. If Atoll rejects it, every later update counts as a disagreement.
+    async fn create(pair: &ServerPair, sample: &Sample, base: &Value) -> Result<StoredObject, String> {
         let collection = sample.collection();
-        let (ours, theirs) =
-            tokio::join!(pair.ours.post(&collection, base), pair.theirs.post(&collection, base));
-        let (ours, theirs) = (ours.map_err(told)?, theirs.map_err(told)?);
-        if theirs.status != 201 {
-            return Err(format!("kube-apiserver does not take it: {}", theirs.text()));
+        let (atoll, upstream) =
+            tokio::join!(pair.atoll.post(&collection, base), pair.upstream.post(&collection, base));
+        let (atoll, upstream) = (atoll.map_err(to_text)?, upstream.map_err(to_text)?);
+        if upstream.status != 201 {
+            return Err(format!("kube-apiserver rejects the sample: {}", upstream.text()));
         }
         let path = format!("{collection}/{}", base["metadata"]["name"].as_str().unwrap_or_default());
-        let ours = ours.json();
-        let ours = if ours["kind"] == base["kind"] { ours } else { Value::Null };
-        Ok(Stored { path, ours, theirs: theirs.json() })
+        let atoll = atoll.json();
+        let atoll = if atoll["kind"] == base["kind"] { atoll } else { Value::Null };
+        Ok(StoredObject { path, atoll, upstream: upstream.json() })
     }
 
-    async fn update(&mut self, pair: &Pair, deed: Deed, change: Change) -> Result<Trial, String> {
-        let (ours, theirs) = tokio::join!(
-            update(&pair.ours, &self.path, &mut self.ours, &change),
-            update(&pair.theirs, &self.path, &mut self.theirs, &change)
+    async fn update(
+        &mut self,
+        pair: &ServerPair,
+        operation: TrialOperation,
+        change: Mutation,
+    ) -> Result<Trial, String> {
+        let (atoll, upstream) = tokio::join!(
+            update(&pair.atoll, &self.path, &mut self.atoll, &change),
+            update(&pair.upstream, &self.path, &mut self.upstream, &change)
         );
-        Ok(Trial { deed, change, ours: ours?, theirs: theirs? })
+        Ok(Trial { operation, change, atoll: atoll?, upstream: upstream? })
     }
 }
 
-/// Sends `stored` with the change. The server's own loops may have touched it meanwhile; then it is read again.
-async fn update(client: &Client, path: &str, stored: &mut Value, change: &Change) -> Result<Verdict, String> {
+/// Sends `stored` with the change. If a controller of the server changed the object meanwhile, reads it and
+/// tries again.
+async fn update(
+    client: &Client,
+    path: &str,
+    stored: &mut Value,
+    change: &Mutation,
+) -> Result<WriteVerdict, String> {
     for _ in 0..5 {
         let mut object = stored.clone();
         if !change.apply(&mut object) {
-            return Ok(Verdict::Inapplicable);
+            return Ok(WriteVerdict::Inapplicable);
         }
-        let verdict = Verdict::of(client.put(&format!("{path}?dryRun=All"), &object).await)?;
+        let verdict = WriteVerdict::of(client.put(&format!("{path}?dryRun=All"), &object).await)?;
         if !verdict.is_conflict() {
             return Ok(verdict);
         }
-        let current = client.get(path).await.map_err(told)?.json();
+        let current = client.get(path).await.map_err(to_text)?.json();
         if current["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"] {
             return Ok(verdict);
         }
         *stored = current;
     }
-    Err(format!("{path} is changed all the time"))
+    Err(format!("{path} changes too often: five conflicts in a row"))
 }
 
-fn told(error: Error) -> String {
+fn to_text(error: Error) -> String {
     error.to_string()
 }

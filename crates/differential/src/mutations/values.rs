@@ -1,10 +1,10 @@
-//! What a field of each type may be changed to.
+//! Replacement values for fields of each type.
 
 use atoll_schema::TypeRef;
 use serde_json::{Value, json};
 
-/// Values to put in place of `current`: mostly wrong ones, and some that are only different.
-pub fn instead(kind: TypeRef, current: &Value) -> Vec<Value> {
+/// Returns replacements for `current`: mostly invalid values, and some that are only different.
+pub fn replacements(kind: TypeRef, current: &Value) -> Vec<Value> {
     match kind {
         TypeRef::String => strings(current),
         TypeRef::Named(scalar) => match &scalar.values {
@@ -77,8 +77,8 @@ fn strings(current: &Value) -> Vec<Value> {
     ]
 }
 
-/// Values for a field that is not there.
-pub fn where_nothing_was(kind: TypeRef) -> Vec<Value> {
+/// Returns values for a field that is not set.
+pub fn for_missing_field(kind: TypeRef) -> Vec<Value> {
     match kind {
         TypeRef::String => vec![json!("a"), json!("Not valid!")],
         TypeRef::Named(scalar) => match &scalar.values {
@@ -95,12 +95,12 @@ pub fn where_nothing_was(kind: TypeRef) -> Vec<Value> {
         TypeRef::List(list) => match list.element {
             TypeRef::Struct(_) => vec![json!([{}])],
             element => {
-                let first = where_nothing_was(element).into_iter().next();
+                let first = for_missing_field(element).into_iter().next();
                 first.into_iter().map(|element| json!([element, element])).collect()
             }
         },
         TypeRef::Map(map) => {
-            let value = where_nothing_was(map.value).into_iter().next().unwrap_or_default();
+            let value = for_missing_field(map.value).into_iter().next().unwrap_or_default();
             vec![json!({"a": value}), json!({"bad key!": value})]
         }
         TypeRef::Struct(_) => vec![json!({})],

@@ -1,4 +1,4 @@
-//! What a server says to an object.
+//! The verdict of a server on a write.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,67 +7,67 @@ use atoll_testkit::{Answer, Error};
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum WriteVerdict {
     Accepted,
     Refused {
         status: u16,
         reason: String,
-        /// Field and cause.
+        /// Pairs of field and cause.
         causes: BTreeSet<(String, String)>,
-        /// The words, for people who look into a disagreement.
+        /// The message, for people who investigate a disagreement.
         message: String,
     },
-    /// The stored object has nothing where the change should be made.
+    /// The stored object does not have the location of the change.
     Inapplicable,
-    /// The connection ended instead, as it does when a handler of kube-apiserver panics.
-    Silent,
+    /// The server closed the connection, as kube-apiserver does when a handler panics.
+    ConnectionClosed,
 }
 
-impl Verdict {
-    pub fn of(answer: Result<Answer, Error>) -> Result<Verdict, String> {
+impl WriteVerdict {
+    pub fn of(answer: Result<Answer, Error>) -> Result<WriteVerdict, String> {
         match answer {
-            Ok(answer) => Ok(Verdict::read(&answer)),
-            Err(Error::Interrupted(_)) => Ok(Verdict::Silent),
+            Ok(answer) => Ok(WriteVerdict::read(&answer)),
+            Err(Error::Interrupted(_)) => Ok(WriteVerdict::ConnectionClosed),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    fn read(answer: &Answer) -> Verdict {
+    fn read(answer: &Answer) -> WriteVerdict {
         if answer.status < 300 {
-            return Verdict::Accepted;
+            return WriteVerdict::Accepted;
         }
         let body = answer.json();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let causes = body["details"]["causes"].as_array().into_iter().flatten();
         let causes = causes.map(|cause| (text(&cause["field"]), text(&cause["reason"]))).collect();
         let message = if body.is_null() { answer.text() } else { text(&body["message"]) };
-        Verdict::Refused { status: answer.status, reason: text(&body["reason"]), causes, message }
+        WriteVerdict::Refused { status: answer.status, reason: text(&body["reason"]), causes, message }
     }
 
-    /// The same decision for the same fields, whatever the words.
-    pub fn agrees(&self, other: &Verdict) -> bool {
+    /// Whether both verdicts have the same decision, reason and causes. Messages are ignored.
+    pub fn agrees(&self, other: &WriteVerdict) -> bool {
         match (self, other) {
             (
-                Verdict::Refused { reason, causes, .. },
-                Verdict::Refused { reason: other_reason, causes: other_causes, .. },
+                WriteVerdict::Refused { reason, causes, .. },
+                WriteVerdict::Refused { reason: other_reason, causes: other_causes, .. },
             ) => reason == other_reason && causes == other_causes,
             _ => self == other,
         }
     }
 
-    /// Whether somebody else has changed the object in the meantime.
+    /// Whether the object was changed by another writer.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Verdict::Refused { reason, .. } if reason == "Conflict")
+        matches!(self, WriteVerdict::Refused { reason, .. } if reason == "Conflict")
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for WriteVerdict {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Verdict::Accepted => out.write_str("accepted"),
-            Verdict::Inapplicable => out.write_str("has nothing there"),
-            Verdict::Silent => out.write_str("ends the connection"),
-            Verdict::Refused { status, reason, causes, message } => {
+            WriteVerdict::Accepted => out.write_str("accepted"),
+            WriteVerdict::Inapplicable => out.write_str("location does not exist"),
+            WriteVerdict::ConnectionClosed => out.write_str("connection closed"),
+            WriteVerdict::Refused { status, reason, causes, message } => {
                 write!(out, "{status} {reason}")?;
                 for (field, cause) in causes {
                     write!(out, " [{field}: {cause}]")?;

@@ -1,9 +1,9 @@
-//! Roles, bindings and questions about them, drawn from a seed.
+//! Generates roles, bindings and questions about them from a seed.
 
 use serde_json::{Value, json};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// The namespaces that roles and bindings are in.
+/// Namespaces of roles and bindings.
 pub const NAMESPACES: [&str; 2] = ["rbac-one", "rbac-two"];
 
 const USERS: [&str; 5] = ["rbac-ann", "rbac-bob", "rbac-eve", "rbac <odd> & \"quoted\"", "rbac-nobody"];
@@ -40,8 +40,8 @@ const RESOURCES: [&str; 12] = [
 ];
 const NAMES: [&str; 3] = ["first", "second", "third"];
 const PATHS: [&str; 7] = ["/logs", "/logs/*", "/metrics", "/api*", "/x/*", "/x/y", "*"];
-/// Who is given something by what every cluster is born with.
-const BORN: [(&str, &[&str]); 8] = [
+/// Users and groups that the bootstrap roles grant something to.
+const BOOTSTRAP_USERS: [(&str, &[&str]); 8] = [
     ("system:kube-scheduler", &["system:authenticated"]),
     ("system:kube-controller-manager", &["system:authenticated"]),
     (
@@ -55,7 +55,7 @@ const BORN: [(&str, &[&str]); 8] = [
     ("prometheus", &["system:monitoring", "system:authenticated"]),
 ];
 
-/// A small generator: the same numbers for the same seed.
+/// A pseudorandom generator (xorshift).
 pub struct Draw(u64);
 
 impl Draw {
@@ -74,7 +74,7 @@ impl Draw {
         of[self.below(of.len())]
     }
 
-    /// From one to `most` different ones.
+    /// Returns one to `most` of the values.
     fn some<'a>(&mut self, of: &[&'a str], most: usize) -> Vec<&'a str> {
         let count = 1 + self.below(most);
         let mut drawn: Vec<&str> = (0..count).map(|_| self.one(of)).collect();
@@ -111,11 +111,11 @@ impl Draw {
     }
 }
 
-/// Something to create: the path of its collection, and itself.
-pub type Created = (String, Value);
+/// The path of a collection, and an object to create in it.
+pub type PathAndObject = (String, Value);
 
-/// Namespaces, roles and bindings; some bindings are of roles that are not there.
-pub fn objects(draw: &mut Draw) -> Vec<Created> {
+/// Generates namespaces, roles and bindings. Some bindings refer to missing roles.
+pub fn objects(draw: &mut Draw) -> Vec<PathAndObject> {
     let core =
         NAMESPACES.map(|name| ("/api/v1/namespaces".to_string(), json!({ "metadata": { "name": name } })));
     let mut objects = Vec::from(core);
@@ -124,7 +124,7 @@ pub fn objects(draw: &mut Draw) -> Vec<Created> {
         let role = json!({ "metadata": { "name": format!("rbac-{number}") }, "rules": draw.rules(true) });
         objects.push((format!("{base}/clusterroles"), role));
     }
-    // Who is allowed to write roles and bindings, though not more than they have.
+    // These users may write roles and bindings, but must not grant more than they have.
     let write = json!([{ "verbs": ["create", "update", "patch"], "apiGroups": [GROUP], "resources": ["*"] }]);
     objects.push((
         format!("{base}/clusterroles"),
@@ -170,22 +170,22 @@ fn binding(draw: &mut Draw, number: usize, kind: &str, roles: usize) -> Value {
     })
 }
 
-/// Whether somebody may do something.
+/// A question whether a user may do something.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub user: String,
     pub groups: Vec<String>,
     pub verb: String,
-    pub about: About,
+    pub attributes: Attributes,
 }
 
 #[derive(Clone, Debug)]
-pub enum About {
+pub enum Attributes {
     Resource { group: String, resource: String, subresource: String, namespace: String, name: String },
     Path(String),
 }
 
-/// A version that each group is served in.
+/// Returns the path of a served version of a group.
 pub fn version(group: &str) -> &'static str {
     match group {
         "" => "/api/v1",
@@ -199,7 +199,7 @@ impl Question {
     pub fn draw(draw: &mut Draw) -> Question {
         let (user, groups): (String, Vec<String>) = match draw.below(8) {
             0 => {
-                let (user, groups) = BORN[draw.below(BORN.len())];
+                let (user, groups) = BOOTSTRAP_USERS[draw.below(BOOTSTRAP_USERS.len())];
                 (user.into(), groups.iter().map(ToString::to_string).collect())
             }
             1 | 2 => {
@@ -213,8 +213,8 @@ impl Question {
                 (draw.one(&USERS).into(), groups)
             }
         };
-        let about = if draw.below(6) == 0 {
-            About::Path(
+        let attributes = if draw.below(6) == 0 {
+            Attributes::Path(
                 draw.one(&["/logs", "/logs/a", "/metrics", "/api", "/apix", "/x/y/z", "/", "/healthz"])
                     .into(),
             )
@@ -224,7 +224,7 @@ impl Question {
             let namespace = if draw.below(3) == 0 { "" } else { draw.one(&NAMESPACES) };
             let name = if draw.below(2) == 0 { draw.one(&NAMES) } else { "" };
             let text = |text: &str| text.to_string();
-            About::Resource {
+            Attributes::Resource {
                 group: text(group),
                 resource: text(resource),
                 subresource: text(subresource),
@@ -232,18 +232,20 @@ impl Question {
                 name: text(name),
             }
         };
-        let verb = match about {
-            About::Path(_) => draw.one(&["get", "list", "post"]),
-            About::Resource { .. } => draw.one(&VERBS[..11]),
+        let verb = match attributes {
+            Attributes::Path(_) => draw.one(&["get", "list", "post"]),
+            Attributes::Resource { .. } => draw.one(&VERBS[..11]),
         };
-        Question { user, groups, verb: verb.into(), about }
+        Question { user, groups, verb: verb.into(), attributes }
     }
 
     pub fn review(&self) -> Value {
         let mut spec = json!({ "user": self.user, "groups": self.groups });
-        match &self.about {
-            About::Path(path) => spec["nonResourceAttributes"] = json!({ "verb": self.verb, "path": path }),
-            About::Resource { group, resource, subresource, namespace, name } => {
+        match &self.attributes {
+            Attributes::Path(path) => {
+                spec["nonResourceAttributes"] = json!({ "verb": self.verb, "path": path })
+            }
+            Attributes::Resource { group, resource, subresource, namespace, name } => {
                 spec["resourceAttributes"] = json!({
                     "verb": self.verb, "group": group, "resource": resource, "subresource": subresource,
                     "namespace": namespace, "name": name,
@@ -253,7 +255,7 @@ impl Question {
         json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec })
     }
 
-    /// The request that the question is about, where there is one.
+    /// Returns the request that corresponds to the question, if there is one.
     pub fn request(&self) -> Option<(&'static str, String)> {
         let method = |verb: &str, has_name: bool| match (verb, has_name) {
             ("get", true) | ("list", false) => Some("GET"),
@@ -263,13 +265,13 @@ impl Question {
             ("delete", true) => Some("DELETE"),
             _ => None,
         };
-        match &self.about {
-            About::Path(path) => match self.verb.as_str() {
+        match &self.attributes {
+            Attributes::Path(path) => match self.verb.as_str() {
                 "get" => Some(("GET", path.clone())),
                 "post" => Some(("POST", path.clone())),
                 _ => None,
             },
-            About::Resource { group, resource, subresource, namespace, name } => {
+            Attributes::Resource { group, resource, subresource, namespace, name } => {
                 let method = method(&self.verb, !name.is_empty())?;
                 if !subresource.is_empty() && name.is_empty() {
                     return None;
@@ -304,7 +306,7 @@ impl Draw {
         pairs[self.below(pairs.len())]
     }
 
-    /// A role or a binding that somebody wants to write, and who does.
+    /// Generates a role or binding, and the user who tries to create it.
     pub fn attempt(&mut self, number: usize) -> (String, Vec<String>, String, Value) {
         let user = self.one(&USERS[..3]).to_string();
         let groups = self.some(&GROUPS, 2).into_iter().map(String::from).collect();

@@ -1,4 +1,4 @@
-//! Definitions out of Go modules, at the versions and checksums in `upstream/bundles`.
+//! Reads definitions from Go modules, at the versions in `upstream/bundles`.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -11,9 +11,9 @@ use serde_json::{Deserializer, Value};
 pub struct Bundle {
     pub name: &'static str,
     module: &'static str,
-    /// Directories of what users install.
+    /// Directories of the definitions that users install.
     installed: &'static [&'static str],
-    /// Directories of other forms of the same definitions, which are only judged.
+    /// Directories of variants of the same definitions, which are only validated with a dry run.
     judged: &'static [&'static str],
 }
 
@@ -54,7 +54,7 @@ pub const BUNDLES: [Bundle; 5] = [
     },
 ];
 
-/// One definition.
+/// A CustomResourceDefinition.
 pub struct Definition {
     pub name: String,
     pub body: String,
@@ -105,7 +105,7 @@ fn in_directory(directory: &Path) -> Vec<Definition> {
     definitions
 }
 
-/// Where each module's files are. `None`, with a line that says so, where Go is absent.
+/// Returns the directory of each module. Prints a message and returns `None` if Go is not installed.
 pub fn modules() -> Option<BTreeMap<String, PathBuf>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../upstream/bundles");
     let mut command = Command::new("go");
@@ -114,11 +114,11 @@ pub fn modules() -> Option<BTreeMap<String, PathBuf>> {
         Ok(output) => output,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
-            assert!(!required, "Go is required here");
-            eprintln!("skipped: no Go to get definitions with");
+            assert!(!required, "ATOLL_REQUIRE_UPSTREAM is set, but Go is not installed");
+            eprintln!("skipped: downloading the definitions needs Go, which is not installed");
             return None;
         }
-        Err(error) => panic!("go does not start: {error}"),
+        Err(error) => panic!("cannot run go: {error}"),
     };
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));

@@ -1,8 +1,8 @@
-//! Writes of a few managers to a few objects, from a seed.
+//! Generates writes by several managers to several objects from a seed.
 
 use serde_json::{Map, Value, json};
 
-/// One request, and the object that it is about.
+/// A request, and the path of its object.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub verb: &'static str,
@@ -14,7 +14,7 @@ pub struct Operation {
     pub body: Value,
 }
 
-/// Small numbers in an order that a seed decides.
+/// A pseudorandom generator (xorshift).
 pub struct Random(u64);
 
 impl Random {
@@ -37,14 +37,14 @@ impl Random {
         from[self.below(from.len())].clone()
     }
 
-    /// Some of them, at least one, in some order.
+    /// Returns at least one of the values, in random order.
     pub fn some<T: Clone>(&mut self, from: &[T]) -> Vec<T> {
         let mut left = from.to_vec();
         let count = 1 + self.below(from.len());
         (0..count).map(|_| left.remove(self.below(left.len()))).collect()
     }
 
-    /// Each name with its chance, and one of the values.
+    /// Returns a map with a random value for each name that is chosen with the given probability.
     pub fn map(&mut self, names: &[&str], values: &[&str], percent: usize) -> Value {
         let mut map = Map::new();
         for name in names {
@@ -127,7 +127,7 @@ pub fn operation(random: &mut Random, namespace: &str, previous: Option<&Operati
     made
 }
 
-/// A change such as patches make.
+/// Generates the body of a patch.
 fn change(random: &mut Random, kind: &str) -> Value {
     let value = random.pick(&[json!("1"), json!("2"), Value::Null]);
     let name = random.pick(&["a", "b", "c"]);
@@ -191,7 +191,7 @@ fn status(
     Operation { verb: "status", method: "PATCH", path, object: object.into(), media, agent: "", body }
 }
 
-/// An object; `partly` leaves out what another manager, or the defaults, may say.
+/// Generates an object. `partly` leaves out fields that another manager or defaults may set.
 fn whole(random: &mut Random, kind: &str, version: &str, name: &str, partly: bool) -> Value {
     let mut metadata = json!({ "name": name });
     let labels = random.map(&["a", "b", "c"], &["1", "2", "3"], 40);

@@ -1,10 +1,10 @@
-//! Writes through several versions of a kind.
+//! Generates writes through several versions of a kind.
 
 use serde_json::{Value, json};
 
 use crate::generate::{APPLY, MERGE, Operation, Random};
 
-/// A kind with two versions that are the same, and one that is not served.
+/// Returns a definition with two identical served versions and one that is not served.
 pub fn definition() -> Value {
     let item = json!({ "type": "object", "required": ["name"], "properties": {
         "name": { "type": "string" }, "value": { "type": "string" } } });
@@ -31,7 +31,7 @@ pub fn definition() -> Value {
     })
 }
 
-/// One write to one of two objects, in either version.
+/// Generates a write to one of two objects, in either version.
 pub fn operation(random: &mut Random, namespace: &str) -> Operation {
     let version = random.pick(&["v1", "v1beta1"]);
     let collection = format!("/apis/versions.example.com/{version}/namespaces/{namespace}/hats");
@@ -61,13 +61,13 @@ pub fn operation(random: &mut Random, namespace: &str) -> Operation {
             ("forget", "PATCH", "", MERGE, "", forgotten)
         }
     };
-    // Patches that are no apply know no force.
+    // Only apply patches have a `force` parameter.
     let force = if media == APPLY { force } else { "" };
     let path = format!("{object}{part}?fieldManager={manager}{force}");
     Operation { verb, method, path, object, media, agent: "agent", body }
 }
 
-/// A part of an object, as managers set it.
+/// Generates a part of an object.
 fn content(random: &mut Random) -> Value {
     let mut metadata = json!({});
     let labels = random.map(&["a", "b"], &["1", "2"], 50);
