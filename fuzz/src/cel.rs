@@ -43,7 +43,7 @@ pub fn expression(bytes: &[u8]) -> Accepted {
     assert_eq!(first.cost, second.cost);
     assert_eq!(first.result.is_ok(), second.result.is_ok());
     if let Ok(value) = first.result {
-        let _ = (value.shown(), value.size());
+        let _ = (value.display(), value.size());
     }
     Some(())
 }
@@ -86,7 +86,7 @@ pub fn text(bytes: &[u8]) -> Accepted {
     for program in PROGRAMS.iter() {
         match program.evaluate(&[("text", Value::from(text))], LIMIT).result {
             Ok(value) => {
-                let _ = value.shown();
+                let _ = value.display();
                 accepted = Some(());
             }
             Err(error) => assert!(!error.to_string().is_empty()),
@@ -100,7 +100,7 @@ pub fn text(bytes: &[u8]) -> Accepted {
 pub fn regular_expression(bytes: &[u8]) -> Accepted {
     let [pattern, subject] = lines(bytes)?;
     let compiled = regexp::SHARED.get(pattern);
-    assert!(regexp::fault(pattern).is_none() || compiled.is_err(), "invalid patterns are not compiled");
+    assert!(regexp::check(pattern).is_none() || compiled.is_err(), "invalid patterns are not compiled");
     match compiled {
         Ok(compiled) => {
             let _ = compiled.is_match(subject);

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use atoll_controllers::catalog::Choice;
+use atoll_controllers::catalog::ControllerSelection;
 use atoll_controllers::fuzzing::{Indexes, NEVER, Schedule};
 use atoll_meta::cron;
 use atoll_zones::Zone;
@@ -53,7 +53,7 @@ fn listed(numbers: cron::Numbers) -> String {
 /// In any time zone, times can be converted, and schedules find a next time or end.
 pub fn zone(bytes: &[u8]) -> Accepted {
     if let Some(rule) = text(bytes) {
-        Zone::ruled(rule);
+        Zone::from_posix_tz(rule);
     }
     let zone = Zone::read(bytes)?;
     for years in -60..60 {
@@ -83,5 +83,5 @@ pub fn indexes(bytes: &[u8]) -> Accepted {
 
 /// A list of controllers is parsed or rejected.
 pub fn list(bytes: &[u8]) -> Accepted {
-    Choice::from_str(text(bytes)?).ok().map(|_| ())
+    ControllerSelection::from_str(text(bytes)?).ok().map(|_| ())
 }

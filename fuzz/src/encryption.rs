@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use atoll_encryption::{Rules, Sealed, with_new_key};
+use atoll_encryption::{EncryptedStore, Rules, with_new_key};
 use atoll_store::memory::MemoryStore;
 use atoll_store::{Key, Store};
 use bytes::Bytes;
@@ -39,9 +39,9 @@ pub fn configuration(bytes: &[u8]) -> Accepted {
     }
 }
 
-static STORE: LazyLock<Sealed> = LazyLock::new(|| {
+static STORE: LazyLock<EncryptedStore> = LazyLock::new(|| {
     let rules = Rules::parse(CONFIGURATION).expect("rules");
-    Sealed::new(Arc::new(MemoryStore::new()), rules)
+    EncryptedStore::new(Arc::new(MemoryStore::new()), rules)
 });
 
 /// Data that was not encrypted here cannot be decrypted; encrypted data can, but not at another key and not
@@ -50,17 +50,17 @@ pub fn sealed(bytes: &[u8]) -> Accepted {
     let place = |name: &str| Key::object("core", "secrets", "root", "default", name);
     let stored = Bytes::copy_from_slice(bytes);
     // Data without the prefix of a provider is plaintext from before encryption was enabled.
-    if let Ok(opened) = STORE.open(&place("a"), &stored) {
+    if let Ok(opened) = STORE.decrypt(&place("a"), &stored) {
         assert_eq!(opened, stored);
     }
-    let sealed = STORE.seal(&place("a"), bytes).expect("it can be sealed").expect("it has to be");
-    assert_eq!(STORE.open(&place("a"), &sealed).as_ref(), Ok(&stored));
-    assert!(STORE.open(&place("b"), &sealed).is_err());
+    let sealed = STORE.encrypt(&place("a"), bytes).expect("it can be sealed").expect("it has to be");
+    assert_eq!(STORE.decrypt(&place("a"), &sealed).as_ref(), Ok(&stored));
+    assert!(STORE.decrypt(&place("b"), &sealed).is_err());
     let mut changed = sealed.to_vec();
     let at = usize::from(*bytes.first()?) % changed.len();
     changed[at] ^= 1;
     let changed = Bytes::from(changed);
-    match STORE.open(&place("a"), &changed) {
+    match STORE.decrypt(&place("a"), &changed) {
         // Without its prefix, it is read as plaintext.
         Ok(opened) => assert_eq!(opened, changed),
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -1,6 +1,6 @@
 //! Definitions of custom resources.
 
-use atoll_extension::{Definition, Findings, JsonPath, Origin};
+use atoll_extension::{Definition, JsonPath, Origin, ValidationResult};
 use atoll_meta::Deadline;
 use atoll_meta::json::{self, Value};
 use serde_json::json;
@@ -24,9 +24,9 @@ pub fn custom_resource(bytes: &[u8]) -> Accepted {
     let version = definition.version("v1").expect("the version was just compiled");
     version.schema.read(&mut object, Origin::Request).ok()?;
     assert_eq!(version.schema.prune(&mut object), Vec::<String>::new());
-    let _ = version.schema.fill(&mut object);
+    let _ = version.schema.apply_defaults(&mut object);
     let _ = version.schema.check(&object, &Deadline::never());
-    let mut findings = Findings::default();
+    let mut findings = ValidationResult::default();
     version.validate_create(&object, &mut findings, &Deadline::never());
     version.validate_update(&object, &old, &mut findings, &Deadline::never());
     version.validate_status_update(&object, &old, &mut findings, &Deadline::never());

@@ -5,7 +5,7 @@ use atoll_fleet::namespaces::Locator;
 use atoll_fleet::overrides::{Overrides, validate};
 use atoll_fleet::references::references;
 use atoll_fleet::shape::shape;
-use atoll_fleet::view::{Line, Report};
+use atoll_fleet::view::{Report, SyncLine};
 use atoll_meta::{FieldPath, json};
 use serde_json::Value;
 
@@ -26,14 +26,16 @@ pub fn placement(bytes: &[u8]) -> Accepted {
     let nowhere = placement.decided(Vec::new(), "hand");
     assert!(placement.names().all(|name| nowhere.leaving.iter().any(|leaving| leaving.name == name)));
     let names: Vec<&str> = placement.names().collect();
-    assert!(names.iter().fold(placement.clone(), |rest, name| rest.let_go(name, "", true)).is_empty());
+    assert!(
+        names.iter().fold(placement.clone(), |rest, name| rest.confirm_removed(name, "", true)).is_empty()
+    );
     Some(())
 }
 
 /// A line of the sync view that is written and parsed again is equal.
 pub fn sync_line(bytes: &[u8]) -> Accepted {
-    let line = Line::parse(bytes)?;
-    assert_eq!(Line::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
+    let line = SyncLine::parse(bytes)?;
+    assert_eq!(SyncLine::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
     Some(())
 }
 

@@ -1,6 +1,6 @@
 //! Patches and managed fields.
 
-use atoll_merge::apply::{Author, Kind, Resets, Set, is_reset, joined};
+use atoll_merge::apply::{Author, Kind, ResetFields, Set, is_reset, merge_managers};
 use atoll_merge::{check_merge_patch, json_patch as patch_json, merge_patch, unknown_fields};
 use atoll_meta::json::{self, Value};
 use atoll_schema::{Types, normalise, resources, restore};
@@ -64,8 +64,8 @@ pub fn strategic_merge(bytes: &[u8]) -> Accepted {
 pub fn managed_fields(bytes: &[u8]) -> Accepted {
     let parsed = json::parse(bytes).ok()?;
     is_reset(Some(&parsed.value));
-    if let Some(entries) = joined(Some(&parsed.value), &Value::Null) {
-        assert_eq!(joined(Some(&entries), &Value::Null), Some(entries));
+    if let Some(entries) = merge_managers(Some(&parsed.value), &Value::Null) {
+        assert_eq!(merge_managers(Some(&entries), &Value::Null), Some(entries));
     }
     let set = Set::from_fields(&parsed.value).ok()?;
     let written = set.to_fields();
@@ -94,7 +94,7 @@ pub fn apply(bytes: &[u8]) -> Accepted {
     normalise(types, id, &mut live).ok()?;
     let kind = Kind::new(api_version, row.kind, Some(id));
     let author =
-        Author { manager: "fuzz", time: "2026-11-15T08:00:00Z", subresource: "", resets: Resets::NONE };
+        Author { manager: "fuzz", time: "2026-11-15T08:00:00Z", subresource: "", resets: ResetFields::NONE };
     let mut applied = kind.apply(&live, &configuration, &author, true).ok()?;
     normalise(types, id, &mut applied).ok()?;
     let mut again =

@@ -9,7 +9,8 @@ use atoll_meta::object;
 use atoll_registry::definitions::{self, GROUP, RESOURCE};
 use atoll_registry::placement::Placements;
 use atoll_registry::{
-    Catalog, Decoder, DeleteOptions, Network, Place, Profile, Registry, Row, SystemClock, Unasked, Update,
+    Catalog, Decoder, DeleteOptions, Network, NoAdmission, ObjectRef, Profile, Registry, Row, SystemClock,
+    Update,
 };
 use atoll_server::fuzzing::{FieldValidation, object as decode};
 use atoll_store::memory::MemoryStore;
@@ -92,8 +93,8 @@ struct DefinitionUnderTest {
 }
 
 impl DefinitionUnderTest {
-    fn place(&self) -> Place<'_> {
-        Place { workspace: WORKSPACE, namespace: "", name: &self.name }
+    fn place(&self) -> ObjectRef<'_> {
+        ObjectRef { workspace: WORKSPACE, namespace: "", name: &self.name }
     }
 
     /// Updates the spec or the status.
@@ -111,7 +112,7 @@ impl DefinitionUnderTest {
             subresource,
             manager: Some("fuzz"),
             transform: &transform,
-            admission: &Unasked,
+            admission: &NoAdmission,
             uid: None,
             create_missing: false,
             dry_run: false,
@@ -148,7 +149,7 @@ impl DefinitionUnderTest {
         let mut watcher =
             registry.cache.watch(scope, registry.snapshot().revision).expect("the revision is current");
         let running = tokio::spawn(definitions::run(registry.clone()));
-        let deleted = registry.delete(row, &self.place(), &DeleteOptions::default(), &Unasked).await;
+        let deleted = registry.delete(row, &self.place(), &DeleteOptions::default(), &NoAdmission).await;
         deleted.expect("the definition exists");
         let key = Key::object(GROUP, RESOURCE, WORKSPACE, "", &self.name);
         let gone = async {
@@ -182,8 +183,8 @@ async fn create(registry: &Registry, row: &Row, namespace: &str, object: Value) 
         return false;
     }
     let name = object::name(&object).to_string();
-    let place = Place { workspace: WORKSPACE, namespace, name: &name };
-    registry.create(row, &place, object, Some("fuzz"), false, &Unasked).await.is_ok()
+    let place = ObjectRef { workspace: WORKSPACE, namespace, name: &name };
+    registry.create(row, &place, object, Some("fuzz"), false, &NoAdmission).await.is_ok()
 }
 
 async fn registry() -> Registry {
@@ -198,7 +199,7 @@ async fn registry() -> Registry {
     ] {
         let value = Some(Bytes::from(value.to_string()));
         let key = Key::from(key);
-        let write = Write { key, expect: Condition::Absent, value, guards: Vec::new(), memo: None };
+        let write = Write { key, expect: Condition::Absent, value, guards: Vec::new(), hint: None };
         store.write(write).await.expect("an empty store");
     }
     let placements = Arc::new(Placements::default());

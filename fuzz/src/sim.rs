@@ -25,8 +25,8 @@ pub fn program(bytes: &[u8]) -> Accepted {
     let [after, command, script] = lines(bytes)?;
     let container = serde_json::json!({ "command": [command, "-c", script] });
     let pod = serde_json::json!({ "metadata": { "annotations": { "sim.atoll.dev/exit-after": after } } });
-    let timed = atoll_sim::fuzzing::is_ending(&container, &pod);
-    let scripted = atoll_sim::fuzzing::is_ending(&container, &serde_json::Value::Null);
+    let timed = atoll_sim::fuzzing::ends_by_itself(&container, &pod);
+    let scripted = atoll_sim::fuzzing::ends_by_itself(&container, &serde_json::Value::Null);
     (timed || scripted).then_some(())
 }
 
@@ -34,5 +34,5 @@ pub fn program(bytes: &[u8]) -> Accepted {
 /// one per line.
 pub fn kubelet(bytes: &[u8]) -> Accepted {
     let [path, query, uri] = lines(bytes)?;
-    atoll_sim::fuzzing::is_understood(path, query, uri).then_some(())
+    atoll_sim::fuzzing::is_valid_request(path, query, uri).then_some(())
 }

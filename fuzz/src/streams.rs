@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use atoll_streams::remote_command::{self, Options, Outcome, StatusFormat};
+use atoll_streams::remote_command::{self, ExecStatus, StatusFormat, StreamOptions};
 use atoll_streams::spdy::{Frame, HEAD, Head, LARGEST_CONTROL, Packer, Unpacker};
 use atoll_streams::websocket::{Event, Message, Opcode, Reader, Role};
 use atoll_streams::{port_forward, websocket as socket};
@@ -156,7 +156,7 @@ pub fn handshake(bytes: &[u8]) -> Accepted {
     assert!(!is_tunneled || socket::is_websocket(headers));
     let forwarding = port_forward::accept(&mut request).is_ok();
     let query = request.uri().query().unwrap_or_default().to_owned();
-    let is_session = match Options::from_query(&query) {
+    let is_session = match StreamOptions::from_query(&query) {
         Ok(options) => remote_command::accept(&mut request, options).is_ok(),
         Err(_) => false,
     };
@@ -165,15 +165,15 @@ pub fn handshake(bytes: &[u8]) -> Accepted {
 
 /// The result of a session that is encoded and decoded again is equal.
 pub fn outcome(bytes: &[u8]) -> Accepted {
-    let _ = Outcome::decode(bytes, StatusFormat::Text);
-    let outcome = Outcome::decode(bytes, StatusFormat::Json);
-    let again = Outcome::decode(&outcome.encode(StatusFormat::Json), StatusFormat::Json);
+    let _ = ExecStatus::decode(bytes, StatusFormat::Text);
+    let outcome = ExecStatus::decode(bytes, StatusFormat::Json);
+    let again = ExecStatus::decode(&outcome.encode(StatusFormat::Json), StatusFormat::Json);
     match (&outcome, again) {
-        (Outcome::Exit { code, .. }, Outcome::Exit { code: again, .. }) => assert_eq!(*code, again),
-        (Outcome::Success, Outcome::Success) | (Outcome::Failure(_), Outcome::Failure(_)) => {}
+        (ExecStatus::Exit { code, .. }, ExecStatus::Exit { code: again, .. }) => assert_eq!(*code, again),
+        (ExecStatus::Success, ExecStatus::Success) | (ExecStatus::Failure(_), ExecStatus::Failure(_)) => {}
         (before, after) => panic!("{before:?} was decoded as {after:?}"),
     }
-    matches!(outcome, Outcome::Success | Outcome::Exit { .. }).then_some(())
+    matches!(outcome, ExecStatus::Success | ExecStatus::Exit { .. }).then_some(())
 }
 
 /// Terminal sizes that are encoded and decoded again are equal.

@@ -33,7 +33,7 @@ use self::fleet::{Fleet, KIND};
 use crate::advice::{Failure, invocation};
 use crate::command::{ClusterCommand, ClusterName, Connection};
 use crate::output::errln;
-use crate::output::{self, Format, OutputOptions};
+use crate::output::{self, OutputFormat, OutputOptions};
 use crate::process;
 use crate::style::Paint;
 use crate::workspace::session::ROOT;
@@ -74,15 +74,18 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
 
 async fn list(shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
     let fleet = Fleet::open(connection)?;
-    let accept =
-        if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
+    let accept = if matches!(shown.output, None | Some(OutputFormat::Wide)) {
+        output::TABLE
+    } else {
+        "application/json"
+    };
     let answer = fleet.list_serving(accept).await?;
     let items = || answer["items"].as_array().into_iter().flatten();
     let text = match shown.output {
-        Some(Format::Json) => output::json(&answer),
-        Some(Format::Yaml) => output::yaml(&answer)?,
-        Some(Format::Name) => items().map(|item| format!("{KIND}/{}\n", object::name(item))).collect(),
-        None | Some(Format::Wide) => {
+        Some(OutputFormat::Json) => output::json(&answer),
+        Some(OutputFormat::Yaml) => output::yaml(&answer)?,
+        Some(OutputFormat::Name) => items().map(|item| format!("{KIND}/{}\n", object::name(item))).collect(),
+        None | Some(OutputFormat::Wide) => {
             let (mut headers, mut rows) = output::columns(&answer, shown.output.is_some());
             // Below the root workspace, clusters may be inherited, so show where each is registered.
             if fleet.session.current != ROOT {

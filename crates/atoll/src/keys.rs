@@ -7,7 +7,7 @@ use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::command::{KeyKind, KeysCommand};
 use crate::encryption;
 use crate::output::outln;
-use crate::output::{self, Format, OutputOptions};
+use crate::output::{self, OutputFormat, OutputOptions};
 use crate::style::Paint;
 
 pub fn run(command: KeysCommand) -> Result<(), String> {
@@ -51,10 +51,10 @@ fn listing(keys: &[String], shown: OutputOptions) -> Result<String, String> {
     };
     Ok(match shown.output {
         None => lines(&|position, id| format!("{id}  {}", uses(position))),
-        Some(Format::Name) => lines(&|_, id| id.to_string()),
-        Some(Format::Json) => output::json(&document()),
-        Some(Format::Yaml) => output::yaml(&document())?,
-        Some(Format::Wide) => {
+        Some(OutputFormat::Name) => lines(&|_, id| id.to_string()),
+        Some(OutputFormat::Json) => output::json(&document()),
+        Some(OutputFormat::Yaml) => output::yaml(&document())?,
+        Some(OutputFormat::Wide) => {
             let headers = ["ID", "USE", "ALGORITHM"].map(String::from);
             let row = |(position, id): (usize, &String)| {
                 vec![id.clone(), uses(position).to_string(), "ES256".to_string()]

@@ -18,7 +18,7 @@ use crate::cluster::placed_objects::{self, WorkspacePaths};
 use crate::cluster::{cluster_names, confirmation};
 use crate::command::{Connection, OrphansCommand};
 use crate::output::errln;
-use crate::output::{self, Format, OutputOptions};
+use crate::output::{self, OutputFormat, OutputOptions};
 use crate::process;
 use crate::style::Paint;
 
@@ -182,17 +182,17 @@ async fn list(cluster: Option<&str>, shown: OutputOptions, connection: &Connecti
         .flat_map(|(connection, orphans)| orphans.iter().map(move |orphan| (connection, orphan)))
         .collect();
     match shown.output {
-        Some(Format::Json | Format::Yaml) => {
+        Some(OutputFormat::Json | OutputFormat::Yaml) => {
             let items: Vec<Value> =
                 rows.iter().map(|(connection, orphan)| document(connection, orphan)).collect();
             let list = json!({ "items": items });
             let text = match shown.output {
-                Some(Format::Yaml) => output::yaml(&list)?,
+                Some(OutputFormat::Yaml) => output::yaml(&list)?,
                 _ => output::json(&list),
             };
             output::print(&text);
         }
-        Some(Format::Name) => {
+        Some(OutputFormat::Name) => {
             let name = |(_, orphan): &(&ClusterConnection, &Orphan)| {
                 let resource = orphan.marked.resource.qualified();
                 format!("{resource}/{}\n", object::name(&orphan.marked.found))
@@ -202,7 +202,7 @@ async fn list(cluster: Option<&str>, shown: OutputOptions, connection: &Connecti
         _ if rows.is_empty() => output::print("No orphans: all marked objects exist here.\n"),
         wide => {
             let headers = ["CLUSTER", "KIND", "NAMESPACE", "NAME", "AGE", "WHY", "WORKSPACE", "UID"];
-            let width = if wide == Some(Format::Wide) { headers.len() } else { 6 };
+            let width = if wide == Some(OutputFormat::Wide) { headers.len() } else { 6 };
             let headers: Vec<String> = headers[..width].iter().map(|header| (*header).to_string()).collect();
             let now = now();
             let rows: Vec<Vec<String>> = rows
@@ -346,7 +346,8 @@ mod tests {
 
     #[test]
     fn rows_have_kind_name_age_and_reason() {
-        let resource = crate::place::resources::Resource { kind: "ConfigMap".into(), ..Default::default() };
+        let resource =
+            crate::place::resources::ApiResource { kind: "ConfigMap".into(), ..Default::default() };
         let found = json!({ "metadata": {
             "name": "a", "namespace": "shop", "creationTimestamp": "2026-11-16T04:00:00Z",
             "annotations": { "atoll.dev/uid": "u", "atoll.dev/workspace": "w", "atoll.dev/source": "shop/a" },

@@ -11,7 +11,7 @@ use atoll_meta::text::{escaped, is_control};
 use crate::style::{self, Paint};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// A table with more columns.
     #[value(help = None)]
     Wide,
@@ -26,7 +26,7 @@ pub enum Format {
 pub struct OutputOptions {
     /// Output format: a wider table, a document, or names only
     #[arg(short, long = "output", value_name = "FORMAT")]
-    pub output: Option<Format>,
+    pub output: Option<OutputFormat>,
 }
 
 /// Prints to standard output. A closed pipe ends the process without an error. The text may come from

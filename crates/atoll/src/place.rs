@@ -8,7 +8,7 @@ use atoll_fleet::placement::Share;
 use http::Method;
 use serde_json::{Value, json};
 
-use self::resources::Resource;
+use self::resources::ApiResource;
 use self::selection::SelectedObject;
 use crate::advice::{Failure, invocation};
 use crate::client::Problem;
@@ -68,7 +68,7 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
 }
 
 /// Lists all resources that a server serves.
-pub async fn discover(api: &Api) -> Result<Vec<Resource>, Failure> {
+pub async fn discover(api: &Api) -> Result<Vec<ApiResource>, Failure> {
     let mut found = Vec::new();
     for path in resources::DOCUMENTS {
         let document = api.call_as(Method::GET, path, resources::ACCEPT, None).await?;
@@ -84,9 +84,9 @@ pub async fn discover(api: &Api) -> Result<Vec<Resource>, Failure> {
 }
 
 pub fn parse_object_arg<'a, 'o>(
-    resources: &'a [Resource],
+    resources: &'a [ApiResource],
     object: &'o str,
-) -> Result<(&'a Resource, &'o str), Failure> {
+) -> Result<(&'a ApiResource, &'o str), Failure> {
     let parts = object.split_once('/').filter(|(_, name)| !name.is_empty() && !name.contains('/'));
     let Some((word, name)) = parts else {
         return Err(Failure::new(
@@ -128,7 +128,7 @@ async fn check_clusters(session: &Session, shares: &[Share]) -> Result<(), Failu
 }
 
 /// The failure of a placement: the object may not exist, or its kind cannot be placed.
-async fn placement_failure(api: &Api, resource: &Resource, path: &str, problem: Problem) -> Failure {
+async fn placement_failure(api: &Api, resource: &ApiResource, path: &str, problem: Problem) -> Failure {
     if !problem.is("NotFound") && !problem.is("MethodNotAllowed") {
         return problem.into();
     }
@@ -141,7 +141,7 @@ async fn placement_failure(api: &Api, resource: &Resource, path: &str, problem: 
     }
 }
 
-fn placement_summary(resource: &Resource, namespace: &str, name: &str, placement: &Value) -> String {
+fn placement_summary(resource: &ApiResource, namespace: &str, name: &str, placement: &Value) -> String {
     let shares: Vec<Share> =
         serde_json::from_value(placement["spec"]["clusters"].clone()).unwrap_or_default();
     let leaving: Vec<Share> = placement["status"]["leaving"]
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn placements_are_summarized_in_a_sentence() {
-        let deployments = Resource { kind: "Deployment".into(), ..Resource::default() };
+        let deployments = ApiResource { kind: "Deployment".into(), ..ApiResource::default() };
         let placement = json!({
             "spec": { "clusters": [{ "name": "east", "replicas": 3 }, { "name": "west" }], "by": "hand" },
             "status": { "leaving": ["north"] },

@@ -19,7 +19,7 @@ use crate::cluster::marked_objects;
 use crate::cluster::object_release;
 use crate::cluster::placed_objects;
 use crate::command::ReleaseOptions;
-use crate::place::resources::Resource;
+use crate::place::resources::ApiResource;
 use crate::place::{DEFAULT_NAMESPACE, discover, parse_object_arg};
 use crate::workspace::session::encoded;
 use crate::{output, process};
@@ -72,7 +72,7 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
 async fn clusters(
     fleet: &Fleet,
     options: &ReleaseOptions,
-    resource: &Resource,
+    resource: &ApiResource,
     object: &Value,
 ) -> Result<Vec<String>, Failure> {
     let placement = Placement::of(object);
@@ -90,7 +90,12 @@ async fn clusters(
 
 /// The hint for an object without placement that a cluster may still have: a cluster that it is leaving, or
 /// any other.
-async fn placement_hint(fleet: &Fleet, placement: &Placement, resource: &Resource, object: &Value) -> String {
+async fn placement_hint(
+    fleet: &Fleet,
+    placement: &Placement,
+    resource: &ApiResource,
+    object: &Value,
+) -> String {
     let mut names: Vec<String> = placement.leaving.iter().map(|one| one.name.clone()).collect();
     if names.is_empty() {
         let list = fleet.list_serving("application/json").await.unwrap_or_default();
@@ -126,7 +131,7 @@ fn with_continuation(failure: Failure) -> Failure {
     Failure { message: failure.message, hint: Some(hint) }
 }
 
-fn path(resource: &Resource, namespace: &str, name: &str) -> String {
+fn path(resource: &ApiResource, namespace: &str, name: &str) -> String {
     format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name))
 }
 
@@ -140,11 +145,11 @@ struct ObjectPair {
 
 struct ObjectRelease<'a> {
     connection: &'a ClusterConnection,
-    resources: &'a [Resource],
+    resources: &'a [ApiResource],
 }
 
 impl ObjectRelease<'_> {
-    async fn run(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+    async fn run(&self, resource: &ApiResource, object: &Value) -> Result<(), Failure> {
         let (connection, name) = (self.connection, &self.connection.name);
         let namespace_below = self.namespace_below(object::namespace(object)).await?;
         let main = self.pair(resource, object, namespace_below.as_deref()).await?;
@@ -248,7 +253,7 @@ impl ObjectRelease<'_> {
 
     async fn pair(
         &self,
-        resource: &Resource,
+        resource: &ApiResource,
         object: &Value,
         namespace_below: Option<&str>,
     ) -> Result<ObjectPair, Failure> {

@@ -16,7 +16,7 @@ use crate::client::Problem;
 use crate::cluster::confirmation;
 use crate::command::{Connection, Grain, WorkspaceCommand};
 use crate::output::errln;
-use crate::output::{self, Format, OutputOptions};
+use crate::output::{self, OutputFormat, OutputOptions};
 use crate::process;
 use crate::style::Paint;
 
@@ -68,11 +68,11 @@ async fn create(
         point_to(&mut session, &path).await?;
     }
     output::print(&match (shown.output, enter) {
-        (Some(Format::Json), _) => output::json(&created),
-        (Some(Format::Yaml), _) => output::yaml(&created)?,
-        (Some(Format::Name), _) => format!("workspace.atoll.dev/{name}\n"),
-        (None | Some(Format::Wide), true) => format!("The current workspace is now {path}.\n"),
-        (None | Some(Format::Wide), false) => {
+        (Some(OutputFormat::Json), _) => output::json(&created),
+        (Some(OutputFormat::Yaml), _) => output::yaml(&created)?,
+        (Some(OutputFormat::Name), _) => format!("workspace.atoll.dev/{name}\n"),
+        (None | Some(OutputFormat::Wide), true) => format!("The current workspace is now {path}.\n"),
+        (None | Some(OutputFormat::Wide), false) => {
             format!("Workspace {path} is ready. Enter it with: {} workspace use {name}\n", invocation())
         }
     });
@@ -131,20 +131,23 @@ async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
 async fn list(shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
     let path = format!("/clusters/{}{WORKSPACES}", encoded(&session.current));
-    let accept =
-        if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
+    let accept = if matches!(shown.output, None | Some(OutputFormat::Wide)) {
+        output::TABLE
+    } else {
+        "application/json"
+    };
     let answer = match session.client.call_as(Method::GET, &path, accept, None).await {
         Ok(answer) => answer,
         Err(problem) => return Err(session.not_found(&session.current, problem).await),
     };
     let items = || answer["items"].as_array().into_iter().flatten();
     let text = match shown.output {
-        Some(Format::Json) => output::json(&answer),
-        Some(Format::Yaml) => output::yaml(&answer)?,
-        Some(Format::Name) => {
+        Some(OutputFormat::Json) => output::json(&answer),
+        Some(OutputFormat::Yaml) => output::yaml(&answer)?,
+        Some(OutputFormat::Name) => {
             items().map(|item| format!("workspace.atoll.dev/{}\n", atoll_meta::object::name(item))).collect()
         }
-        None | Some(Format::Wide) => {
+        None | Some(OutputFormat::Wide) => {
             table(&answer, &session.current, shown.output.is_some(), Paint::stdout())
         }
     };

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use atoll_schema::{List, Map, TypeId, TypeRef, Types};
 use serde_json::Value;
 
-use crate::object::{Object, child_mut};
+use crate::object::{ObjectMap, child_mut};
 use crate::resources::round_up_to_milli;
 use crate::rules::{GROUPS_WITHOUT_DEFAULTS, Literal, RULES, TypeDefaults};
 
@@ -20,7 +20,7 @@ pub struct Plans {
 /// The steps for one struct type: first the literals, then the functions, then nested fields.
 struct Plan {
     literals: Vec<FieldDefault>,
-    functions: Vec<fn(&mut Object)>,
+    functions: Vec<fn(&mut ObjectMap)>,
     nested: Vec<(&'static str, Nested)>,
 }
 
@@ -64,7 +64,7 @@ impl Plans {
         self.by_type.get(&id).copied().flatten()
     }
 
-    pub fn apply(&self, index: u16, object: &mut Object) {
+    pub fn apply(&self, index: u16, object: &mut ObjectMap) {
         let plan = &self.all[usize::from(index)];
         plan.literals.iter().for_each(|default| default.apply(object));
         plan.functions.iter().for_each(|function| function(object));
@@ -86,7 +86,7 @@ impl Plans {
 }
 
 impl FieldDefault {
-    fn apply(&self, object: &mut Object) {
+    fn apply(&self, object: &mut ObjectMap) {
         let holder = match self.holder {
             Some(name) => child_mut(object, name),
             None => Some(object),

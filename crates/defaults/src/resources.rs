@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use atoll_meta::quantity::Quantity;
 use serde_json::Value;
 
-use crate::object::{Object, child, child_mut, items, text};
+use crate::object::{ObjectMap, child, child_mut, items, text};
 
 /// Rounds quantities up to thousandths.
-pub fn round_up_to_milli(amounts: &mut Object) {
+pub fn round_up_to_milli(amounts: &mut ObjectMap) {
     for amount in amounts.values_mut() {
         let Value::String(text) = amount else { continue };
         if !is_finer_than_milli(text) {
@@ -44,7 +44,7 @@ fn is_finer_than_milli(text: &str) -> bool {
 }
 
 /// Defaults `requests` to `limits`.
-pub fn requests_from_limits(container: &mut Object) {
+pub fn requests_from_limits(container: &mut ObjectMap) {
     let Some(resources) = child_mut(container, "resources") else { return };
     let Some(Value::Object(limits)) = resources.get("limits") else { return };
     let requests = child(resources, "requests");
@@ -63,7 +63,7 @@ pub fn requests_from_limits(container: &mut Object) {
 type ResourceList<'o> = BTreeMap<&'o str, Quantity>;
 
 /// Defaults the pod-level requests and limits, if the pod has any.
-pub fn pod_resources(spec: &mut Object) {
+pub fn pod_resources(spec: &mut ObjectMap) {
     let Some(resources) = child(spec, "resources") else { return };
     let is_some = |name| child(resources, name).is_some_and(|amounts| !amounts.is_empty());
     if !is_some("limits") && !is_some("requests") {
@@ -113,9 +113,9 @@ fn is_pod_level_resource(name: &str) -> bool {
 
 /// Returns the largest amounts that the containers need at one time. Init containers run one after the other;
 /// sidecars keep running.
-fn aggregate<'o>(spec: &'o Object, list: &str) -> ResourceList<'o> {
+fn aggregate<'o>(spec: &'o ObjectMap, list: &str) -> ResourceList<'o> {
     let of =
-        |container: &'o Object| child(container, "resources").and_then(|resources| child(resources, list));
+        |container: &'o ObjectMap| child(container, "resources").and_then(|resources| child(resources, list));
     let mut sum = ResourceList::new();
     for container in items(spec, "containers") {
         add(&mut sum, of(container));
@@ -140,7 +140,7 @@ fn aggregate<'o>(spec: &'o Object, list: &str) -> ResourceList<'o> {
     sum
 }
 
-fn add<'o>(sum: &mut ResourceList<'o>, amounts: Option<&'o Object>) {
+fn add<'o>(sum: &mut ResourceList<'o>, amounts: Option<&'o ObjectMap>) {
     for (name, amount) in amounts.into_iter().flatten() {
         if let Some(amount) = amount.as_str().and_then(|text| Quantity::parse(text).ok()) {
             add_one(sum, name, amount);

@@ -25,7 +25,7 @@ mod service;
 
 use serde_json::{Map, Value};
 
-use crate::object::Object;
+use crate::object::ObjectMap;
 use Literal::{Empty, Flag, Number, Text};
 
 /// The defaults of one struct type, wherever it occurs.
@@ -35,7 +35,7 @@ pub struct TypeDefaults {
     /// Default values by field, in order. A field may be nested in a struct (`spec.replicas`).
     pub fields: &'static [(&'static str, Literal)],
     /// Function that runs after the literals and before nested fields.
-    pub function: Option<fn(&mut Object)>,
+    pub function: Option<fn(&mut ObjectMap)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ const fn fields(type_key: &'static str, fields: &'static [(&'static str, Literal
     TypeDefaults { type_key, fields, function: None }
 }
 
-const fn function(type_key: &'static str, function: fn(&mut Object)) -> TypeDefaults {
+const fn function(type_key: &'static str, function: fn(&mut ObjectMap)) -> TypeDefaults {
     TypeDefaults { type_key, fields: &[], function: Some(function) }
 }
 

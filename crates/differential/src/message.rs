@@ -69,7 +69,7 @@ mod tests {
         let types = Types::get();
         let id = types.by_kind("", "v1", "ConfigMap").unwrap();
         let object = json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" } });
-        let sealed = atoll_wire::seal("v1", "ConfigMap", &atoll_wire::encode(types, id, &object));
+        let sealed = atoll_wire::wrap("v1", "ConfigMap", &atoll_wire::encode(types, id, &object));
         assert_eq!(super::object(&sealed).unwrap(), object);
         let frames = [atoll_wire::frame("ADDED", &sealed), atoll_wire::frame("DELETED", &sealed)].concat();
         let expected =
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(events(&frames).unwrap(), expected);
         assert!(events(&frames[..30]).is_err());
         // The same object without the empty fields that upstream always writes.
-        let sealed = atoll_wire::seal("v1", "ConfigMap", b"\x0a\x03\x0a\x01a");
+        let sealed = atoll_wire::wrap("v1", "ConfigMap", b"\x0a\x03\x0a\x01a");
         assert_eq!(super::object(&sealed).unwrap()["written"], "otherwise");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use atoll_testkit::wait::Waiting;
-use atoll_testkit::{Answer, Client, Watch};
+use atoll_testkit::{ApiResponse, Client, Watch};
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -84,7 +84,7 @@ impl Side {
         }
     }
 
-    async fn send(&self, request: &Request) -> Result<Answer, String> {
+    async fn send(&self, request: &Request) -> Result<ApiResponse, String> {
         self.client.send(self.build(request)?).await.map_err(|error| error.to_string())
     }
 
@@ -140,7 +140,7 @@ impl Side {
         expand(text, kept)
     }
 
-    fn observe(&self, answer: &Answer) -> ObservedResponse {
+    fn observe(&self, answer: &ApiResponse) -> ObservedResponse {
         let media = answer.header("content-type").unwrap_or_default();
         let text = match answer.header("content-encoding").as_deref() {
             Some("gzip") => gunzip(&answer.body),
@@ -174,7 +174,7 @@ impl Side {
     }
 }
 
-fn is_satisfied(retry_until: &RetryUntil, answer: &Answer) -> bool {
+fn is_satisfied(retry_until: &RetryUntil, answer: &ApiResponse) -> bool {
     match retry_until {
         RetryUntil::Status(code) => answer.status == *code,
         RetryUntil::Present(pointer) => answer.json().pointer(pointer).is_some(),

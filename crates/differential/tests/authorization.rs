@@ -8,7 +8,7 @@
 #[path = "authorization/world.rs"]
 mod world;
 
-use atoll_testkit::{Answer, Atoll, Client, Upstream, request, wait};
+use atoll_testkit::{ApiResponse, Atoll, Client, Upstream, request, wait};
 use http::HeaderValue;
 use serde_json::{Value, json};
 
@@ -29,7 +29,13 @@ struct ApiServer<'a> {
 }
 
 impl ApiServer<'_> {
-    async fn send(&self, method: &str, path: &str, body: &Value, user: Option<(&str, &[String])>) -> Answer {
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+        user: Option<(&str, &[String])>,
+    ) -> ApiResponse {
         let mut request = request(method, &format!("{}{path}", self.base), body);
         let text = |text: &str| HeaderValue::from_str(text).expect("a header");
         if let Some((user, groups)) = user {

@@ -10,7 +10,7 @@ mod versions;
 use std::collections::BTreeMap;
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Answer, Atoll, Client, Upstream};
+use atoll_testkit::{ApiResponse, Atoll, Client, Upstream};
 use generate::{Operation, Random};
 use http::HeaderValue;
 use http::header::{CONTENT_TYPE, USER_AGENT};
@@ -164,7 +164,7 @@ fn revision(object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
 }
 
-fn comparable(answer: &Answer) -> Value {
+fn comparable(answer: &ApiResponse) -> Value {
     json!({ "status": answer.status, "body": comparable_object(answer.json()) })
 }
 

@@ -189,7 +189,7 @@ fn parts_of_facts(upstream_parts: &Parts) -> Parts {
         custom: false,
     });
     let api = Api::new(resources.collect(), Vec::new());
-    let author = api.author();
+    let author = api.writer();
     let written = |write: &dyn Fn(&mut Vec<u8>) -> std::io::Result<()>| -> Value {
         let mut text = Vec::new();
         write(&mut text).expect("memory can be written to");

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::EncryptionError;
-use crate::rules::{Entry, KeyWithName, Pattern, Provider, Rules};
+use crate::rules::{KeyWithName, Pattern, Provider, RuleEntry, Rules};
 
 const GROUP_VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "v1"];
 const KINDS: [&str; 2] = ["EncryptionConfiguration", "EncryptionConfig"];
@@ -90,7 +90,7 @@ pub(crate) fn parse(text: &str) -> Result<Rules, EncryptionError> {
     if document.resources.is_empty() {
         return Err(invalid("resources is empty; list at least one resource, such as secrets"));
     }
-    let entries: Vec<Entry> = document.resources.iter().map(entry).collect::<Result<_, _>>()?;
+    let entries: Vec<RuleEntry> = document.resources.iter().map(entry).collect::<Result<_, _>>()?;
     for entry in &entries {
         let twice =
             entry.patterns.iter().enumerate().find(|(at, pattern)| entry.patterns[..*at].contains(pattern));
@@ -101,14 +101,14 @@ pub(crate) fn parse(text: &str) -> Result<Rules, EncryptionError> {
     Ok(Rules::new(entries))
 }
 
-fn entry(entry: &ResourceEntry) -> Result<Entry, EncryptionError> {
+fn entry(entry: &ResourceEntry) -> Result<RuleEntry, EncryptionError> {
     if entry.resources.is_empty() || entry.providers.is_empty() {
         return Err(invalid("every entry needs resources and providers"));
     }
     let patterns: Vec<Pattern> =
         entry.resources.iter().map(|text| pattern(text)).collect::<Result<_, _>>()?;
     let providers = entry.providers.iter().map(provider).collect::<Result<Vec<_>, _>>()?;
-    Ok(Entry { patterns, providers: providers.into_iter().flatten().collect() })
+    Ok(RuleEntry { patterns, providers: providers.into_iter().flatten().collect() })
 }
 
 /// Parses `secrets`, `deployments.apps`, `*.apps`, `*.` (the core group) or `*.*` (all resources).

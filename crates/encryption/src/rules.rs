@@ -35,7 +35,7 @@ pub(crate) enum Provider {
     Key(KeyWithName),
 }
 
-pub(crate) struct Entry {
+pub(crate) struct RuleEntry {
     pub patterns: Vec<Pattern>,
     /// The first provider encrypts; all of them decrypt.
     pub providers: Vec<Provider>,
@@ -43,9 +43,9 @@ pub(crate) struct Entry {
 
 /// A parsed EncryptionConfiguration.
 pub struct Rules {
-    entries: Vec<Entry>,
+    entries: Vec<RuleEntry>,
     /// Additional keys, which are used for decryption only.
-    readers: Vec<Entry>,
+    readers: Vec<RuleEntry>,
 }
 
 /// The stored form of a value.
@@ -102,7 +102,7 @@ impl KeyWithName {
 }
 
 impl Rules {
-    pub(crate) fn new(entries: Vec<Entry>) -> Self {
+    pub(crate) fn new(entries: Vec<RuleEntry>) -> Self {
         Rules { entries, readers: Vec::new() }
     }
 
@@ -118,7 +118,7 @@ impl Rules {
         self
     }
 
-    fn entry(&self, store_key: &Key) -> Option<&Entry> {
+    fn entry(&self, store_key: &Key) -> Option<&RuleEntry> {
         let parts = store_key.parts()?;
         let group = parts.api_group();
         self.entries

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::embedded;
 use crate::formats::Format;
 use crate::limits;
-use crate::node::{Check, Extra, Flags, ListType, Node, NodeId, Property, Rest, Rule, Types};
+use crate::node::{Check, Extra, Flags, ListType, Node, NodeId, Property, Rest, Types, ValidationRule};
 use crate::pattern::Pattern;
 use crate::prune;
 use crate::schema::Schema;
@@ -249,9 +249,9 @@ impl Compiler {
     }
 }
 
-fn rule(rule: &Value) -> Rule {
+fn rule(rule: &Value) -> ValidationRule {
     let field = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default().into();
-    Rule {
+    ValidationRule {
         rule: field("rule"),
         message: field("message"),
         message_expression: field("messageExpression"),

@@ -167,12 +167,12 @@ pub(crate) struct Extra {
     /// Whether a list type is specified.
     pub has_list_type: bool,
     pub keys: Box<[Arc<str>]>,
-    pub rules: Box<[Rule]>,
+    pub rules: Box<[ValidationRule]>,
 }
 
 /// One of `x-kubernetes-validations`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Rule {
+pub(crate) struct ValidationRule {
     pub rule: Box<str>,
     pub message: Box<str>,
     pub message_expression: Box<str>,

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::error::{Error, StrictError, TypeMismatch};
 use crate::normalise::{Normaliser, Problem, ProblemKind, Segment};
-use crate::text::{Node, Nodes, Values, read};
+use crate::text::{DocumentNode, Nodes, Values, read};
 use crate::types::{TypeId, TypeRef, Types};
 use locate::locate;
 use strict_errors::StrictErrors;
@@ -69,9 +69,9 @@ impl<'t> Document<'t> {
         Decoded { value: self.value, strict_errors: strict_errors.finish() }
     }
 
-    fn nodes(&self) -> Node {
+    fn nodes(&self) -> DocumentNode {
         // The text was parsed before, so this cannot fail.
-        read(self.text, &mut Nodes).unwrap_or(Node::Plain)
+        read(self.text, &mut Nodes).unwrap_or(DocumentNode::Plain)
     }
 
     #[cold]
@@ -116,7 +116,7 @@ impl<'t> Document<'t> {
         &self,
         types: &Types,
         id: TypeId,
-        root: &Node,
+        root: &DocumentNode,
         problems: &[Problem],
     ) -> (Value, Vec<Problem>) {
         let mut value = read(self.text, &mut Values::default()).unwrap_or(Value::Null);

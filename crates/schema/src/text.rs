@@ -1,7 +1,7 @@
 //! A JSON parser that accepts and rejects exactly the same as Go's, with its messages: invalid UTF-8 and lone
 //! surrogates become U+FFFD, and every syntax error names the character and the expected syntax.
 //!
-//! A [`Builder`] builds the result: a [`Value`], or a [`Node`] that keeps the order of the text.
+//! A [`Builder`] builds the result: a [`Value`], or a [`DocumentNode`] that keeps the order of the text.
 
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/scanner.go
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
@@ -9,7 +9,7 @@
 mod build;
 mod string;
 
-pub(crate) use build::{Builder, Node, Nodes, Values};
+pub(crate) use build::{Builder, DocumentNode, Nodes, Values};
 
 use crate::go::Quoted;
 

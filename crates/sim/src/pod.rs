@@ -1,4 +1,4 @@
-//! State machine of a pod on a simulated node.
+//! ContainerState machine of a pod on a simulated node.
 //!
 //! Pure: time and faults are inputs; the output is a status, when to continue, and whether the pod can be
 //! deleted.
@@ -12,7 +12,7 @@ use atoll_meta::object;
 use serde_json::Value;
 
 pub use self::container::ProbeResults;
-use self::container::{Container, State};
+use self::container::{Container, ContainerState};
 pub use self::log::Log;
 use crate::program::milliseconds;
 use crate::usage::Meter;
@@ -119,7 +119,7 @@ impl Pod {
     /// Returns name, start time and usage of each running container.
     pub fn usage(&self) -> impl Iterator<Item = (&str, i64, &Meter)> {
         self.inits.iter().chain(&self.containers).filter_map(|container| match container.state {
-            State::Running { at, .. } => Some((container.name.as_str(), at, &container.meter)),
+            ContainerState::Running { at, .. } => Some((container.name.as_str(), at, &container.meter)),
             _ => None,
         })
     }
@@ -163,7 +163,7 @@ impl Pod {
     }
 
     fn is_new(&self) -> bool {
-        self.inits.iter().chain(&self.containers).all(|container| container.state == State::Waiting)
+        self.inits.iter().chain(&self.containers).all(|container| container.state == ContainerState::Waiting)
     }
 
     /// Whether all containers have stopped, at the latest after the grace period.
@@ -269,17 +269,17 @@ fn advance(
     probe_results: ProbeResults,
 ) -> Option<u64> {
     match container.state {
-        State::Waiting => container.start(spec, now, false),
-        State::Backoff { until } if now.millis >= until => container.start(spec, now, true),
-        State::Backoff { until } => return Some(until),
-        State::Running { .. } | State::Ended(_) => {}
+        ContainerState::Waiting => container.start(spec, now, false),
+        ContainerState::Backoff { until } if now.millis >= until => container.start(spec, now, true),
+        ContainerState::Backoff { until } => return Some(until),
+        ContainerState::Running { .. } | ContainerState::Ended(_) => {}
     }
     let crashes = (environment.crashes)(spec["image"].as_str().unwrap_or_default());
     let next = container.run(now, crashes, probe_results);
     let code = container.exit_code();
     if code.is_some_and(|code| is_restarted(spec, policy, code)) {
         container.back_off(now);
-        if let State::Backoff { until } = container.state {
+        if let ContainerState::Backoff { until } = container.state {
             return Some(until);
         }
     }

@@ -13,7 +13,7 @@ use atoll_meta::object;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use entry::Entry;
+use entry::TableEntry;
 
 use crate::digest;
 use crate::mark::Mark;
@@ -65,7 +65,7 @@ pub struct Table {
 #[derive(Default)]
 struct TableState {
     /// Sorted, so that the order is reproducible.
-    entries: BTreeMap<Key, Entry>,
+    entries: BTreeMap<Key, TableEntry>,
     round: u64,
     /// Budget for the observed state.
     budget: Option<Arc<Budget>>,
@@ -125,7 +125,7 @@ impl Table {
             }
             None => {
                 let target = Arc::new(target);
-                let entry = Entry {
+                let entry = TableEntry {
                     target,
                     desired,
                     seen: None,
@@ -161,17 +161,17 @@ impl Table {
 
     /// Whether another object in the namespace exists below or is desired.
     pub fn has_neighbours(&self, key: &Key, target: &ObjectTarget) -> bool {
-        let is_in = |entry: &Entry| {
+        let is_in = |entry: &TableEntry| {
             entry.target.workspace == target.workspace && entry.target.namespace == target.namespace
         };
-        let is_there = |entry: &Entry| entry.seen.is_some() || entry.desired != Desired::Absent;
+        let is_there = |entry: &TableEntry| entry.seen.is_some() || entry.desired != Desired::Absent;
         self.state().entries.iter().any(|(other, entry)| other != key && is_in(entry) && is_there(entry))
     }
 
     /// Whether the table has any object of a namespace above.
     pub fn has_namespace(&self, workspace: &str, namespace: &str) -> bool {
         let is_in =
-            |entry: &Entry| entry.target.workspace == workspace && entry.target.namespace == namespace;
+            |entry: &TableEntry| entry.target.workspace == workspace && entry.target.namespace == namespace;
         self.state().entries.values().any(is_in)
     }
 
@@ -190,7 +190,7 @@ impl Table {
     /// Returns the keys of objects that need work.
     pub fn pending_keys(&self, drift: Drift) -> Vec<Key> {
         let state = self.state();
-        let todo = |entry: &Entry| {
+        let todo = |entry: &TableEntry| {
             action(&entry.target.resource, &entry.desired, entry.seen.as_ref(), drift) != Action::None
         };
         state.entries.iter().filter(|(_, entry)| todo(entry)).map(|(key, _)| key.clone()).collect()

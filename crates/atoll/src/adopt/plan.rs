@@ -13,7 +13,7 @@ use crate::advice::{Failure, invocation};
 use crate::cluster::connection::ClusterConnection;
 use crate::cluster::object_release::{REFERRERS, list_namespaces};
 use crate::command::AdoptOptions;
-use crate::place::resources::{self, Resource};
+use crate::place::resources::{self, ApiResource};
 use crate::place::{DEFAULT_NAMESPACE, discover, parse_object_arg};
 use crate::workspace::session::encoded;
 
@@ -32,7 +32,7 @@ pub enum AdoptionReason {
 
 /// An object to adopt.
 pub struct Item {
-    pub resource: Resource,
+    pub resource: ApiResource,
     /// The object in the cluster.
     pub found: Value,
     /// The object's namespace in the workspace.
@@ -107,12 +107,12 @@ impl Plan {
         let namespace =
             options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
         let (above, below) = (discover(&connection.fleet.api).await?, discover(&connection.below).await?);
-        let is_served = |wanted: &Resource| {
+        let is_served = |wanted: &ApiResource| {
             below.iter().any(|it| {
                 (&it.group, &it.version, &it.name) == (&wanted.group, &wanted.version, &wanted.name)
             })
         };
-        let common: Vec<Resource> = above.iter().filter(|resource| is_served(resource)).cloned().collect();
+        let common: Vec<ApiResource> = above.iter().filter(|resource| is_served(resource)).cloned().collect();
         let (into, plan, known) = (options.into.as_deref(), Plan::default(), BTreeSet::new());
         let mut planner = Planner { connection, resources: &common, namespace, into, plan, known };
         planner.select(&above, options).await?;
@@ -146,7 +146,7 @@ impl Plan {
 struct Planner<'a> {
     connection: &'a ClusterConnection,
     /// Resources that both the control plane and the cluster serve.
-    resources: &'a [Resource],
+    resources: &'a [ApiResource],
     /// The namespace in the cluster.
     namespace: &'a str,
     /// The namespace in the workspace, if it is another one.
@@ -157,11 +157,11 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    async fn select(&mut self, above: &[Resource], options: &AdoptOptions) -> Result<(), Failure> {
+    async fn select(&mut self, above: &[ApiResource], options: &AdoptOptions) -> Result<(), Failure> {
         let is_many = options.all || options.selector.is_some();
         if options.objects.is_empty() {
             let all = self.resources.iter().enumerate().filter(|(position, resource)| {
-                let is_first = |it: &Resource| (&it.group, &it.name) == (&resource.group, &resource.name);
+                let is_first = |it: &ApiResource| (&it.group, &it.name) == (&resource.group, &resource.name);
                 resource.placeable
                     && resource.namespaced
                     && is_kubernetes(&resource.group)
@@ -202,7 +202,7 @@ impl Planner<'_> {
     }
 
     /// Adds an object that was named on the command line.
-    async fn add_named(&mut self, resource: &Resource, name: &str) -> Result<(), Failure> {
+    async fn add_named(&mut self, resource: &ApiResource, name: &str) -> Result<(), Failure> {
         if (resource.group.as_str(), resource.name.as_str()) == ("", "namespaces") {
             return self.plan_namespace(name).await;
         }
@@ -228,7 +228,7 @@ impl Planner<'_> {
     }
 
     /// Adds all adoptable objects of a resource.
-    async fn add_listed(&mut self, resource: &Resource, selector: Option<&str>) -> Result<(), Failure> {
+    async fn add_listed(&mut self, resource: &ApiResource, selector: Option<&str>) -> Result<(), Failure> {
         let namespace = if resource.namespaced { self.namespace } else { "" };
         let selector = selector.map(encoded).unwrap_or_default();
         let mut next = String::new();
@@ -256,7 +256,7 @@ impl Planner<'_> {
         }
     }
 
-    fn check_placeable(&self, resource: &Resource) -> Result<(), Failure> {
+    fn check_placeable(&self, resource: &ApiResource) -> Result<(), Failure> {
         let is_served = self.resources.iter().any(|it| it == resource);
         let is_home = self.connection.home.session.current == self.connection.fleet.session.current;
         match () {
@@ -293,7 +293,7 @@ impl Planner<'_> {
     /// the object is left out.
     async fn add(
         &mut self,
-        resource: &Resource,
+        resource: &ApiResource,
         found: Value,
         why: AdoptionReason,
         strictly: bool,
@@ -362,15 +362,15 @@ impl Planner<'_> {
     /// Returns the existing objects that an object refers to.
     async fn referenced_objects(
         &self,
-        resource: &Resource,
+        resource: &ApiResource,
         found: &Value,
-    ) -> Result<Vec<(Resource, Value)>, Failure> {
+    ) -> Result<Vec<(ApiResource, Value)>, Failure> {
         let mut needed = Vec::new();
         if !resource.namespaced {
             return Ok(needed);
         }
         for reference in references(found) {
-            let is_it = |it: &&Resource| it.group.is_empty() && it.name == reference.resource;
+            let is_it = |it: &&ApiResource| it.group.is_empty() && it.name == reference.resource;
             let Some(resource) = self.resources.iter().find(is_it) else { continue };
             let path = path(resource, object::namespace(found), &reference.name);
             if let Some(found) = self.connection.below.find(&path).await? {
@@ -471,6 +471,6 @@ impl Planner<'_> {
     }
 }
 
-pub fn path(resource: &Resource, namespace: &str, name: &str) -> String {
+pub fn path(resource: &ApiResource, namespace: &str, name: &str) -> String {
     format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name))
 }

@@ -8,7 +8,7 @@ use super::api::Api;
 use super::remove::release::{METADATA, PAGE};
 use crate::advice::Failure;
 use crate::place::discover;
-use crate::place::resources::Resource;
+use crate::place::resources::ApiResource;
 use crate::workspace::session::encoded;
 
 /// Maximum number of objects that are named.
@@ -56,14 +56,14 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
 }
 
 /// Resources that describe other objects and need no cleanup.
-fn is_transient(resource: &Resource) -> bool {
+fn is_transient(resource: &ApiResource) -> bool {
     matches!(
         (resource.group.as_str(), resource.name.as_str()),
         ("" | "events.k8s.io", "events") | ("metrics.k8s.io", _) | ("atoll.dev", "objectstatuses")
     )
 }
 
-fn is_default_object(resource: &Resource, item: &Value) -> bool {
+fn is_default_object(resource: &ApiResource, item: &Value) -> bool {
     let name = object::name(item);
     let going = object::is_being_deleted(item);
     going
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn default_objects_are_ignored() {
-        let resource = |name: &str| Resource { name: name.into(), ..Resource::default() };
+        let resource = |name: &str| ApiResource { name: name.into(), ..ApiResource::default() };
         for (name, item, expected) in [
             ("serviceaccounts", "default", true),
             ("serviceaccounts", "builder", false),

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::api::Api;
 use super::remove::release::{METADATA, PAGE};
 use crate::advice::Failure;
-use crate::place::resources::Resource;
+use crate::place::resources::ApiResource;
 use crate::workspace::session::encoded;
 
 const APPS: &str = "/apis/apps/v1";
@@ -74,7 +74,7 @@ pub async fn remove(
     Ok(())
 }
 
-pub fn is_deployments(resource: &Resource) -> bool {
+pub fn is_deployments(resource: &ApiResource) -> bool {
     (resource.group.as_str(), resource.name.as_str()) == ("apps", "deployments")
 }
 

@@ -10,13 +10,13 @@ use super::api::Api;
 use super::remove::release::{METADATA, preferred};
 use crate::advice::Failure;
 use crate::place::discover;
-use crate::place::resources::Resource;
+use crate::place::resources::ApiResource;
 use crate::workspace::session::encoded;
 
 /// An object in a cluster with a mark.
 #[derive(Clone, Debug)]
 pub struct MarkedObject {
-    pub resource: Resource,
+    pub resource: ApiResource,
     /// The object's metadata.
     pub found: Value,
 }
@@ -52,7 +52,7 @@ impl MarkedObject {
     }
 }
 
-pub fn is_namespaces(resource: &Resource) -> bool {
+pub fn is_namespaces(resource: &ApiResource) -> bool {
     resource.group.is_empty() && resource.name == "namespaces"
 }
 
@@ -78,7 +78,7 @@ const MAX_OBJECTS: usize = 200_000;
 
 async fn list_marked(
     below: &Api,
-    resource: &Resource,
+    resource: &ApiResource,
     control_plane: &str,
     namespace: &str,
     all: &mut Vec<MarkedObject>,

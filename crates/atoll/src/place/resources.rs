@@ -14,7 +14,7 @@ application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 pub const DOCUMENTS: [&str; 2] = ["/api", "/apis"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resource {
+pub struct ApiResource {
     pub group: String,
     pub version: String,
     /// The plural name.
@@ -28,7 +28,7 @@ pub struct Resource {
     pub placeable: bool,
 }
 
-impl Resource {
+impl ApiResource {
     /// The target of an object, as used in the sync view.
     pub fn target(&self, workspace: &str, namespace: &str, name: &str, uid: &str) -> ObjectTarget {
         let resource = view::SyncResource {
@@ -44,14 +44,14 @@ impl Resource {
 }
 
 /// The resources in a document, preferred versions first.
-pub fn read(document: &Value) -> Vec<Resource> {
+pub fn read(document: &Value) -> Vec<ApiResource> {
     let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let texts = |value: &Value| list(value).iter().map(text).collect();
     let mut found = Vec::new();
     for group in list(&document["items"]) {
         for version in list(&group["versions"]) {
-            found.extend(list(&version["resources"]).iter().map(|resource| Resource {
+            found.extend(list(&version["resources"]).iter().map(|resource| ApiResource {
                 group: text(&group["metadata"]["name"]),
                 version: text(&version["version"]),
                 name: text(&resource["resource"]),
@@ -69,31 +69,31 @@ pub fn read(document: &Value) -> Vec<Resource> {
 }
 
 /// Resolves a resource argument: `deploy`, `Deployment`, `deployments.apps`, `deployments.v1.apps`.
-pub fn resolve<'a>(resources: &'a [Resource], word: &str) -> Option<&'a Resource> {
+pub fn resolve<'a>(resources: &'a [ApiResource], word: &str) -> Option<&'a ApiResource> {
     let word = word.to_lowercase();
     let (name, rest) = word.split_once('.').unwrap_or((&word, ""));
-    let fits = |resource: &Resource| match rest {
+    let fits = |resource: &ApiResource| match rest {
         "" => true,
         rest if resource.group == rest => true,
         rest => rest.split_once('.').map_or(resource.group.is_empty() && resource.version == rest, |parts| {
             parts == (resource.version.as_str(), resource.group.as_str())
         }),
     };
-    let by_name = |resource: &&Resource| {
+    let by_name = |resource: &&ApiResource| {
         fits(resource)
             && (resource.name == name || resource.singular == name || resource.kind.to_lowercase() == name)
     };
     let by_short_name =
-        |resource: &&Resource| fits(resource) && resource.short_names.iter().any(|short| short == name);
+        |resource: &&ApiResource| fits(resource) && resource.short_names.iter().any(|short| short == name);
     resources.iter().find(by_name).or_else(|| resources.iter().find(by_short_name))
 }
 
 /// The most similar resource name.
-pub fn suggestion<'a>(resources: &'a [Resource], word: &str) -> Option<&'a str> {
+pub fn suggestion<'a>(resources: &'a [ApiResource], word: &str) -> Option<&'a str> {
     closest_match(word, resources.iter().map(|resource| resource.name.as_str()))
 }
 
-impl Resource {
+impl ApiResource {
     /// The name with its group, as kubectl prints it.
     pub fn qualified(&self) -> String {
         match self.group.as_str() {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn some() -> Vec<Resource> {
+    fn some() -> Vec<ApiResource> {
         let resource = |plural: &str, singular: &str, kind: &str, short: &[&str], scope: &str| {
             json!({
                 "resource": plural, "singularResource": singular, "responseKind": { "kind": kind },

@@ -7,7 +7,7 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use super::parse_object_arg;
-use super::resources::{Resource, resolve};
+use super::resources::{ApiResource, resolve};
 use crate::advice::{Failure, invocation};
 use crate::cluster::Api;
 use crate::command::PlaceOptions;
@@ -19,7 +19,7 @@ const PAGE: usize = 500;
 /// An object to place.
 #[derive(Debug, PartialEq)]
 pub struct SelectedObject<'a> {
-    pub resource: &'a Resource,
+    pub resource: &'a ApiResource,
     /// Empty for cluster-scoped objects.
     pub namespace: String,
     pub name: String,
@@ -27,13 +27,14 @@ pub struct SelectedObject<'a> {
 
 pub async fn find<'a>(
     api: &Api,
-    resources: &'a [Resource],
+    resources: &'a [ApiResource],
     options: &PlaceOptions,
     namespace: &str,
 ) -> Result<Vec<SelectedObject<'a>>, Failure> {
     let mut found = Vec::new();
-    let namespace_for =
-        |resource: &Resource| if resource.namespaced { namespace.to_string() } else { String::new() };
+    let namespace_for = |resource: &ApiResource| {
+        if resource.namespaced { namespace.to_string() } else { String::new() }
+    };
     if options.all || options.selector.is_some() {
         for word in options.objects.iter().flat_map(|words| words.split(',')) {
             let resource = resource_for_all(resources, word)?;
@@ -57,7 +58,7 @@ pub async fn find<'a>(
 }
 
 /// Resolves a resource for `--all` and `-l`.
-fn resource_for_all<'a>(resources: &'a [Resource], word: &str) -> Result<&'a Resource, Failure> {
+fn resource_for_all<'a>(resources: &'a [ApiResource], word: &str) -> Result<&'a ApiResource, Failure> {
     if word.contains('/') {
         return Err(Failure::new(
             format!("{word:?} names one object, but -l and --all select several"),
@@ -72,7 +73,7 @@ fn resource_for_all<'a>(resources: &'a [Resource], word: &str) -> Result<&'a Res
 
 async fn names(
     api: &Api,
-    resource: &Resource,
+    resource: &ApiResource,
     namespace: &str,
     selector: Option<&str>,
 ) -> Result<Vec<String>, Failure> {
@@ -128,7 +129,7 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
 
 /// The object in a document, or `None` if its kind cannot be placed, such as a Namespace.
 fn object_in_document<'a>(
-    resources: &'a [Resource],
+    resources: &'a [ApiResource],
     document: &Value,
     namespace: &str,
 ) -> Result<Option<SelectedObject<'a>>, Failure> {
@@ -162,16 +163,17 @@ mod tests {
 
     #[test]
     fn objects_are_read_from_files() {
-        let deployments = Resource {
+        let deployments = ApiResource {
             group: "apps".into(),
             version: "v1".into(),
             name: "deployments".into(),
             kind: "Deployment".into(),
             namespaced: true,
             placeable: true,
-            ..Resource::default()
+            ..ApiResource::default()
         };
-        let namespaces = Resource { version: "v1".into(), kind: "Namespace".into(), ..Resource::default() };
+        let namespaces =
+            ApiResource { version: "v1".into(), kind: "Namespace".into(), ..ApiResource::default() };
         let resources = [deployments, namespaces];
         let text = "\
 # all of it

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::advice::Failure;
 use crate::cluster::connection::ClusterConnection;
 use crate::cluster::object_release::REFERRERS;
-use crate::place::resources::Resource;
+use crate::place::resources::ApiResource;
 use crate::workspace::session::encoded;
 
 use super::path;
@@ -22,27 +22,27 @@ const BY_REFERENCE: &str = "reference";
 #[derive(Default)]
 pub struct Dependents {
     /// Dependents that no other object needs.
-    pub released: Vec<(Resource, Value)>,
+    pub released: Vec<(ApiResource, Value)>,
     /// Dependents that stay: other placed objects refer to them, or they have a placement of their own.
-    pub kept: Vec<(Resource, Value)>,
+    pub kept: Vec<(ApiResource, Value)>,
 }
 
-/// Resource and name.
+/// ApiResource and name.
 type Name = (String, String);
 
 impl Dependents {
     pub async fn find(
         connection: &ClusterConnection,
-        resources: &[Resource],
-        resource: &Resource,
+        resources: &[ApiResource],
+        resource: &ApiResource,
         object: &Value,
     ) -> Result<Dependents, Failure> {
         let (namespace, cluster) = (object::namespace(object), &connection.name);
-        let mut closure: BTreeMap<Name, (Resource, Value)> = BTreeMap::new();
+        let mut closure: BTreeMap<Name, (ApiResource, Value)> = BTreeMap::new();
         let mut open = vec![object.clone()];
         while let Some(object) = open.pop() {
             for reference in references(&object) {
-                let is_it = |it: &&Resource| it.group.is_empty() && it.name == reference.resource;
+                let is_it = |it: &&ApiResource| it.group.is_empty() && it.name == reference.resource;
                 let Some(resource) = resources.iter().find(is_it) else { continue };
                 let name = (resource.name.clone(), reference.name.clone());
                 if closure.contains_key(&name) {
@@ -64,7 +64,8 @@ impl Dependents {
         let root = (resource.name.clone(), object::name(object).to_string());
         let releasable = releasable(&root, &closure, &others);
         let (go, stay) = closure.into_iter().partition::<Vec<_>, _>(|(name, _)| releasable.contains(name));
-        let plain = |all: Vec<(Name, (Resource, Value))>| all.into_iter().map(|(_, found)| found).collect();
+        let plain =
+            |all: Vec<(Name, (ApiResource, Value))>| all.into_iter().map(|(_, found)| found).collect();
         Ok(Dependents { released: plain(go), kept: plain(stay) })
     }
 }
@@ -72,7 +73,7 @@ impl Dependents {
 /// The dependents to release: all placed by reference, except those that a remaining object refers to.
 fn releasable(
     root: &Name,
-    closure: &BTreeMap<Name, (Resource, Value)>,
+    closure: &BTreeMap<Name, (ApiResource, Value)>,
     others: &[(String, Value)],
 ) -> BTreeSet<Name> {
     let follows = |found: &Value| Placement::of(found).by == BY_REFERENCE;
@@ -98,12 +99,12 @@ fn releasable(
 /// Lists the objects of a namespace on the cluster that refer to other objects.
 async fn referrers(
     connection: &ClusterConnection,
-    resources: &[Resource],
+    resources: &[ApiResource],
     namespace: &str,
 ) -> Result<Vec<(String, Value)>, Failure> {
     let mut referrers = Vec::new();
     for (group, plural) in REFERRERS.iter().filter(|_| !namespace.is_empty()) {
-        let is_it = |it: &&Resource| it.group == *group && it.name == *plural;
+        let is_it = |it: &&ApiResource| it.group == *group && it.name == *plural;
         let Some(resource) = resources.iter().find(is_it) else { continue };
         let list = connection.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
         for item in list["items"].as_array().into_iter().flatten() {
@@ -147,17 +148,17 @@ mod tests {
         let account = |it: &str, by: &str, secret: &str| {
             (
                 name("serviceaccounts", it),
-                (Resource::default(), placed("ServiceAccount", it, by, &pulls(secret))),
+                (ApiResource::default(), placed("ServiceAccount", it, by, &pulls(secret))),
             )
         };
         let secret = |it: &str| {
-            (name("secrets", it), (Resource::default(), placed("Secret", it, "reference", &json!({}))))
+            (name("secrets", it), (ApiResource::default(), placed("Secret", it, "reference", &json!({}))))
         };
         let web = |account: &str, secret: &str| {
             ("deployments".to_string(), placed("Deployment", "web", "hand", &pods(account, secret)))
         };
         let store = ("deployments".to_string(), placed("Deployment", "store", "hand", &pods("shared", "x")));
-        let accounts = |closure: &BTreeMap<Name, (Resource, Value)>| -> Vec<(String, Value)> {
+        let accounts = |closure: &BTreeMap<Name, (ApiResource, Value)>| -> Vec<(String, Value)> {
             let accounts = closure.iter().filter(|((resource, _), _)| resource == "serviceaccounts");
             accounts.map(|((resource, _), (_, found))| (resource.clone(), found.clone())).collect()
         };

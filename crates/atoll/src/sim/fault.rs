@@ -12,7 +12,7 @@ use crate::client::{Client, Problem};
 use crate::command::{Connection, FaultCommand};
 use crate::kubeconfig::Kubeconfig;
 use crate::output::outln;
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 
 /// Attempts at an update that conflicts with other writers.
 const ATTEMPTS: usize = 5;
@@ -28,11 +28,11 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
             let list = call(&connection, Method::GET, PATH, None).await?;
             let faults = list["faults"].as_array().map(Vec::as_slice).unwrap_or_default();
             output::print(&match shown.output {
-                Some(Format::Json) => output::json(&list),
-                Some(Format::Yaml) => output::yaml(&list)?,
-                Some(Format::Name) => faults.iter().map(|fault| format!("{}\n", fault["id"])).collect(),
-                None | Some(Format::Wide) if faults.is_empty() => "There are no faults.\n".to_string(),
-                None | Some(Format::Wide) => {
+                Some(OutputFormat::Json) => output::json(&list),
+                Some(OutputFormat::Yaml) => output::yaml(&list)?,
+                Some(OutputFormat::Name) => faults.iter().map(|fault| format!("{}\n", fault["id"])).collect(),
+                None | Some(OutputFormat::Wide) if faults.is_empty() => "There are no faults.\n".to_string(),
+                None | Some(OutputFormat::Wide) => {
                     faults.iter().map(|fault| format!("{}  {}\n", fault["id"], text(fault))).collect()
                 }
             });

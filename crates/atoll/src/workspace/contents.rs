@@ -13,9 +13,9 @@ use crate::client::Problem;
 use crate::cluster::remove::release::{METADATA, PAGE, preferred};
 use crate::cluster::{Api, in_workspace};
 use crate::place::discover;
-use crate::place::resources::Resource;
+use crate::place::resources::ApiResource;
 
-/// Resource version of bootstrap objects that were never changed.
+/// ApiResource version of bootstrap objects that were never changed.
 const BOOTSTRAP_VERSION: &str = "1";
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl WorkspaceContents {
         Ok(contents)
     }
 
-    async fn add_all(&mut self, api: &Api, resource: &Resource) -> Result<(), Failure> {
+    async fn add_all(&mut self, api: &Api, resource: &ApiResource) -> Result<(), Failure> {
         let mut next = String::new();
         loop {
             let path = format!("{}?limit={PAGE}{next}", resource.collection(""));
@@ -79,7 +79,7 @@ impl WorkspaceContents {
         }
     }
 
-    fn add(&mut self, resource: &Resource, item: &Value) {
+    fn add(&mut self, resource: &ApiResource, item: &Value) {
         if object::resource_version(item) == BOOTSTRAP_VERSION {
             return;
         }
@@ -124,7 +124,7 @@ fn is_forbidden(problem: &Problem) -> bool {
 }
 
 /// Whether objects of a resource are counted: not events and reports, and workspaces are counted separately.
-fn is_counted(resource: &Resource) -> bool {
+fn is_counted(resource: &ApiResource) -> bool {
     !matches!(
         (resource.group.as_str(), resource.name.as_str()),
         ("" | "events.k8s.io", "events") | ("atoll.dev", "workspaces" | "objectstatuses")
@@ -139,10 +139,10 @@ mod tests {
 
     #[test]
     fn contents_are_counted_and_announced() {
-        let resource = |group: &str, name: &str| Resource {
+        let resource = |group: &str, name: &str| ApiResource {
             group: group.into(),
             name: name.into(),
-            ..Resource::default()
+            ..ApiResource::default()
         };
         let placed = json!({ "metadata": { "resourceVersion": "7", "annotations": {
             "atoll.dev/placement": r#"{"clusters":[{"name":"east"}],"leaving":["west"]}"#,

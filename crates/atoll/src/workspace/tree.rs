@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::session::Session;
 use crate::advice::Failure;
-use crate::output::{self, Format, OutputOptions};
+use crate::output::{self, OutputFormat, OutputOptions};
 use crate::style::Paint;
 
 /// A workspace and its children.
@@ -28,10 +28,10 @@ pub async fn show(session: &Session, shown: OutputOptions) -> Result<(), Failure
     let paint = Paint::stdout();
     let text = match shown.output {
         None => drawing(&root, paint),
-        Some(Format::Wide) => table(&root, paint),
-        Some(Format::Name) => paths(&root),
-        Some(Format::Json) => output::json(&document(&root)),
-        Some(Format::Yaml) => output::yaml(&document(&root))?,
+        Some(OutputFormat::Wide) => table(&root, paint),
+        Some(OutputFormat::Name) => paths(&root),
+        Some(OutputFormat::Json) => output::json(&document(&root)),
+        Some(OutputFormat::Yaml) => output::yaml(&document(&root))?,
     };
     output::print(&text);
     Ok(())

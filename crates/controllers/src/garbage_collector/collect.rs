@@ -12,7 +12,7 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use super::decide::{self, Decision, OwnerState, decide};
-use super::graph::{FOREGROUND, Graph, Item, Node, ORPHAN, Owner};
+use super::graph::{FOREGROUND, Graph, GraphNode, Item, ORPHAN, Owner};
 use super::monitors::add;
 use super::rest_mapper::RestMapper;
 
@@ -38,7 +38,7 @@ enum OwnerLookup {
 
 impl Collector {
     pub async fn process(&self, key: &Key) -> Result<Next, Status> {
-        let node = Node { workspace: key.workspace.clone(), uid: key.name.clone() };
+        let node = GraphNode { workspace: key.workspace.clone(), uid: key.name.clone() };
         let Some(item) = self.graph().get(&node) else { return Ok(Next::Done) };
         if item.orphans {
             self.orphan(&item).await?;

@@ -27,7 +27,7 @@ pub type Uid = Arc<str>;
 
 /// An object, or an owner that may not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Node {
+pub struct GraphNode {
     pub workspace: Arc<str>,
     pub uid: Uid,
 }
@@ -78,13 +78,13 @@ impl Item {
         }
     }
 
-    pub fn node(&self) -> Node {
-        Node { workspace: self.key.workspace.clone(), uid: self.uid.clone() }
+    pub fn node(&self) -> GraphNode {
+        GraphNode { workspace: self.key.workspace.clone(), uid: self.uid.clone() }
     }
 
     /// Returns the node of an owner.
-    fn owner(&self, owner: &Owner) -> Node {
-        Node { workspace: self.key.workspace.clone(), uid: owner.uid.clone() }
+    fn owner(&self, owner: &Owner) -> GraphNode {
+        GraphNode { workspace: self.key.workspace.clone(), uid: owner.uid.clone() }
     }
 
     fn is_relevant(&self) -> bool {
@@ -110,26 +110,26 @@ struct ExistingOwner {
 
 #[derive(Default)]
 pub struct Graph {
-    items: HashMap<Node, Item>,
+    items: HashMap<GraphNode, Item>,
     /// Owned objects by owner.
-    dependents: HashMap<Node, HashSet<Node>>,
+    dependents: HashMap<GraphNode, HashSet<GraphNode>>,
     /// Owners that exist.
-    found: HashMap<Node, ExistingOwner>,
+    found: HashMap<GraphNode, ExistingOwner>,
     /// Recently deleted objects, so that a concurrent live read does not add them again.
-    deleted: HashSet<Node>,
+    deleted: HashSet<GraphNode>,
     /// The same in the order of their deletion.
-    deletion_order: VecDeque<Node>,
+    deletion_order: VecDeque<GraphNode>,
 }
 
 /// Objects to process.
-pub type Work = Vec<Node>;
+pub type Work = Vec<GraphNode>;
 
 impl Graph {
-    pub fn get(&self, node: &Node) -> Option<Item> {
+    pub fn get(&self, node: &GraphNode) -> Option<Item> {
         self.items.get(node).cloned()
     }
 
-    pub fn dependents(&self, owner: &Node) -> Vec<Item> {
+    pub fn dependents(&self, owner: &GraphNode) -> Vec<Item> {
         let dependents = self.dependents.get(owner).into_iter().flatten();
         dependents.filter_map(|dependent| self.items.get(dependent).cloned()).collect()
     }
@@ -197,7 +197,7 @@ impl Graph {
     }
 
     /// Removes an object.
-    pub fn remove(&mut self, node: &Node) -> Work {
+    pub fn remove(&mut self, node: &GraphNode) -> Work {
         self.found.remove(node);
         self.remember_deleted(node);
         let mut work: Work = self.dependents.get(node).into_iter().flatten().cloned().collect();
@@ -222,14 +222,14 @@ impl Graph {
             own == resource && workspace.is_none_or(|workspace| workspace == place)
         };
         let items = self.items.iter().filter(|(node, item)| is_meant(&item.resource, &node.workspace));
-        let mut gone: HashSet<Node> = items.map(|(node, _)| node.clone()).collect();
+        let mut gone: HashSet<GraphNode> = items.map(|(node, _)| node.clone()).collect();
         let found = self.found.iter().filter(|(node, found)| is_meant(&found.resource, &node.workspace));
         gone.extend(found.map(|(node, _)| node.clone()));
         gone.retain(|node| !present.contains(&*node.uid));
         gone.iter().flat_map(|node| self.remove(node)).collect()
     }
 
-    fn remember_deleted(&mut self, node: &Node) {
+    fn remember_deleted(&mut self, node: &GraphNode) {
         if self.deleted.insert(node.clone()) {
             self.deletion_order.push_back(node.clone());
         }
@@ -240,11 +240,11 @@ impl Graph {
         }
     }
 
-    fn waiting(&self, node: &Node) -> Option<Node> {
+    fn waiting(&self, node: &GraphNode) -> Option<GraphNode> {
         self.items.get(node).filter(|item| item.waits).map(Item::node)
     }
 
-    fn forget(&mut self, owner: &Node, dependent: &Node) {
+    fn forget(&mut self, owner: &GraphNode, dependent: &GraphNode) {
         if let Some(dependents) = self.dependents.get_mut(owner) {
             dependents.remove(dependent);
             if dependents.is_empty() {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::graph::{Graph, Node, Work};
+use super::graph::{Graph, GraphNode, Work};
 use super::rest_mapper::{RestMapper, discover};
 
 /// Interval of discovery on a single API server, because extensions appear without an event.
@@ -241,7 +241,7 @@ impl Monitors {
                     ListWatchEvent::Upserted(object) => graph.update(&resource, place(&object), &object),
                     ListWatchEvent::Deleted(object) => {
                         let (workspace, uid) = (place(&object).workspace, object::uid(&object).into());
-                        graph.remove(&Node { workspace, uid })
+                        graph.remove(&GraphNode { workspace, uid })
                     }
                     ListWatchEvent::Listed(present, _) => {
                         drop(first.take());
@@ -274,7 +274,7 @@ enum DefinitionEvent {
 
 /// Enqueues objects by uid and workspace.
 pub fn add(queue: &Queue, work: Work) {
-    for Node { workspace, uid } in work {
+    for GraphNode { workspace, uid } in work {
         queue.add(Key { workspace, namespace: "".into(), name: uid });
     }
 }

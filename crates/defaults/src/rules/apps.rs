@@ -6,15 +6,15 @@
 use serde_json::Value;
 
 use crate::object::{
-    Object, annotate, annotation, child_mut, drop_annotations, entry, items_mut, set, set_absent, set_empty,
-    text,
+    ObjectMap, annotate, annotation, child_mut, drop_annotations, entry, items_mut, set, set_absent,
+    set_empty, text,
 };
 
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 const ROLLING: &str = "RollingUpdate";
 
-pub fn deployment(deployment: &mut Object) {
+pub fn deployment(deployment: &mut ObjectMap) {
     if let Some(spec) = child_mut(deployment, "spec") {
         rolling(spec, "strategy", "25%".into(), "25%".into());
     }
@@ -30,7 +30,7 @@ pub fn deployment(deployment: &mut Object) {
     }
 }
 
-pub fn daemon_set(daemon_set: &mut Object) {
+pub fn daemon_set(daemon_set: &mut ObjectMap) {
     if let Some(spec) = child_mut(daemon_set, "spec") {
         rolling(spec, "updateStrategy", 1.into(), 0.into());
     }
@@ -41,7 +41,7 @@ pub fn daemon_set(daemon_set: &mut Object) {
     }
 }
 
-fn rolling(spec: &mut Object, strategy: &str, unavailable: Value, surge: Value) {
+fn rolling(spec: &mut ObjectMap, strategy: &str, unavailable: Value, surge: Value) {
     let Some(strategy) = entry(spec, strategy) else { return };
     set_empty(strategy, "type", ROLLING);
     if text(strategy, "type") == ROLLING {
@@ -56,7 +56,7 @@ fn rolling(spec: &mut Object, strategy: &str, unavailable: Value, surge: Value) 
     }
 }
 
-pub fn stateful_set(stateful_set: &mut Object) {
+pub fn stateful_set(stateful_set: &mut ObjectMap) {
     let Some(spec) = child_mut(stateful_set, "spec") else { return };
     if let Some(strategy) = entry(spec, "updateStrategy") {
         if text(strategy, "type").is_empty() {

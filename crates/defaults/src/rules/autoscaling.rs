@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::object::{Object, child_mut, drop_annotations, entry, is_absent, set, set_absent};
+use crate::object::{ObjectMap, child_mut, drop_annotations, entry, is_absent, set, set_absent};
 
 /// Annotations that stand for fields that older versions do not have.
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -20,7 +20,7 @@ const TOLERANCES: [&str; 2] = [
 /// Percentage of the requests.
 const UTILIZATION: i64 = 80;
 
-pub fn version_2(autoscaler: &mut Object) {
+pub fn version_2(autoscaler: &mut ObjectMap) {
     drop_annotations(autoscaler, &[METRICS, BEHAVIOR, CURRENT_METRICS, CONDITIONS]);
     drop_annotations(autoscaler, &TOLERANCES);
     let Some(spec) = child_mut(autoscaler, "spec") else { return };
@@ -49,7 +49,7 @@ pub fn version_2(autoscaler: &mut Object) {
     }
 }
 
-fn rules(behavior: &mut Object, direction: &str, policies: fn() -> Value) {
+fn rules(behavior: &mut ObjectMap, direction: &str, policies: fn() -> Value) {
     let Some(rules) = entry(behavior, direction) else { return };
     set_absent(rules, "selectPolicy", "Max");
     if is_absent(rules, "policies") {

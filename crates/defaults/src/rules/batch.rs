@@ -3,11 +3,11 @@
 // upstream: pkg/apis/batch/v1/defaults.go
 
 use super::core::labels_from_template;
-use crate::object::{Object, child, child_mut, is_absent, set, set_absent};
+use crate::object::{ObjectMap, child, child_mut, is_absent, set, set_absent};
 
 const UNBOUNDED: i64 = i32::MAX as i64;
 
-pub fn job(job: &mut Object) {
+pub fn job(job: &mut ObjectMap) {
     let Some(spec) = child_mut(job, "spec") else { return };
     if is_absent(spec, "completions") && is_absent(spec, "parallelism") {
         set(spec, "completions", 1);

@@ -8,34 +8,34 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::pod::sync_first_element;
-use crate::object::{Object, child, child_mut, entry, is_absent, set, text};
+use crate::object::{ObjectMap, child, child_mut, entry, is_absent, set, text};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Defaults the selector and the labels to the labels of the template.
-pub fn replication_controller(controller: &mut Object) {
+pub fn replication_controller(controller: &mut ObjectMap) {
     let spec = child(controller, "spec");
     let template =
         spec.and_then(|spec| child(spec, "template")).and_then(|template| child(template, "metadata"));
     let Some(labels) = template.and_then(|metadata| child(metadata, "labels")).cloned() else { return };
     if let Some(spec) = child_mut(controller, "spec")
-        && child(spec, "selector").is_none_or(Object::is_empty)
+        && child(spec, "selector").is_none_or(ObjectMap::is_empty)
     {
         set(spec, "selector", labels.clone());
     }
     labels_from_template(controller, labels);
 }
 
-pub fn labels_from_template(holder: &mut Object, labels: Object) {
+pub fn labels_from_template(holder: &mut ObjectMap, labels: ObjectMap) {
     if let Some(metadata) = entry(holder, "metadata")
-        && child(metadata, "labels").is_none_or(Object::is_empty)
+        && child(metadata, "labels").is_none_or(ObjectMap::is_empty)
     {
         set(metadata, "labels", labels);
     }
 }
 
 /// Moves `stringData` into `data`.
-pub fn secret(secret: &mut Object) {
+pub fn secret(secret: &mut ObjectMap) {
     let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
     if plain.is_empty() {
         return;
@@ -47,7 +47,7 @@ pub fn secret(secret: &mut Object) {
 }
 
 /// Sets the label with the name of the namespace.
-pub fn namespace(namespace: &mut Object) {
+pub fn namespace(namespace: &mut ObjectMap) {
     let Some(metadata) = child_mut(namespace, "metadata") else { return };
     let name = text(metadata, "name").to_owned();
     if !name.is_empty()
@@ -57,11 +57,11 @@ pub fn namespace(namespace: &mut Object) {
     }
 }
 
-pub fn node_spec(spec: &mut Object) {
+pub fn node_spec(spec: &mut ObjectMap) {
     sync_first_element(spec, "podCIDR", "podCIDRs", |list| list.first()?.as_str(), |range| range.into());
 }
 
-pub fn node_status(status: &mut Object) {
+pub fn node_status(status: &mut ObjectMap) {
     if is_absent(status, "allocatable")
         && let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned()
     {
@@ -70,7 +70,7 @@ pub fn node_status(status: &mut Object) {
 }
 
 /// Defaults `default` and `defaultRequest` to the maximum and the minimum.
-pub fn limit_range_item(item: &mut Object) {
+pub fn limit_range_item(item: &mut ObjectMap) {
     if text(item, "type") != "Container" {
         return;
     }

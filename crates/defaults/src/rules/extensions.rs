@@ -6,14 +6,14 @@
 use serde_json::{Value, json};
 
 use crate::object::{
-    Object, child, child_mut, entry, flag, is_absent, items, set, set_absent, set_empty, text,
+    ObjectMap, child, child_mut, entry, flag, is_absent, items, set, set_absent, set_empty, text,
 };
 
-pub fn mutating_webhook(webhook: &mut Object) {
+pub fn mutating_webhook(webhook: &mut ObjectMap) {
     set_absent(webhook, "reinvocationPolicy", "Never");
 }
 
-pub fn definition(definition: &mut Object) {
+pub fn definition(definition: &mut ObjectMap) {
     let Some(spec) = child_mut(definition, "spec") else { return };
     if let Some(names) = entry(spec, "names") {
         let kind = text(names, "kind").to_owned();

@@ -9,14 +9,14 @@
 use serde_json::Value;
 
 use super::RBAC;
-use crate::object::{Object, child_mut, number, set, set_absent, set_empty, text};
+use crate::object::{ObjectMap, child_mut, number, set, set_absent, set_empty, text};
 
-fn is_empty(object: &Object, list: &str) -> bool {
+fn is_empty(object: &ObjectMap, list: &str) -> bool {
     object.get(list).and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
 /// Defaults the policy types: `Ingress`, and `Egress` if there are egress rules.
-pub fn network_policy(spec: &mut Object) {
+pub fn network_policy(spec: &mut ObjectMap) {
     if is_empty(spec, "policyTypes") {
         let kinds = if is_empty(spec, "egress") { vec!["Ingress"] } else { vec!["Ingress", "Egress"] };
         set(spec, "policyTypes", kinds);
@@ -24,7 +24,7 @@ pub fn network_policy(spec: &mut Object) {
 }
 
 /// Removes the requirement that represents the empty selector of v1beta1, unless it is the only one.
-pub fn disruption_budget(spec: &mut Object) {
+pub fn disruption_budget(spec: &mut ObjectMap) {
     const LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
     let Some(selector) = child_mut(spec, "selector") else { return };
     let has_labels =
@@ -44,25 +44,25 @@ pub fn disruption_budget(spec: &mut Object) {
     }
 }
 
-pub fn subject(subject: &mut Object) {
+pub fn subject(subject: &mut ObjectMap) {
     if matches!(text(subject, "kind"), "User" | "Group") {
         set_empty(subject, "apiGroup", RBAC);
     }
 }
 
-pub fn storage_driver(spec: &mut Object) {
+pub fn storage_driver(spec: &mut ObjectMap) {
     if is_empty(spec, "volumeLifecycleModes") {
         set(spec, "volumeLifecycleModes", vec!["Persistent"]);
     }
 }
 
-pub fn device_request(request: &mut Object) {
+pub fn device_request(request: &mut ObjectMap) {
     if text(request, "allocationMode") == "ExactCount" && number(request, "count") == 0 {
         set(request, "count", 1);
     }
 }
 
-pub fn device(device: &mut Object) {
+pub fn device(device: &mut ObjectMap) {
     let mappings =
         child_mut(device, "nodeAllocatableResourceMappings").into_iter().flat_map(|map| map.values_mut());
     for mapping in mappings.filter_map(Value::as_object_mut) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Literal::{self, Text};
 use crate::image::pull_policy;
 use crate::object::{
-    Object, child_mut, drop_annotations, flag, items_mut, number, set, set_absent, set_empty, text,
+    ObjectMap, child_mut, drop_annotations, flag, items_mut, number, set, set_absent, set_empty, text,
 };
 use crate::resources::{pod_resources, requests_from_limits};
 
@@ -26,7 +26,7 @@ const INIT_CONTAINERS: [&str; 4] = [
 const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 
 /// Applies the defaults of pods that pod templates do not have.
-pub fn pod(pod: &mut Object) {
+pub fn pod(pod: &mut ObjectMap) {
     drop_annotations(pod, &INIT_CONTAINERS);
     let Some(spec) = child_mut(pod, "spec") else { return };
     for list in CONTAINER_LISTS {
@@ -45,7 +45,7 @@ pub fn pod(pod: &mut Object) {
 }
 
 /// Sets host ports to the container ports on the host network.
-fn host_ports(container: &mut Object) {
+fn host_ports(container: &mut ObjectMap) {
     for port in items_mut(container, "ports") {
         let own = number(port, "containerPort");
         if number(port, "hostPort") == 0 && own != 0 {
@@ -54,13 +54,13 @@ fn host_ports(container: &mut Object) {
     }
 }
 
-pub fn template(template: &mut Object) {
+pub fn template(template: &mut ObjectMap) {
     drop_annotations(template, &INIT_CONTAINERS);
 }
 
 /// Applies the defaults of a pod spec. `serviceAccountName` takes precedence over the deprecated
 /// `serviceAccount`.
-pub fn spec(spec: &mut Object) {
+pub fn spec(spec: &mut ObjectMap) {
     const NEW: &str = "serviceAccountName";
     const OLD: &str = "serviceAccount";
     let (from, to) = if text(spec, NEW).is_empty() { (OLD, NEW) } else { (NEW, OLD) };
@@ -70,7 +70,7 @@ pub fn spec(spec: &mut Object) {
 }
 
 /// Keeps `podIP` and the first of `podIPs` equal. `podIP` takes precedence.
-pub fn status(status: &mut Object) {
+pub fn status(status: &mut ObjectMap) {
     sync_first_element(
         status,
         "podIP",
@@ -82,7 +82,7 @@ pub fn status(status: &mut Object) {
 
 /// Keeps a field and the first element of a list equal.
 pub fn sync_first_element(
-    holder: &mut Object,
+    holder: &mut ObjectMap,
     single: &str,
     list: &str,
     first: fn(&[Value]) -> Option<&str>,
@@ -105,14 +105,14 @@ pub fn sync_first_element(
     }
 }
 
-pub fn container(container: &mut Object) {
+pub fn container(container: &mut ObjectMap) {
     if text(container, "imagePullPolicy").is_empty() {
         let policy = pull_policy(text(container, "image"));
         set(container, "imagePullPolicy", policy);
     }
 }
 
-pub fn volume(volume: &mut Object) {
+pub fn volume(volume: &mut ObjectMap) {
     if volume.iter().all(|(name, source)| name == "name" || source.is_null()) {
         set(volume, "emptyDir", json!({}));
     }

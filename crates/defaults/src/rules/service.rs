@@ -4,11 +4,13 @@
 
 use serde_json::{Value, json};
 
-use crate::object::{Object, child, child_mut, items, items_mut, number, set, set_absent, set_empty, text};
+use crate::object::{
+    ObjectMap, child, child_mut, items, items_mut, number, set, set_absent, set_empty, text,
+};
 
 const CLIENT_TIMEOUT: i64 = 3 * 60 * 60;
 
-pub fn service(service: &mut Object) {
+pub fn service(service: &mut ObjectMap) {
     let Some(spec) = child_mut(service, "spec") else { return };
     match text(spec, "sessionAffinity") {
         "None" => drop(spec.remove("sessionAffinityConfig")),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use atoll_schema::Types;
-use atoll_testkit::{Client, Error};
+use atoll_testkit::{Client, ClientError};
 use serde_json::{Value, json};
 
 use super::changes;
@@ -184,6 +184,6 @@ async fn update(
     Err(format!("{path} changes too often: five conflicts in a row"))
 }
 
-fn to_text(error: Error) -> String {
+fn to_text(error: ClientError) -> String {
     error.to_string()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use atoll_testkit::{Answer, Error};
+use atoll_testkit::{ApiResponse, ClientError};
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +24,15 @@ pub enum WriteVerdict {
 }
 
 impl WriteVerdict {
-    pub fn of(answer: Result<Answer, Error>) -> Result<WriteVerdict, String> {
+    pub fn of(answer: Result<ApiResponse, ClientError>) -> Result<WriteVerdict, String> {
         match answer {
             Ok(answer) => Ok(WriteVerdict::read(&answer)),
-            Err(Error::Interrupted(_)) => Ok(WriteVerdict::ConnectionClosed),
+            Err(ClientError::Interrupted(_)) => Ok(WriteVerdict::ConnectionClosed),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    fn read(answer: &Answer) -> WriteVerdict {
+    fn read(answer: &ApiResponse) -> WriteVerdict {
         if answer.status < 300 {
             return WriteVerdict::Accepted;
         }

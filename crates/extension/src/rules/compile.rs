@@ -12,7 +12,7 @@ use super::{CompiledRule, RuleSet, Rules};
 use crate::compile::{self, CompileMode};
 use crate::field_path;
 use crate::limits;
-use crate::node::{Flags, Node, NodeId, Rule};
+use crate::node::{Flags, Node, NodeId, ValidationRule};
 use crate::schema::Schema;
 
 const SELF: &str = "self";
@@ -146,7 +146,7 @@ impl Environments {
 fn one(
     nodes: &[Node],
     node: &Node,
-    rule: &Rule,
+    rule: &ValidationRule,
     environments: &Environments,
     shape: &Arc<Shape>,
 ) -> (CompiledRule, RuleReport) {

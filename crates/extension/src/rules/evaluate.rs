@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{BUDGET, CALL_LIMIT, CompiledRule, RuleSet, Rules};
 use crate::check::{self, MOST, SIZE, quotable};
 use crate::correlate::Correlated;
-use crate::node::{Flags, Node, NodeId, Rule};
+use crate::node::{Flags, Node, NodeId, ValidationRule};
 use crate::object_path::ObjectPath;
 use crate::schema::Schema;
 use crate::validate::ValidationResult;
@@ -269,7 +269,7 @@ impl<'s> Walk<'s, '_> {
         node: &Node,
         set: &'s RuleSet,
         rule: &'s CompiledRule,
-        source: &Rule,
+        source: &ValidationRule,
         (value, old, before): (&'v Value, Option<&'v Value>, Ratchet<'v>),
         path: &ObjectPath<'_>,
     ) -> Result<(), BudgetExhausted> {
@@ -343,7 +343,7 @@ fn type_name(node: &Node) -> &'static str {
 }
 
 /// The rule for messages.
-fn rule_text(rule: &Rule) -> Cow<'_, str> {
+fn rule_text(rule: &ValidationRule) -> Cow<'_, str> {
     quotable(if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() })
 }
 

@@ -9,7 +9,7 @@
 use serde_json::{Map, Value};
 
 use super::element::{Element, ElementError};
-use super::set::{Node, Set};
+use super::set::{Set, SetNode};
 
 /// The JSON is not a set of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl<'a> Set<'a> {
     }
 }
 
-impl Node<'_> {
+impl SetNode<'_> {
     fn to_fields(&self) -> Value {
         let mut fields = Map::new();
         if self.member && !self.below.is_empty() {

@@ -12,11 +12,11 @@ use super::element::Element;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set<'a> {
     /// Sorted by element. Each node is a member or has children.
-    pub(super) nodes: Vec<Node<'a>>,
+    pub(super) nodes: Vec<SetNode<'a>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Node<'a> {
+pub(super) struct SetNode<'a> {
     pub element: Element<'a>,
     /// Whether the path that ends here is in the set.
     pub member: bool,
@@ -25,9 +25,9 @@ pub(super) struct Node<'a> {
 
 /// A path element that one or both of two sets have.
 enum Sides<'x, 'a, 'b> {
-    Left(&'x Node<'a>),
+    Left(&'x SetNode<'a>),
     Right,
-    Both(&'x Node<'a>, &'x Node<'b>),
+    Both(&'x SetNode<'a>, &'x SetNode<'b>),
 }
 
 impl<'a> Set<'a> {
@@ -43,16 +43,16 @@ impl<'a> Set<'a> {
     /// Adds an element that sorts after all existing ones, unless it is neither a member nor has children.
     pub(super) fn push(&mut self, element: Element<'a>, member: bool, below: Set<'a>) {
         if member || !below.is_empty() {
-            self.nodes.push(Node { element, member, below });
+            self.nodes.push(SetNode { element, member, below });
         }
     }
 
-    pub(super) fn find(&self, element: &Element<'_>) -> Option<&Node<'a>> {
+    pub(super) fn find(&self, element: &Element<'_>) -> Option<&SetNode<'a>> {
         let found = self.nodes.binary_search_by(|node| node.element.cmp(element));
         found.ok().and_then(|index| self.nodes.get(index))
     }
 
-    pub(super) fn field(&self, name: &str) -> Option<&Node<'a>> {
+    pub(super) fn field(&self, name: &str) -> Option<&SetNode<'a>> {
         self.find(&Element::Field(name))
     }
 

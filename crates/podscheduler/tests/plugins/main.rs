@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub struct TestCluster {
     pub node_index: NodeIndex,
     pub compiler: Compiler,
-    made: usize,
+    pods_created: usize,
 }
 
 impl TestCluster {
@@ -35,8 +35,8 @@ impl TestCluster {
     }
 
     pub fn pod(&mut self, special: &Value) -> Pod {
-        self.provisions += 1;
-        let name = format!("pod-{}", self.provisions);
+        self.pods_created += 1;
+        let name = format!("pod-{}", self.pods_created);
         let mut pod = json!({
             "metadata": {"name": name, "namespace": "default", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"containers": [{"name": "c"}]},

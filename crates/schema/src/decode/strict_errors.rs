@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::locate::Position;
 use crate::error::{StrictError, UnknownField};
 use crate::normalise::{MAX_STRICT_ERRORS, Problem};
-use crate::text::Node;
+use crate::text::DocumentNode;
 use crate::types::{TypeRef, Types};
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl StrictErrors {
     }
 
     /// Adds the duplicate keys, wherever strict decoding looks for them.
-    pub fn repeated(&mut self, types: Option<&Types>, kind: TypeRef, root: &Node) {
+    pub fn repeated(&mut self, types: Option<&Types>, kind: TypeRef, root: &DocumentNode) {
         let mut search = DuplicateSearch { types, position: Vec::new(), path: Vec::new(), found: Vec::new() };
         search.node(kind, root);
         self.found.extend(
@@ -73,11 +73,11 @@ enum PathElement<'n> {
 }
 
 impl<'n> DuplicateSearch<'n> {
-    fn node(&mut self, kind: TypeRef, node: &'n Node) {
+    fn node(&mut self, kind: TypeRef, node: &'n DocumentNode) {
         match (kind, node) {
-            (TypeRef::List(list), Node::Array(elements)) => self.elements(list.element, elements),
-            (TypeRef::Any, Node::Array(elements)) => self.elements(kind, elements),
-            (TypeRef::Struct(_) | TypeRef::Map(_) | TypeRef::Any, Node::Object(members)) => {
+            (TypeRef::List(list), DocumentNode::Array(elements)) => self.elements(list.element, elements),
+            (TypeRef::Any, DocumentNode::Array(elements)) => self.elements(kind, elements),
+            (TypeRef::Struct(_) | TypeRef::Map(_) | TypeRef::Any, DocumentNode::Object(members)) => {
                 self.members(kind, members);
             }
             // Other types have custom unmarshalers, which strict decoding does not check.
@@ -85,7 +85,7 @@ impl<'n> DuplicateSearch<'n> {
         }
     }
 
-    fn elements(&mut self, kind: TypeRef, elements: &'n [Node]) {
+    fn elements(&mut self, kind: TypeRef, elements: &'n [DocumentNode]) {
         for (index, element) in elements.iter().enumerate() {
             self.position.push(index);
             self.path.push(PathElement::Index(index));
@@ -95,7 +95,7 @@ impl<'n> DuplicateSearch<'n> {
         }
     }
 
-    fn members(&mut self, kind: TypeRef, members: &'n [(String, Node)]) {
+    fn members(&mut self, kind: TypeRef, members: &'n [(String, DocumentNode)]) {
         let mut seen: HashMap<&str, usize> = HashMap::with_capacity(members.len());
         for (index, (key, member)) in members.iter().enumerate() {
             let inner = match (kind, self.types) {

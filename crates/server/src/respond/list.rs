@@ -133,11 +133,11 @@ impl ListRenderer {
                 let size = size(&listing.objects, usize::MAX);
                 let (mut list, kind, api_version) = match (form, row.type_id) {
                     (Form::MetadataList(version), _) => {
-                        let list = protobuf::List::of_metadata(version, size / 2);
+                        let list = protobuf::ProtobufList::of_metadata(version, size / 2);
                         (list, "PartialObjectMetadataList".to_string(), version.api_version().to_string())
                     }
                     (_, Some(id)) => {
-                        (protobuf::List::of_objects(id, size), row.list_kind(), row.api_version())
+                        (protobuf::ProtobufList::of_objects(id, size), row.list_kind(), row.api_version())
                     }
                     // Such a kind is refused before anything is read.
                     (_, None) => return super::status(&Status::not_acceptable_form(""), output.refusal()),

@@ -19,7 +19,7 @@ pub fn frame(event_type: &str, json: &[u8]) -> Bytes {
 }
 
 /// A list that is being encoded.
-pub struct List {
+pub struct ProtobufList {
     encoder: Encoder<'static>,
     item: Item,
     items: Vec<u8>,
@@ -36,19 +36,19 @@ enum Item {
 const METADATA: u32 = 1;
 const ITEMS: u32 = 2;
 
-impl List {
+impl ProtobufList {
     /// A list of objects with the expected `size`.
     pub fn of_objects(item: TypeId, size: usize) -> Self {
-        List::new(Item::Whole(item), size)
+        ProtobufList::new(Item::Whole(item), size)
     }
 
     pub fn of_metadata(version: Meta, size: usize) -> Self {
         // In v1beta1, the two fields were swapped.
-        List::new(Item::Metadata(if version == Meta::V1 { ITEMS } else { METADATA }), size)
+        ProtobufList::new(Item::Metadata(if version == Meta::V1 { ITEMS } else { METADATA }), size)
     }
 
     fn new(item: Item, size: usize) -> Self {
-        List { encoder: Encoder::new(Types::get()), item, items: Vec::with_capacity(size) }
+        ProtobufList { encoder: Encoder::new(Types::get()), item, items: Vec::with_capacity(size) }
     }
 
     pub fn push(&mut self, stored: &[u8]) {

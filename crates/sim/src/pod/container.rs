@@ -1,4 +1,4 @@
-//! State machine of a container: waiting, running, ended, restarting.
+//! ContainerState machine of a container: waiting, running, ended, restarting.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const LAST_BACKOFF: u64 = 300_000;
 const FORGET: u64 = 2 * LAST_BACKOFF;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ContainerState {
     /// Not started yet.
     Waiting,
     /// Ended, and restarted at this time.
@@ -38,7 +38,7 @@ pub struct Ended {
 #[derive(Clone, Debug)]
 pub struct Container {
     pub name: String,
-    pub state: State,
+    pub state: ContainerState,
     pub last: Option<Ended>,
     pub restarts: i64,
     /// Whether the startup probe has passed, or there is none.
@@ -67,7 +67,7 @@ impl Container {
     pub fn new(spec: &Value, pod: &Value) -> Container {
         Container {
             name: spec["name"].as_str().unwrap_or_default().into(),
-            state: State::Waiting,
+            state: ContainerState::Waiting,
             last: None,
             restarts: 0,
             started: false,
@@ -108,14 +108,14 @@ impl Container {
         self.last = ended(&status["lastState"]);
         if let Some(running) = status["state"].get("running") {
             self.start(spec, now, false);
-            self.state = State::Running { since: now.millis, at: seconds(&running["startedAt"]) };
+            self.state = ContainerState::Running { since: now.millis, at: seconds(&running["startedAt"]) };
             self.started = status["started"].as_bool().unwrap_or(false);
             self.ready = status["ready"].as_bool().unwrap_or(false);
         } else if let Some(ended) = ended(&status["state"]) {
             self.ready = status["ready"].as_bool().unwrap_or(false);
-            self.state = State::Ended(ended);
+            self.state = ContainerState::Ended(ended);
         } else if self.last.is_some() {
-            self.state = State::Backoff { until: now.millis + FIRST_BACKOFF };
+            self.state = ContainerState::Backoff { until: now.millis + FIRST_BACKOFF };
         }
     }
 
@@ -123,7 +123,7 @@ impl Container {
         if again {
             self.restarts += 1;
         }
-        self.state = State::Running { since: now.millis, at: now.seconds };
+        self.state = ContainerState::Running { since: now.millis, at: now.seconds };
         self.startup = Probe::new(spec, "startupProbe", now.millis);
         self.readiness = Probe::new(spec, "readinessProbe", now.millis);
         self.liveness = Probe::new(spec, "livenessProbe", now.millis);
@@ -135,36 +135,36 @@ impl Container {
     }
 
     pub fn end(&mut self, code: i32, reason: &'static str, now: SimTime) {
-        let started_at = if let State::Running { at, .. } = self.state { at } else { now.seconds };
-        self.state = State::Ended(Ended { code, reason, started_at, at: now.seconds });
+        let started_at = if let ContainerState::Running { at, .. } = self.state { at } else { now.seconds };
+        self.state = ContainerState::Ended(Ended { code, reason, started_at, at: now.seconds });
         self.started = false;
         self.ready = false;
     }
 
     /// Schedules the restart of an ended container, with a backoff that is reset after a long run.
     pub fn back_off(&mut self, now: SimTime) {
-        let State::Ended(ended) = &self.state else { return };
+        let ContainerState::Ended(ended) = &self.state else { return };
         let ran = ended.at.saturating_sub(ended.started_at).max(0).cast_unsigned() * 1000;
         if ran > FORGET {
             self.backoff = FIRST_BACKOFF;
         }
         self.last = Some(ended.clone());
-        self.state = State::Backoff { until: now.millis + self.backoff };
+        self.state = ContainerState::Backoff { until: now.millis + self.backoff };
         self.backoff = (self.backoff * 2).min(LAST_BACKOFF);
     }
 
     pub fn is_running(&self) -> bool {
-        matches!(self.state, State::Running { .. })
+        matches!(self.state, ContainerState::Running { .. })
     }
 
     pub fn exit_code(&self) -> Option<i32> {
-        if let State::Ended(ended) = &self.state { Some(ended.code) } else { None }
+        if let ContainerState::Ended(ended) = &self.state { Some(ended.code) } else { None }
     }
 
     /// Advances a running container: it may end, crash, or be stopped by probes. Returns the time of the next
     /// step.
     pub fn run(&mut self, now: SimTime, crashes: bool, probe_results: ProbeResults) -> Option<u64> {
-        let State::Running { since, .. } = self.state else { return None };
+        let ContainerState::Running { since, .. } = self.state else { return None };
         if crashes {
             self.log.log_line(now, "crashing because of a crash-loop fault".into());
             self.end(1, "Error", now);
@@ -237,20 +237,22 @@ impl Container {
             }})
         };
         let state = match &self.state {
-            State::Waiting => json!({"waiting": {"reason": waits_for}}),
-            State::Backoff { .. } => json!({"waiting": {
+            ContainerState::Waiting => json!({"waiting": {"reason": waits_for}}),
+            ContainerState::Backoff { .. } => json!({"waiting": {
                 "reason": "CrashLoopBackOff",
                 "message": format!("back-off restarting failed container={}", self.name),
             }}),
-            State::Running { at, .. } => json!({"running": {"startedAt": atoll_meta::time::format(*at)}}),
-            State::Ended(end) => ended(end, id(self.restarts)),
+            ContainerState::Running { at, .. } => {
+                json!({"running": {"startedAt": atoll_meta::time::format(*at)}})
+            }
+            ContainerState::Ended(end) => ended(end, id(self.restarts)),
         };
         let last = self
             .last
             .as_ref()
             .map_or(json!({}), |last| ended(last, id(self.restarts - i64::from(self.is_running()))));
         let image = spec["image"].as_str().unwrap_or_default();
-        let has_started = self.state != State::Waiting;
+        let has_started = self.state != ContainerState::Waiting;
         let mut status = json!({
             "name": self.name,
             "state": state,

@@ -6,7 +6,7 @@
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
-use super::container::{Container, State};
+use super::container::{Container, ContainerState};
 use super::{NodeEnvironment, Pod, SimTime, is_restarted};
 
 /// Returns the new status, if it differs.
@@ -91,7 +91,7 @@ fn is_sidecar(spec: &Value) -> bool {
 /// Whether all init containers have finished or, as sidecars, started.
 fn is_initialized(object: &Value, pod: &Pod) -> bool {
     pod.inits.iter().zip(specs(object, "initContainers")).all(|(container, spec)| match is_sidecar(spec) {
-        true => container.started || matches!(container.state, State::Ended(_)),
+        true => container.started || matches!(container.state, ContainerState::Ended(_)),
         false => container.exit_code() == Some(0),
     })
 }
@@ -110,7 +110,7 @@ fn phase(object: &Value, pod: &Pod) -> &'static str {
         });
         return if failed { "Failed" } else { "Pending" };
     }
-    if pod.containers.iter().any(|container| container.state == State::Waiting) {
+    if pod.containers.iter().any(|container| container.state == ContainerState::Waiting) {
         return if is_ending { "Failed" } else { "Pending" };
     }
     let codes = pod.containers.iter().zip(specs(object, "containers"));
@@ -151,7 +151,7 @@ fn conditions(object: &Value, pod: &Pod, phase: &str, now: SimTime, new: &mut Va
         .filter(|(container, spec)| if is_sidecar(spec) { !container.started } else { !container.ready })
         .map(|(container, _)| container.name.as_str())
         .collect();
-    let has_started = pod.containers.iter().any(|container| container.state != State::Waiting);
+    let has_started = pod.containers.iter().any(|container| container.state != ContainerState::Waiting);
     let initialized = match (phase, incomplete.is_empty() || has_started) {
         ("Succeeded", _) => ("True", "PodCompleted", String::new()),
         (_, true) => ("True", "", String::new()),

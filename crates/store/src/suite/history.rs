@@ -12,7 +12,7 @@ use crate::{Change, Condition, Entry, Guard, Key, Page, Revision, Write};
 
 /// One operation of a client with its response. Times are logical: each is unique, later is greater.
 #[derive(Clone, Debug)]
-pub struct Operation {
+pub struct HistoryOperation {
     pub invoked: u64,
     pub returned: u64,
     pub action: Action,
@@ -54,7 +54,7 @@ impl Action {
 type StoreState = BTreeMap<Key, (Revision, Bytes)>;
 
 /// Checks a history against the store's log, which begins after `initial`.
-pub fn check(initial: &Page, log: &[Change], operations: &[Operation]) -> Result<(), String> {
+pub fn check(initial: &Page, log: &[Change], operations: &[HistoryOperation]) -> Result<(), String> {
     let states = replay(&initial.entries, log)?;
     let at = |revision: Revision| match log.partition_point(|change| change.revision <= revision) {
         0 => &states[0],
@@ -138,8 +138,8 @@ fn replay(initial: &[Entry], log: &[Change]) -> Result<Vec<StoreState>, String> 
 }
 
 /// For each operation, the highest revision that any client had received before it was invoked.
-fn floors(operations: &[Operation]) -> Vec<Revision> {
-    let received = |operation: &Operation| match &operation.action {
+fn floors(operations: &[HistoryOperation]) -> Vec<Revision> {
+    let received = |operation: &HistoryOperation| match &operation.action {
         Action::Read { revision, past: false, .. } => Some(*revision),
         Action::Wrote { result: WriteResult::Written(revision), .. } => Some(*revision),
         Action::Wrote { result: WriteResult::Unmet { revision, .. }, .. } => Some(*revision),
@@ -153,14 +153,14 @@ fn floors(operations: &[Operation]) -> Vec<Revision> {
         highest = highest.max(*revision);
         *revision = highest;
     }
-    let floor = |operation: &Operation| {
+    let floor = |operation: &HistoryOperation| {
         let before = returns.partition_point(|(returned, _)| *returned < operation.invoked);
         before.checked_sub(1).map_or(0, |index| returns[index].1)
     };
     operations.iter().map(floor).collect()
 }
 
-fn conditions_held(operation: &Operation, state: &StoreState) -> Result<(), String> {
+fn conditions_held(operation: &HistoryOperation, state: &StoreState) -> Result<(), String> {
     let Action::Wrote { key, expect, value, guards, .. } = &operation.action else { return Ok(()) };
     let actual = |key: &Key| state.get(key).map(|(revision, _)| *revision);
     let own = expect.holds(actual(key)) && (value.is_some() || actual(key).is_some());
@@ -175,12 +175,12 @@ fn explain_rest(
     log: &[Change],
     claimed: &[bool],
     states: &[StoreState],
-    operations: &[Operation],
+    operations: &[HistoryOperation],
     floors: &[Revision],
 ) -> Result<(), String> {
     let mut used = vec![false; operations.len()];
     for (position, change) in log.iter().enumerate().filter(|(position, _)| !claimed[*position]) {
-        let explains = |(index, operation): &(usize, &Operation)| match &operation.action {
+        let explains = |(index, operation): &(usize, &HistoryOperation)| match &operation.action {
             Action::Wrote { key, value, result: WriteResult::Unknown, .. } => {
                 !used[*index]
                     && (key, value) == (&change.key, &change.value)
@@ -210,20 +210,24 @@ mod tests {
         value: Option<&'static str>,
         expect: Condition,
         result: WriteResult,
-    ) -> Operation {
+    ) -> HistoryOperation {
         let value = value.map(Bytes::from);
         let action = Action::Wrote { key: "k".into(), expect, value, guards: Vec::new(), result };
-        Operation { invoked: times.0, returned: times.1, action }
+        HistoryOperation { invoked: times.0, returned: times.1, action }
     }
 
-    fn read(times: (u64, u64), revision: Revision, found: Option<(Revision, &'static str)>) -> Operation {
+    fn read(
+        times: (u64, u64),
+        revision: Revision,
+        found: Option<(Revision, &'static str)>,
+    ) -> HistoryOperation {
         let entry = |(revision, value)| Entry {
             key: "k".into(),
             value: Bytes::from_static(str::as_bytes(value)),
             revision,
         };
         let action = Action::Read { entries: found.map(entry).into_iter().collect(), revision, past: false };
-        Operation { invoked: times.0, returned: times.1, action }
+        HistoryOperation { invoked: times.0, returned: times.1, action }
     }
 
     use Condition::{Absent, Any, At};
@@ -237,7 +241,7 @@ mod tests {
         vec![change(1, "k", Some("a")), change(2, "k", Some("b")), change(3, "k", None)]
     }
 
-    fn good() -> Vec<Operation> {
+    fn good() -> Vec<HistoryOperation> {
         vec![
             wrote((1, 2), Some("a"), Absent, Written(1)),
             wrote((3, 6), Some("b"), At(1), Written(2)),
@@ -258,7 +262,7 @@ mod tests {
 
     #[test]
     fn rejects_what_could_not() {
-        let broken = |position: usize, operation: Operation, reason: &str| {
+        let broken = |position: usize, operation: HistoryOperation, reason: &str| {
             let mut operations = good();
             operations[position] = operation;
             let error = check(&empty(), &log(), &operations).unwrap_err();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::history::{Action, Operation, WriteResult};
+use super::history::{Action, HistoryOperation, WriteResult};
 use super::random::Random;
 use super::{delete, put, when};
 use crate::{Condition, Guard, Key, Range, ReadError, Revision, Store, Write, WriteError};
@@ -26,7 +26,7 @@ impl Default for Workload {
 
 /// Runs all clients until they are done. A client continues when the store fails: its writes then have an
 /// unknown result.
-pub async fn run(store: &Arc<dyn Store>, seed: u64, workload: Workload) -> Vec<Operation> {
+pub async fn run(store: &Arc<dyn Store>, seed: u64, workload: Workload) -> Vec<HistoryOperation> {
     let clock = Arc::new(AtomicU64::new(0));
     let clients: Vec<_> = (0..workload.clients)
         .map(|number| {
@@ -60,7 +60,7 @@ struct Client {
 }
 
 impl Client {
-    async fn run(mut self) -> Vec<Operation> {
+    async fn run(mut self) -> Vec<HistoryOperation> {
         let mut operations = Vec::new();
         for round in 0..self.workload.operations {
             // Without yielding, a store that returns immediately would never be used concurrently.
@@ -74,7 +74,7 @@ impl Client {
                 _ => Some(self.write(round).await),
             };
             let returned = self.clock.fetch_add(1, Ordering::SeqCst);
-            operations.extend(action.map(|action| Operation { invoked, returned, action }));
+            operations.extend(action.map(|action| HistoryOperation { invoked, returned, action }));
         }
         operations
     }

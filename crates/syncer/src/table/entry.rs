@@ -13,7 +13,7 @@ use crate::reconcile::{Desired, ObservedObject};
 /// Length of error messages that are kept even if the memory budget is exceeded.
 pub const SHORTEST: usize = 256;
 
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     pub(super) target: Arc<ObjectTarget>,
     pub(super) desired: Desired,
     pub(super) seen: Option<ObservedObject>,
@@ -35,7 +35,7 @@ pub(super) struct Entry {
     pub(super) charge: Charge,
 }
 
-impl Entry {
+impl TableEntry {
     /// Stores an observation, without its status if that is too large or exceeds the budget.
     pub fn set_observed(&mut self, mut seen: ObservedObject) {
         if seen.status.len() > LARGEST_STATUS || self.charge.set(seen.size() + self.words()).is_err() {

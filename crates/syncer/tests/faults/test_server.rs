@@ -156,8 +156,13 @@ impl TestServer {
         let SharedParts { catalog, discovery_cache } = shared_parts();
         let network = Network::default();
         let endpoint = SocketAddr::from(([127, 0, 0, 1], 6443));
-        let birth =
-            Birth { created: START_TIME, endpoint, network: &network, authority: "", belongings: true };
+        let birth = BootstrapOptions {
+            created: START_TIME,
+            endpoint,
+            network: &network,
+            authority: "",
+            controller_objects: true,
+        };
         let layer = bootstrap::layer(catalog, &birth);
         let (policies, placements) = (Arc::new(Policies::new(&layer)), Arc::new(Placements::default()));
         let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone()];

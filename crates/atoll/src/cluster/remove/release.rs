@@ -21,7 +21,7 @@ use super::super::object_release;
 use crate::advice::Failure;
 use crate::output::errln;
 use crate::place::discover;
-use crate::place::resources::Resource;
+use crate::place::resources::ApiResource;
 
 /// Reason of the condition by which a syncer reports that it has stopped.
 const STOPPED_REASON: &str = "ClaimedByAnother";
@@ -113,8 +113,8 @@ pub async fn remove_marks(below: &Api, control_plane: &str) -> Result<usize, Fai
 }
 
 /// One version of each resource that can be listed and patched.
-pub fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
-    let is_first = |position: usize, resource: &Resource| {
+pub fn preferred(resources: &[ApiResource]) -> impl Iterator<Item = &ApiResource> {
+    let is_first = |position: usize, resource: &ApiResource| {
         !resources[..position].iter().any(|it| (&it.group, &it.name) == (&resource.group, &resource.name))
     };
     resources.iter().enumerate().filter_map(move |(position, resource)| {
@@ -125,7 +125,7 @@ pub fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
 
 async fn remove_marks_of(
     below: &Api,
-    resource: &Resource,
+    resource: &ApiResource,
     control_plane: &str,
     removal: &mut MarkRemoval,
 ) -> Result<(), Failure> {

@@ -15,8 +15,8 @@ fn key(name: &str) -> Key {
     Key::new("w", "n", name)
 }
 
-fn node(uid: &str) -> Node {
-    Node { workspace: "w".into(), uid: uid.into() }
+fn node(uid: &str) -> GraphNode {
+    GraphNode { workspace: "w".into(), uid: uid.into() }
 }
 
 fn object(uid: &str, owners: &[(&str, bool)], deleting: Option<&[&str]>) -> Value {
@@ -123,7 +123,7 @@ fn owners_are_in_the_workspace_of_what_they_own() {
     // The same references in another workspace.
     let elsewhere = Key::new("x", "n", "q");
     assert_eq!(work(graph.update(&pods(), elsewhere.clone(), &owned("q"))), ["q"], "it is looked up there");
-    let other = graph.get(&Node { workspace: "x".into(), uid: "q".into() }).expect("it has an owner");
+    let other = graph.get(&GraphNode { workspace: "x".into(), uid: "q".into() }).expect("it has an owner");
     assert!(graph.is_known_owner(&item, &item.owners[0]) && !graph.is_known_owner(&other, &other.owners[0]));
     let names = |items: Vec<Item>| items.into_iter().map(|item| item.uid.to_string()).collect::<Vec<_>>();
     assert_eq!(names(graph.dependents(&node("s"))), ["p"]);
@@ -132,6 +132,6 @@ fn owners_are_in_the_workspace_of_what_they_own() {
     assert_eq!(work(graph.update(&sets(), key("s"), &waiting)), ["p", "s"]);
     let freed = object("q", &[], None);
     assert_eq!(work(graph.update(&pods(), elsewhere, &freed)), NOTHING);
-    assert_eq!(work(graph.remove(&Node { workspace: "x".into(), uid: "s".into() })), NOTHING);
+    assert_eq!(work(graph.remove(&GraphNode { workspace: "x".into(), uid: "s".into() })), NOTHING);
     assert_eq!(work(graph.remove(&node("s"))), ["p"]);
 }
