@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atoll_sqlite::{SqliteOptions, SqliteStore, Synchronous};
-use atoll_store::suite::history::{self, Operation};
+use atoll_store::suite::history::{self, HistoryOperation};
 use atoll_store::suite::random::{Random, seeds};
 use atoll_store::suite::subscriber::Subscriber;
 use atoll_store::suite::workload::{self, Workload};
@@ -63,7 +63,7 @@ async fn live(
     store: &Arc<dyn Store>,
     seed: u64,
     known: &Page,
-) -> Result<(Vec<Change>, Vec<Operation>), String> {
+) -> Result<(Vec<Change>, Vec<HistoryOperation>), String> {
     let initial = read(&**store).await?;
     compare(known, &initial)?;
     let subscriber = Subscriber::start(store, initial.revision).await;
@@ -80,7 +80,7 @@ async fn check_survival(
     directory: &Path,
     known: &Page,
     mut log: Vec<Change>,
-    operations: &[Operation],
+    operations: &[HistoryOperation],
 ) -> Result<Page, String> {
     let store = SqliteStore::open(directory, SqliteOptions::default()).map_err(|error| error.to_string())?;
     let store: Arc<dyn Store> = Arc::new(store);
