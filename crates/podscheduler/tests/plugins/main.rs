@@ -35,8 +35,8 @@ impl TestCluster {
     }
 
     pub fn pod(&mut self, special: &Value) -> Pod {
-        self.provisions += 1;
-        let name = format!("pod-{}", self.provisions);
+        self.made += 1;
+        let name = format!("pod-{}", self.made);
         let mut pod = json!({
             "metadata": {"name": name, "namespace": "default", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"containers": [{"name": "c"}]},
