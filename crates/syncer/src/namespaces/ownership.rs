@@ -109,17 +109,17 @@ mod tests {
         let plain = |name: &str| namespace(name, None);
         for (found, locator, of_home, of_others) in [
             (namespace("shop", Some(&ours)), of("cp", "w", "shop"), "ours", "ours"),
-            (unmapped_candidates(DEFAULT), of("cp", "w", DEFAULT), "free", "taken"),
-            (unmapped_candidates("shop"), of("cp", "w", "shop"), "taken", "taken"),
+            (plain(DEFAULT), of("cp", "w", DEFAULT), "free", "taken"),
+            (plain("shop"), of("cp", "w", "shop"), "taken", "taken"),
             (namespace("shop", Some(&ours)), of("cp", "v", "shop"), "taken", "taken"),
             (namespace("shop", Some(&ours)), of("other", "w", "shop"), "taken", "taken"),
             (namespace("shop", Some("nonsense")), of("cp", "w", "shop"), "taken", "taken"),
             (namespace(DEFAULT, Some("nonsense")), of("cp", "w", DEFAULT), "taken", "taken"),
             // An administrator of the cluster allows it for exactly one workspace.
-            (consented(unmapped_candidates("shop"), "w"), of("cp", "w", "shop"), "free", "free"),
-            (consented(unmapped_candidates(DEFAULT), "w"), of("cp", "w", DEFAULT), "free", "free"),
-            (consented(unmapped_candidates("shop"), "v"), of("cp", "w", "shop"), "taken", "taken"),
-            (consented(unmapped_candidates(DEFAULT), "v"), of("cp", "w", DEFAULT), "free", "taken"),
+            (consented(plain("shop"), "w"), of("cp", "w", "shop"), "free", "free"),
+            (consented(plain(DEFAULT), "w"), of("cp", "w", DEFAULT), "free", "free"),
+            (consented(plain("shop"), "v"), of("cp", "w", "shop"), "taken", "taken"),
+            (consented(plain(DEFAULT), "v"), of("cp", "w", DEFAULT), "free", "taken"),
             (consented(namespace("shop", Some(&ours)), "v"), of("cp", "v", "shop"), "taken", "taken"),
         ] {
             for (in_registering_workspace, expected) in [(true, of_home), (false, of_others)] {
