@@ -117,9 +117,9 @@ mod tests {
             ("net.IP().(dyn) -> type(A)", true, "net.IP, dyn", "type(A)"),
         ] {
             let read = Signature::read(text);
-            let arguments: Vec<String> = read.arguments.iter().map(ToString::to_string).collect();
+            let actual: Vec<String> = read.arguments.iter().map(ToString::to_string).collect();
             assert_eq!(
-                (read.receiver, &*arguments.join(", "), &*read.result.to_string()),
+                (read.receiver, &*actual.join(", "), &*read.result.to_string()),
                 (receiver, arguments, result),
                 "{text}"
             );

@@ -306,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    fn value(value: TapeValue<'_>) -> Value {
+    fn to_json(value: TapeValue<'_>) -> Value {
         let text = |value: TapeValue<'_>| String::from_utf8(value.text().into_owned()).unwrap();
         match value.kind() {
             Kind::Null => Value::Null,
@@ -314,9 +314,9 @@ mod tests {
             Kind::Number if value.raw().contains(&b'.') => value.float().into(),
             Kind::Number => value.integer().into(),
             Kind::Text => text(value).into(),
-            Kind::Array => value.elements().map(value).collect(),
+            Kind::Array => value.elements().map(to_json).collect(),
             Kind::Object => {
-                let members = value.members().map(|(key, inner)| (text(key), value(inner)));
+                let members = value.members().map(|(key, inner)| (text(key), to_json(inner)));
                 Value::Object(members.collect::<Map<_, _>>())
             }
         }
@@ -334,10 +334,10 @@ mod tests {
         let mut tape = Tape::default();
         for expected in values {
             let text = json::to_vec(&expected);
-            assert_eq!(value(tape.read(&text).unwrap()), expected);
+            assert_eq!(to_json(tape.read(&text).unwrap()), expected);
         }
         let text = br#""\ud83d\ude00\ud83d x\/""#;
-        assert_eq!(value(tape.read(text).unwrap()), json!("😀\u{fffd} x/"));
+        assert_eq!(to_json(tape.read(text).unwrap()), json!("😀\u{fffd} x/"));
     }
 
     #[test]
@@ -350,8 +350,8 @@ mod tests {
         let members: Vec<_> = read.members().map(|(_, value)| value).collect();
         assert_eq!(members[0].raw(), json::to_vec(&set));
         assert_eq!(members[0].members().count(), 0);
-        assert_eq!(value(members[1]), json!({ "fieldsV1": { "type": "x" } }));
-        assert_eq!(value(members[2]), json!(1));
+        assert_eq!(to_json(members[1]), json!({ "fieldsV1": { "type": "x" } }));
+        assert_eq!(to_json(members[2]), json!(1));
     }
 
     #[test]
