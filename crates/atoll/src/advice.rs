@@ -1,72 +1,11 @@
 //! Failures of commands as they are shown to the user: a message and a hint.
 
-use std::sync::OnceLock;
-
-use atoll_meta::Status;
+pub use atoll_joining::{Failure, invocation, join_names, set_invocation};
 
 use crate::style::Paint;
 
-/// The program name for recommended commands: `atoll`, or `kubectl atoll` as a kubectl plugin.
-static INVOCATION: OnceLock<&str> = OnceLock::new();
-
-/// Sets the program name for recommended commands. As a kubectl plugin, they begin with kubectl.
-pub fn set_invocation(program: &'static str) {
-    let _ = INVOCATION.set(program);
-}
-
-pub fn invocation() -> &'static str {
-    INVOCATION.get().copied().unwrap_or("atoll")
-}
-
-/// A failure of a command: a message, and a hint about the next step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    pub message: String,
-    /// Suggested next step.
-    pub hint: Option<String>,
-}
-
-impl Failure {
-    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-        Failure { message: message.into(), hint: Some(hint.into()) }
-    }
-
-    /// A refusal with the server's message.
-    pub fn refused(status: &Status) -> Failure {
-        Failure { message: status.message().to_string(), hint: hint_for(status) }
-    }
-}
-
-impl From<atoll_meta::Status> for Failure {
-    fn from(status: atoll_meta::Status) -> Self {
-        Failure::refused(&status)
-    }
-}
-
-impl From<String> for Failure {
-    fn from(message: String) -> Failure {
-        Failure { message, hint: None }
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
-
-const HINT: &str = "\nhint: ";
-
-impl From<Failure> for String {
-    fn from(failure: Failure) -> String {
-        match failure.hint {
-            Some(hint) => format!("{}{HINT}{hint}", failure.message),
-            None => failure.message,
-        }
-    }
-}
+/// Separates the hint from the message.
+const HINT: &str = atoll_joining::HINT;
 
 /// Formats a problem for the terminal.
 pub fn render(problem: &str, paint: Paint) -> String {
@@ -75,23 +14,6 @@ pub fn render(problem: &str, paint: Paint) -> String {
         Some((message, hint)) => format!("{error} {message}\n{} {hint}", paint.hint("hint:")),
         None => format!("{error} {problem}"),
     }
-}
-
-/// A hint for common refusals, independent of the command.
-fn hint_for(status: &Status) -> Option<String> {
-    let hint = match (status.code(), status.reason()) {
-        (401, _) => {
-            "the certificate or token of this context is not valid here or has expired; get a new kubeconfig, or \
-             choose another context with --context"
-        }
-        (403, "Forbidden") => {
-            "list your permissions with: kubectl auth can-i --list; an administrator of the parent workspace can \
-             grant more"
-        }
-        (429 | 503 | 504, _) => "the server is busy or cannot write; try again in a moment",
-        _ => return None,
-    };
-    Some(hint.to_string())
 }
 
 /// Returns the name most similar to `wanted`, if one is similar enough.
@@ -111,17 +33,6 @@ pub fn closest_match<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>)
 /// Formats a number with a noun: `1 namespace`, `2 namespaces`.
 pub fn pluralize(count: u64, message: &str) -> String {
     if count == 1 { format!("1 {message}") } else { format!("{count} {message}s") }
-}
-
-/// Lists names in a sentence; only the first few if there are many.
-pub fn join_names(names: &[&str]) -> String {
-    const MAX_SHOWN: usize = 5;
-    match names {
-        [] => "none".to_string(),
-        [one] => (*one).to_string(),
-        [others @ .., last] if names.len() <= MAX_SHOWN => format!("{} and {last}", others.join(", ")),
-        many => format!("{} and {} more", many[..MAX_SHOWN].join(", "), many.len() - MAX_SHOWN),
-    }
 }
 
 #[cfg(test)]
@@ -146,20 +57,6 @@ mod tests {
             assert_eq!(closest_match(wanted, names), expected, "{wanted}");
         }
         assert_eq!(closest_match("east", []), None);
-    }
-
-    #[test]
-    fn names_are_joined_and_truncated() {
-        let cases: [(&[&str], &str); 5] = [
-            (&[], "none"),
-            (&["a"], "a"),
-            (&["a", "b"], "a and b"),
-            (&["a", "b", "c", "d", "e"], "a, b, c, d and e"),
-            (&["a", "b", "c", "d", "e", "f", "g"], "a, b, c, d, e and 2 more"),
-        ];
-        for (names, expected) in cases {
-            assert_eq!(join_names(names), expected);
-        }
     }
 
     #[test]

@@ -6,13 +6,10 @@
 //!   person ─ remove ─► placements (placed_objects) ─► syncer deletes ─► Cluster, Secret, and the objects that join made
 //! ```
 
-mod api;
-pub mod claim;
 pub mod confirmation;
 pub mod connection;
 pub mod contents;
 pub mod copied_marks;
-pub mod credential;
 mod describe;
 pub mod fleet;
 pub mod join;
@@ -20,7 +17,6 @@ pub mod marked_objects;
 pub mod object_release;
 pub mod placed_objects;
 pub mod remove;
-pub mod rights;
 mod running_workloads;
 mod step_printer;
 
@@ -38,8 +34,8 @@ use crate::process;
 use crate::style::Paint;
 use crate::workspace::session::ROOT;
 
-pub use self::api::Api;
 pub use self::fleet::{cluster_names, suggestion};
+pub use atoll_joining::api::Api;
 
 pub fn run(command: ClusterCommand) -> Result<(), String> {
     process::run_command(async {

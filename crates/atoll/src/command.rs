@@ -23,7 +23,7 @@ use crate::style::ColorMode;
 pub use self::cluster::{
     ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
 };
-pub use self::dialect::{Dialect, DialectCommand, DialectOptions};
+pub use self::dialect::{DialectCommand, DialectOptions};
 pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimArgs, SimCommand, SimOptions};
@@ -213,7 +213,7 @@ pub struct StartOptions {
     pub history_size: usize,
 
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false mean all and none
-    #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
+    #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES", value_parser = dialect::controllers)]
     pub controllers: ControllerSelection,
 
     /// Whether the server renews an identity Lease. Some tests disable it, because without it an idle server

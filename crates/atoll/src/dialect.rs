@@ -1,23 +1,18 @@
-//! `atoll dialect …`: enables and disables other systems' APIs in workspaces. The submodules implement the
-//! dialects.
-
-pub mod kcp;
+//! `atoll dialect …`: enables and disables other systems' APIs in workspaces.
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
-use atoll_registry::dialect::MARKER;
-use atoll_registry::dialect::kcp::{GROUP, SPELLINGS, VERSION};
-use clap::ValueEnum;
+use atoll_registry::dialect::{MARKER, SharedDialect};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::advice::{Failure, invocation};
-use crate::client::Problem;
-use crate::command::{Connection, Dialect, DialectCommand, DialectOptions};
+use crate::command::{Connection, DialectCommand, DialectOptions};
 use crate::output;
 use crate::process;
 use crate::style::Paint;
 use crate::workspace::session::Session;
+use atoll_joining::client::Problem;
 
 pub fn run(command: DialectCommand) -> Result<(), String> {
     process::run_command(async {
@@ -55,13 +50,24 @@ async fn marker(session: &Session, path: &str) -> Result<Option<Value>, Problem>
     }
 }
 
-fn speaks(marker: Option<&Value>, dialect: Dialect) -> bool {
-    marker.is_some_and(|marker| marker["data"].get(dialect.name()).is_some())
+fn speaks(marker: Option<&Value>, dialect: &str) -> bool {
+    marker.is_some_and(|marker| marker["data"].get(dialect).is_some())
+}
+
+/// The dialect that a command names.
+fn dialect(name: &str) -> Result<SharedDialect, Failure> {
+    let all = atoll_dialects::all().into_iter().map(|registration| registration.dialect);
+    all.into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| {
+        Failure::new(
+            format!("there is no dialect {name}"),
+            format!("list all with: {} dialect list", invocation()),
+        )
+    })
 }
 
 /// The nearest workspace, of this one and its ancestors, that enables a dialect. Ancestors that the user may
 /// not read are skipped.
-async fn source(session: &Session, path: &str, dialect: Dialect) -> Result<Option<String>, Failure> {
+async fn source(session: &Session, path: &str, dialect: &str) -> Result<Option<String>, Failure> {
     let mut at = path;
     loop {
         match marker(session, at).await {
@@ -79,12 +85,13 @@ async fn source(session: &Session, path: &str, dialect: Dialect) -> Result<Optio
 
 async fn enable(options: &DialectOptions) -> Result<(), Failure> {
     let (session, path) = open(options.workspace.as_deref(), &options.connection).await?;
-    let name = options.dialect.name();
+    let dialect = dialect(&options.dialect)?;
+    let name = dialect.name();
     let found = match marker(&session, &path).await {
         Ok(found) => found,
         Err(problem) => return Err(session.not_found(&path, problem).await),
     };
-    if speaks(found.as_ref(), options.dialect) {
+    if speaks(found.as_ref(), name) {
         output::print(&format!("{path} already speaks {name}.\n"));
         return Ok(());
     }
@@ -102,8 +109,8 @@ async fn enable(options: &DialectOptions) -> Result<(), Failure> {
         create(&session, &path, &config_maps(), &marker).await?;
     }
     output::print(&format!(
-        "{path} now speaks {name}, and so do all workspaces below it: Clusters and WorkloadClusters of {GROUP}/{VERSION} are \
-         served there.\n"
+        "{path} now speaks {name}, and so do all workspaces below it: {}\n",
+        dialect.texts().enabled
     ));
     Ok(())
 }
@@ -125,13 +132,13 @@ async fn change(session: &Session, path: &str, patch: &Value) -> Result<(), Fail
 async fn list(workspace: Option<&str>, connection: &Connection) -> Result<(), Failure> {
     let (session, path) = open(workspace, connection).await?;
     let mut rows = Vec::new();
-    for dialect in Dialect::value_variants() {
-        let source = match source(&session, &path, *dialect).await? {
+    for dialect in atoll_dialects::all().into_iter().map(|registration| registration.dialect) {
+        let source = match source(&session, &path, dialect.name()).await? {
             Some(source) if source == path => "yes".to_string(),
             Some(source) => format!("yes, by {source}"),
             None => "no".into(),
         };
-        rows.push(vec![dialect.name().to_string(), source, format!("{GROUP}/{VERSION}")]);
+        rows.push(vec![dialect.name().to_string(), source, dialect.texts().serves.to_string()]);
     }
     let headers = ["NAME", "ENABLED", "SERVES"].map(str::to_string);
     output::print(&output::table(&headers, &rows, Paint::stdout()));
@@ -140,8 +147,9 @@ async fn list(workspace: Option<&str>, connection: &Connection) -> Result<(), Fa
 
 async fn disable(options: &DialectOptions) -> Result<(), Failure> {
     let (session, path) = open(options.workspace.as_deref(), &options.connection).await?;
-    let name = options.dialect.name();
-    let source = source(&session, &path, options.dialect).await?;
+    let dialect = dialect(&options.dialect)?;
+    let name = dialect.name();
+    let source = source(&session, &path, name).await?;
     match source.as_deref() {
         Some(source) if source == path => {}
         Some(source) => {
@@ -157,10 +165,10 @@ async fn disable(options: &DialectOptions) -> Result<(), Failure> {
     }
     let mut open = vec![path.clone()];
     while let Some(at) = open.pop() {
-        let found = clusters(&session, &at).await?;
+        let found = objects(&session, &at, &dialect).await?;
         if !found.is_empty() {
             return Err(Failure::new(
-                format!("{at} has clusters that speak {name}: {}", found.join(", ")),
+                format!("{at} has {} that speak {name}: {}", dialect.texts().objects, found.join(", ")),
                 format!("delete them first, in that workspace: kubectl delete {}", found.join(" ")),
             ));
         }
@@ -168,24 +176,29 @@ async fn disable(options: &DialectOptions) -> Result<(), Failure> {
     }
     change(&session, &path, &json!({ "data": { name: null } })).await?;
     output::print(&format!(
-        "{path} no longer speaks {name}. Objects that a label has placed stay where they are; change that with: {} place\n",
-        invocation()
+        "{path} no longer speaks {name}. {}\n",
+        dialect.texts().disabled.replace("{atoll}", invocation())
     ));
     Ok(())
 }
 
-/// The clusters of the kcp dialect in a workspace, as kubectl names them.
-async fn clusters(session: &Session, path: &str) -> Result<Vec<String>, Failure> {
+/// The objects of a dialect's kinds in a workspace, as kubectl names them.
+async fn objects(session: &Session, path: &str, dialect: &SharedDialect) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
-    for (plural, kind) in SPELLINGS {
+    for definition in dialect.definitions() {
+        let spec = &definition["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+        let (group, plural, kind) =
+            (text(&spec["group"]), text(&spec["names"]["plural"]), text(&spec["names"]["kind"]));
+        let version = text(&spec["versions"][0]["name"]);
         let list =
-            match session.call(Method::GET, path, &format!("/apis/{GROUP}/{VERSION}/{plural}"), None).await {
+            match session.call(Method::GET, path, &format!("/apis/{group}/{version}/{plural}"), None).await {
                 Ok(list) => list,
                 Err(problem) if problem.is("NotFound") => continue,
                 Err(problem) => return Err(problem.into()),
             };
         let items = list["items"].as_array().into_iter().flatten();
-        found.extend(items.map(|item| format!("{}.{GROUP}/{}", kind.to_lowercase(), object::name(item))));
+        found.extend(items.map(|item| format!("{}.{group}/{}", kind.to_lowercase(), object::name(item))));
     }
     Ok(found)
 }

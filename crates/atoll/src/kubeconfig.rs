@@ -64,21 +64,6 @@ pub fn render(entries: &[Entry<'_>], current: &str) -> String {
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
 }
 
-/// Renders a self-contained kubeconfig with a token.
-pub fn with_token(name: &str, user: &str, server: &str, authority_pem: &[u8], token: &str) -> String {
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{ "name": name, "cluster": {
-            "server": server, "certificate-authority-data": STANDARD.encode(authority_pem),
-        } }],
-        "users": [{ "name": user, "user": { "token": token } }],
-        "contexts": [{ "name": name, "context": { "cluster": name, "user": user } }],
-        "current-context": name,
-    });
-    serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
-}
-
 /// The kubeconfig at `path` with a new certificate and key for a server's administrator, otherwise unchanged.
 pub fn with_identity(path: &Path, name: &str, identity: &Identity) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;

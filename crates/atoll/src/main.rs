@@ -3,7 +3,6 @@
 mod adopt;
 mod advice;
 mod certificates;
-mod client;
 mod cluster;
 mod command;
 mod completion;

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use self::resources::ApiResource;
 use self::selection::SelectedObject;
 use crate::advice::{Failure, invocation};
-use crate::client::Problem;
 use crate::cluster::{Api, cluster_names, in_workspace, suggestion};
 use crate::command::PlaceOptions;
 use crate::output;
 use crate::process;
 use crate::workspace::session::{Session, encoded};
+use atoll_joining::client::Problem;
 
 pub const DEFAULT_NAMESPACE: &str = "default";
 

@@ -29,8 +29,7 @@ use atoll_registry::bootstrap::{self, BootstrapOptions};
 use atoll_registry::placement::Placements;
 use atoll_registry::usage::Usage;
 use atoll_registry::{
-    Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, custom_keys, definitions, dialect,
-    expiry,
+    Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, custom_keys, definitions, expiry,
 };
 use atoll_server::listen::ListenerConfig;
 use atoll_server::local::Local;
@@ -60,7 +59,8 @@ pub struct SharedCatalog {
 
 impl SharedCatalog {
     pub fn new(profile: Profile) -> Arc<Self> {
-        let catalog = Arc::new(Catalog::new(profile));
+        let dialects = atoll_dialects::all().into_iter().map(|registration| registration.dialect);
+        let catalog = Arc::new(Catalog::with_dialects(profile, dialects.collect()));
         Arc::new(SharedCatalog { discovery_cache: Arc::new(DiscoveryCache::new(&catalog)), catalog })
     }
 }
@@ -285,7 +285,7 @@ impl ControlPlane {
         }
         // A simulated cluster has only one workspace.
         let tree = Arc::new(Tree::default());
-        let client = client(&server, settings.simulation.as_ref(), "system:atoll-controllers");
+        let client = client(&server, settings.simulation.as_ref(), atoll_server::local::CONTROLLERS);
         let (api, acts) = match &settings.simulation {
             Some(_) => (ApiScope::single(client.clone()), WorkloadScope::All),
             None => (ApiScope::all_workspaces(client.clone(), tree.clone()), WorkloadScope::PodGrain),
@@ -318,21 +318,17 @@ impl ControlPlane {
             };
             plane.tasks.spawn(atoll_syncer::push(push));
         }
-        if plane.simulation.is_none() {
-            plane.tasks.spawn(dialect::labels::run(plane.server.registry.clone()));
-        }
         if plane.simulation.is_none() && settings.identity_lease {
             plane.tasks.spawn(identity_lease::run(plane.server.registry.clone()));
         }
-        if plane.simulation.is_none() && settings.controllers.includes_alias("kcpcluster") {
-            let setup = crate::dialect::kcp::Setup {
-                informers: plane.informers.clone(),
-                clock: plane.clock(),
-                registry: plane.server.registry.clone(),
-                address: format!("https://{advertised}"),
-                tenants,
-            };
-            plane.tasks.spawn(crate::dialect::kcp::run(setup));
+        if plane.simulation.is_none() {
+            let (informers, clock) = (plane.informers.clone(), plane.clock());
+            let (selection, address) = (settings.controllers.clone(), format!("https://{advertised}"));
+            plane.tasks.spawn(async move {
+                let is_selected = |name: &str, alias: &str| selection.includes(name, alias);
+                let dialects = atoll_dialects::all();
+                atoll_dialects::run(dialects, informers, clock, address, tenants, is_selected).await;
+            });
         }
         if settings.controllers.any() {
             let setup = Setup {
@@ -348,6 +344,7 @@ impl ControlPlane {
                 workloads: acts,
                 controllers: settings.controllers,
                 settings: settings.controller_settings,
+                intents: Arc::new(atoll_dialects::named_clusters),
             };
             plane.tasks.spawn(atoll_controllers::run(setup));
         }

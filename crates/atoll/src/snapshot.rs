@@ -10,12 +10,12 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use crate::advice::{invocation, pluralize};
-use crate::client::Client;
 use crate::cluster::confirmation;
 use crate::command::{Connection, SnapshotCommand};
 use crate::kubeconfig::Kubeconfig;
 use crate::output::outln;
 use crate::process;
+use atoll_joining::client::Client;
 
 const PATH: &str = "/atoll/snapshot";
 const PREVIEW: &str = "/atoll/snapshot/preview";

@@ -142,7 +142,7 @@ mod tests {
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
     use super::*;
-    use crate::kubeconfig::with_token;
+    use atoll_joining::credential::with_token;
 
     fn token(expires: i64) -> String {
         let claims = serde_json::json!({ "sub": "system:serviceaccount:a:b", "iat": 0, "exp": expires });

@@ -1,10 +1,10 @@
 //! `atoll version`: prints the versions of this program and of the server.
 
-use crate::client::Client;
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 use crate::output;
 use crate::process;
+use atoll_joining::client::Client;
 
 pub fn run(connection: &Connection) -> Result<(), String> {
     output::print(&format!("atoll {}\n", env!("CARGO_PKG_VERSION")));

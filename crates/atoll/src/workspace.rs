@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use self::contents::WorkspaceContents;
 use self::session::{ROOT, Session, WORKSPACES, encoded};
 use crate::advice::{Failure, invocation};
-use crate::client::Problem;
 use crate::cluster::confirmation;
 use crate::command::{Connection, Grain, WorkspaceCommand};
 use crate::output::errln;
 use crate::output::{self, OutputFormat, OutputOptions};
 use crate::process;
 use crate::style::Paint;
+use atoll_joining::client::Problem;
 
 pub fn run(command: WorkspaceCommand) -> Result<(), String> {
     process::run_command(async {

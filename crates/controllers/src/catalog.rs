@@ -67,7 +67,6 @@ controllers! {
 pub const ATOLL_CONTROLLERS: &[(&str, &str)] = &[
     ("cluster-health-controller", "clusterhealth"),
     ("cluster-push-controller", "clusterpush"),
-    ("kcp-cluster-controller", "kcpcluster"),
     ("object-status-controller", "objectstatus"),
     ("placement-follower-controller", "placementfollower"),
     ("workspace-controller", "workspace"),
@@ -118,14 +117,27 @@ impl ControllerSelection {
 impl FromStr for ControllerSelection {
     type Err = String;
 
-    /// Parses the list; `true` and `false` stand for all and none.
+    /// Parses a list of controllers of this crate.
     fn from_str(text: &str) -> Result<Self, String> {
+        ControllerSelection::parse(text, &[])
+    }
+}
+
+impl ControllerSelection {
+    /// Parses the list; `true` and `false` stand for all and none. `others` are the names and aliases of
+    /// controllers that are not in this crate.
+    ///
+    /// # Errors
+    ///
+    /// The list contains an unknown name.
+    pub fn parse(text: &str, others: &[(&str, &str)]) -> Result<Self, String> {
         let entries: Vec<String> = match text {
             "true" => vec!["*".into()],
             "false" | "" => Vec::new(),
             list => list.split(',').map(|entry| entry.trim().to_string()).collect(),
         };
-        let known: Vec<(&str, &str)> = names().collect();
+        let mut known: Vec<(&str, &str)> = others.to_vec();
+        known.extend(names().map(|(name, alias)| -> (&str, &str) { (name, alias) }));
         for entry in &entries {
             let bare = entry.strip_prefix('-').unwrap_or(entry);
             if bare != "*" && known.iter().all(|(name, alias)| bare != *name && bare != *alias) {
@@ -166,6 +178,10 @@ mod tests {
             assert_eq!(found, (deployment, endpoints, any), "{text}");
         }
         let error = "*,-nobody".parse::<ControllerSelection>().unwrap_err();
+        assert!("ours".parse::<ControllerSelection>().is_err());
+        let others = [("our-controller", "ours")];
+        let selection = ControllerSelection::parse("ours", &others).expect("it is known");
+        assert!(selection.includes("our-controller", "ours") && !selection.includes_alias("deployment"));
         assert!(
             error.starts_with("unknown controller \"nobody\"; known controllers: certificatesigning"),
             "{error}"

@@ -21,7 +21,12 @@ pub struct Context {
     pub workloads: WorkloadScope,
     pub settings: Arc<Settings>,
     pub signers: Signers,
+    /// The labels of an object that name clusters, in the words of dialects.
+    pub intents: Intents,
 }
+
+/// Returns each label of an object that names a cluster, with that name.
+pub type Intents = Arc<dyn Fn(&Value) -> Vec<(String, String)> + Send + Sync>;
 
 /// Signers of certificates and tokens, and the root CA. A controller without its signer is disabled.
 #[derive(Clone, Default)]
@@ -70,7 +75,9 @@ impl Context {
     /// Creates a context that shares informers with other controllers.
     pub fn sharing(informers: Arc<Informers>, clock: Arc<dyn Clock>, workloads: WorkloadScope) -> Context {
         let events = Events::new(informers.api().clone(), clock.clone());
-        Context { informers, events, clock, workloads, settings: Arc::default(), signers: Signers::default() }
+        let intents: Intents = Arc::new(|_| Vec::new());
+        let (settings, signers) = (Arc::default(), Signers::default());
+        Context { informers, events, clock, workloads, settings, signers, intents }
     }
 
     pub fn with_settings(self, settings: Settings) -> Context {
@@ -79,6 +86,10 @@ impl Context {
 
     pub fn with_signers(self, signers: Signers) -> Context {
         Context { signers, ..self }
+    }
+
+    pub fn with_intents(self, intents: Intents) -> Context {
+        Context { intents, ..self }
     }
 
     pub fn api(&self) -> &ApiScope {

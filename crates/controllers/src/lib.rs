@@ -68,7 +68,7 @@ pub(crate) use atoll_informer::WORKSPACE;
 use atoll_informer::{Clock, Informers, Tree};
 
 use crate::catalog::{CONTROLLERS, ControllerSelection};
-use crate::context::{Context, Signers, WorkloadScope};
+use crate::context::{Context, Intents, Signers, WorkloadScope};
 use crate::settings::Settings;
 
 /// Runs the selected controllers of the catalog. Ends when dropped.
@@ -89,12 +89,17 @@ pub struct Setup {
     pub workloads: WorkloadScope,
     pub controllers: ControllerSelection,
     pub settings: Settings,
+    /// The labels of an object that name clusters, in the words of dialects.
+    pub intents: Intents,
 }
 
 /// Runs Atoll's controllers until its server stops.
 pub async fn run(setup: Setup) {
-    let Setup { client, tree, informers, signers, clock, workloads, controllers, settings } = setup;
-    let context = Context::sharing(informers, clock, workloads).with_settings(settings).with_signers(signers);
+    let Setup { client, tree, informers, signers, clock, workloads, controllers, settings, intents } = setup;
+    let context = Context::sharing(informers, clock, workloads)
+        .with_settings(settings)
+        .with_signers(signers)
+        .with_intents(intents);
     tokio::join!(
         // All other controllers depend on the list of workspaces.
         workspace::run(client, tree, controllers.includes_alias("workspace")),

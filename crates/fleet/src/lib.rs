@@ -10,12 +10,12 @@
 
 pub mod adoption;
 pub mod aggregate;
+pub mod api_groups;
 pub mod definitions;
 pub mod event;
 pub mod health;
 pub mod heartbeat;
 pub mod keep_annotation;
-pub mod labels;
 pub mod marks;
 pub mod namespaces;
 pub mod overrides;

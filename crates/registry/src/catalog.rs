@@ -1,7 +1,7 @@
 //! The catalog of served resources: the built-in ones of a profile, and Atoll's own.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
@@ -9,6 +9,7 @@ use atoll_validation::warnings;
 
 use crate::atoll_kinds;
 use crate::definitions::{Definition, Interned, Text};
+use crate::dialect::{DialectKinds, SharedDialect};
 use crate::row::{Row, SharedRow, Subresource};
 use crate::strategy;
 use crate::views;
@@ -36,8 +37,8 @@ pub struct Catalog {
     pub definitions: Interned<Definition>,
     /// Long texts in CustomResourceDefinitions, shared by equal ones.
     pub texts: Interned<Text>,
-    /// The definitions of the kcp dialect.
-    pub(crate) kcp: OnceLock<Vec<Arc<Definition>>>,
+    /// The dialects that workspaces can enable.
+    pub(crate) dialects: Vec<DialectKinds>,
 }
 
 /// Resources of the minimal profile, as (group, resource); the whole RBAC group is in it too.
@@ -65,14 +66,30 @@ const COMPUTED: [(&str, &str); 8] = [
 ];
 
 impl Catalog {
+    /// A catalog without dialects.
     pub fn new(profile: Profile) -> Self {
+        Catalog::with_dialects(profile, Vec::new())
+    }
+
+    pub fn with_dialects(profile: Profile, dialects: Vec<SharedDialect>) -> Self {
         let builtin =
             atoll_schema::resources().iter().filter(|resource| is_served(resource, profile)).map(builtin);
         let rows: Vec<SharedRow> = builtin.chain(atoll_kinds::rows()).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
         let (definitions, texts) = (Interned::default(), Interned::default());
-        Catalog { rows, by_path, definitions, texts, kcp: OnceLock::new() }
+        let dialects = dialects.into_iter().map(DialectKinds::new).collect();
+        Catalog { rows, by_path, definitions, texts, dialects }
+    }
+
+    /// The definition of a dialect's resource, wherever the dialect is enabled.
+    pub fn dialect_definition(&self, group: &str, resource: &str) -> Option<&Arc<Definition>> {
+        self.dialects.iter().find_map(|kinds| kinds.find(self, group, resource))
+    }
+
+    /// The dialects that workspaces can enable.
+    pub fn dialects(&self) -> impl Iterator<Item = &SharedDialect> {
+        self.dialects.iter().map(|kinds| &kinds.dialect)
     }
 
     pub fn rows(&self) -> &[SharedRow] {

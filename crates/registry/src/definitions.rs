@@ -51,7 +51,7 @@ pub const GROUP: &str = "apiextensions.k8s.io";
 pub const RESOURCE: &str = "customresourcedefinitions";
 
 /// A compiled CustomResourceDefinition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Definition {
     /// Number that differs between definitions with different contents.
     pub id: u64,

@@ -1,24 +1,37 @@
-//! Dialects: APIs of other systems, served unchanged in workspaces that enable them.
+//! Dialects: APIs of other systems, served unchanged in workspaces that enable them. This module defines the
+//! hooks of a dialect and calls them; the dialects themselves are in other crates.
 //!
 //! ```text
-//!   ConfigMap atoll-system/atoll-dialects ─► enables a dialect in a workspace and all below it ─► definitions (kcp)
-//!   writes of kcp's Clusters ─► seal: moves the kubeconfig to a Secret
-//!   label workloads.kcp.dev/cluster ─► labels: a placement
+//!   ConfigMap atoll-system/atoll-dialects ─► enabled: where a dialect applies, with all workspaces below
+//!   Dialect ─► kinds: definitions, views, subresources ─► reserve: no other definition of these kinds there
+//!           ─► sealing: fields that move to a Secret      protection: annotations and labels of the server
+//!           ─► intent: clusters that an object asks for   mutate, validate: admission
+//!           ─► namespaces and shares below, claims of tokens, texts of the command
 //! ```
+//!
+//! A dialect has no loop here: its controllers use the API as all others do.
 
-mod evict;
-pub mod kcp;
-pub mod labels;
+mod enabled;
+pub mod intent;
+mod kinds;
+mod protection;
 mod reserve;
-pub mod seal;
+pub mod sealing;
 
 use std::sync::Arc;
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_meta::Status;
 use atoll_store::Key;
+use serde_json::{Map, Value};
 
-use crate::Registry;
-use crate::definitions::{self, Definition};
+use crate::row::{ObjectRef, Row};
+
+pub(crate) use enabled::EnabledDialects;
+pub use intent::Intent;
+pub(crate) use kinds::DialectKinds;
+pub use kinds::{DialectKind, Spelling};
+pub use sealing::SealedField;
 
 /// The ConfigMap with the dialects that are enabled in a workspace, one key for each.
 pub const MARKER: &str = "atoll-dialects";
@@ -28,49 +41,186 @@ pub fn marker(workspace: &str) -> Key {
     Key::object("", "configmaps", workspace, SYSTEM_NAMESPACE, MARKER)
 }
 
-impl Registry {
-    /// Whether a dialect is enabled in a workspace or in one above it.
-    pub fn dialect_enabled(&self, workspace: &str, dialect: &str) -> bool {
-        let snapshot = self.snapshot();
-        self.ancestry(workspace).iter().any(|workspace| {
-            let marker = snapshot.get(&marker(workspace)).and_then(|found| crate::parse(&found.json()).ok());
-            marker.is_some_and(|marker| marker["data"].get(dialect).is_some())
-        })
+/// A dialect that is compiled into the program.
+pub type SharedDialect = Arc<dyn Dialect>;
+
+/// The hooks of a dialect. They apply in workspaces that enable the dialect, and in all below them. All hooks
+/// are pure: they neither read nor write anything but their arguments. The default of each does nothing.
+pub trait Dialect: Send + Sync + 'static {
+    /// The name in commands, and the key in the ConfigMap of dialects.
+    fn name(&self) -> &'static str;
+
+    /// Complete CustomResourceDefinitions, with their status. Each is compiled once for all workspaces. Where
+    /// the dialect is enabled, no workspace can have a definition of the same name.
+    fn definitions(&self) -> Vec<Value> {
+        Vec::new()
     }
 
-    /// The definition of a dialect's resource, if the dialect is enabled in a workspace; `None` is all of
-    /// them.
-    pub(crate) fn dialect_definition(
-        &self,
-        workspace: Option<&str>,
-        group: &str,
-        resource: &str,
-    ) -> Option<Arc<Definition>> {
-        if group != kcp::GROUP {
-            return None;
-        }
-        let known = self.catalog.kcp().iter();
-        let found = known.into_iter().find(|definition| definition.accepted.plural == resource)?;
-        workspace.is_none_or(|workspace| self.dialect_enabled(workspace, kcp::NAME)).then(|| found.clone())
+    /// Kinds among the definitions whose objects are stored as objects of another one.
+    fn views(&self) -> Vec<DialectView> {
+        Vec::new()
     }
 
-    /// All definitions that apply in a workspace, ordered by name: those of dialects, and its own.
-    pub fn definitions(&self, workspace: &str) -> Vec<Arc<Definition>> {
-        let mut all = definitions::list(&self.snapshot(), workspace);
-        if self.dialect_enabled(workspace, kcp::NAME) {
-            let dialect = self.catalog.kcp();
-            let is_spoken = |own: &Arc<Definition>| {
-                let is_same = |dialect: &Arc<Definition>| {
-                    own.group == dialect.group && own.accepted.plural == dialect.accepted.plural
-                };
-                dialect.iter().any(is_same)
-            };
-            all.retain(|own| !is_spoken(own));
-            all.extend(dialect.iter().cloned());
-            all.sort_by_cached_key(|definition| {
-                format!("{}.{}", definition.accepted.plural, definition.group)
-            });
-        }
-        all
+    /// Subresources of kinds, which may be kinds of the dialect or any others.
+    fn subresources(&self) -> Vec<DialectSubresource> {
+        Vec::new()
     }
+
+    /// Fields of the dialect's kinds that are moved to a Secret before an object is stored.
+    fn sealed_fields(&self) -> Vec<SealedField> {
+        Vec::new()
+    }
+
+    /// Annotations and labels of objects of a resource that only the server and its controllers set.
+    fn protected(&self, _group: &str, _resource: &str) -> ProtectedMetadata {
+        ProtectedMetadata::default()
+    }
+
+    /// Changes an object before it is created or updated.
+    ///
+    /// # Errors
+    ///
+    /// The write is refused.
+    fn mutate(&self, _write: &DialectWrite<'_>, _new: &mut Value) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Checks an object before it is created or updated, after it was validated.
+    ///
+    /// # Errors
+    ///
+    /// The write is refused.
+    fn validate(&self, _write: &DialectWrite<'_>, _new: &Value) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// The value of `by` in placements that the dialect's controller decides. A dialect with one can select
+    /// the objects of [`Dialect::intents`] with the label [`intent::label`].
+    fn placed_by(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The clusters that an object asks for, with the label or annotation that names each.
+    fn intents<'a>(&self, _object: &'a Value) -> Vec<Intent<'a>> {
+        Vec::new()
+    }
+
+    /// The name of a namespace in a cluster. Without one, the syncer chooses it. A namespace that exists
+    /// there and belongs to others is never used, whatever its name.
+    fn namespace_below(&self, _namespace: &NamespaceAbove<'_>) -> Option<String> {
+        None
+    }
+
+    /// Labels and annotations that an object gets in the clusters on which it is placed.
+    fn share_metadata(&self, _share: &ShareTarget<'_>, _object: &Value) -> ShareMetadata {
+        ShareMetadata::default()
+    }
+
+    /// Further claims of the tokens of a ServiceAccount, by name. Registered and Kubernetes' own claims
+    /// cannot be replaced.
+    fn token_claims(&self, _account: &ObjectRef<'_>, _object: &Value) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// Texts for the command `atoll dialect`.
+    fn texts(&self) -> DialectTexts {
+        DialectTexts::default()
+    }
+}
+
+/// A kind whose objects are stored in the spelling of another kind of the same dialect. Both are served.
+#[derive(Clone, Copy, Debug)]
+pub struct DialectView {
+    pub group: &'static str,
+    pub resource: &'static str,
+    /// Group and plural of the stored kind.
+    pub stored: (&'static str, &'static str),
+    /// Converts a valid object to the stored spelling. `apiVersion` and `kind` are set afterwards.
+    pub to_stored: fn(&mut Value),
+    /// Converts a stored object to the spelling of this kind.
+    pub to_view: fn(&mut Value),
+}
+
+/// A subresource that a dialect adds to a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct DialectSubresource {
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub name: &'static str,
+    /// The kind of the body, for discovery.
+    pub kind: &'static str,
+    /// `get` answers with the result; `create` and `update` write it.
+    pub verbs: &'static [&'static str],
+    /// Computes the result from the object and the body, which is null for `get`.
+    pub handle: fn(&SubresourceRequest<'_>) -> Result<Value, Status>,
+}
+
+/// A request to a subresource of a dialect.
+pub struct SubresourceRequest<'a> {
+    pub verb: &'a str,
+    /// The object as it is stored, in the version of the request.
+    pub object: &'a Value,
+    pub body: &'a Value,
+}
+
+/// Annotations and labels that clients cannot set, change or remove.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProtectedMetadata {
+    pub annotations: &'static [&'static str],
+    pub labels: &'static [&'static str],
+}
+
+/// A write for which admission is called.
+pub struct DialectWrite<'a> {
+    pub row: &'a Row,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    pub object_ref: ObjectRef<'a>,
+    /// The user who writes.
+    pub user: &'a str,
+    /// The object that is replaced; `None` if one is created.
+    pub old: Option<&'a Value>,
+}
+
+/// A namespace above that a cluster is about to get objects of.
+pub struct NamespaceAbove<'a> {
+    pub workspace: &'a str,
+    pub namespace: &'a str,
+    /// The Namespace.
+    pub object: &'a Value,
+    /// The Cluster.
+    pub cluster: &'a Value,
+}
+
+/// An object on its way to a cluster.
+pub struct ShareTarget<'a> {
+    pub workspace: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    /// The Cluster.
+    pub cluster: &'a Value,
+}
+
+/// Labels and annotations of a share below.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShareMetadata {
+    pub labels: Vec<(String, String)>,
+    pub annotations: Vec<(String, String)>,
+}
+
+/// Texts for the command `atoll dialect`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DialectTexts {
+    /// One line about the dialect, for `--help`.
+    pub about: &'static str,
+    /// A paragraph for `--help`.
+    pub help: &'static str,
+    /// The group and version that it serves, for lists.
+    pub serves: &'static str,
+    /// A sentence that is printed after the dialect was enabled.
+    pub enabled: &'static str,
+    /// A sentence that is printed after the dialect was disabled. `{atoll}` stands for the program.
+    pub disabled: &'static str,
+    /// The noun for objects that must be deleted before it can be disabled.
+    pub objects: &'static str,
 }

@@ -11,11 +11,14 @@ use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::definitions;
+use crate::dialect::intent;
 use crate::row::Row;
 use crate::strategy;
 
 /// The field name of labels in stored JSON.
 static LABELS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"labels\""));
+/// The annotation of placed objects: the dialect that placed one can select it.
+static PLACEMENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(atoll_fleet::marks::PLACEMENT));
 
 /// Extracts facts from stored values.
 pub struct Decoder {
@@ -37,6 +40,7 @@ impl Decode for Decoder {
             !row.strategy.fields.is_empty()
                 || definitions::is_definitions(row)
                 || LABELS.find(value).is_some()
+                || PLACEMENT.find(value).is_some()
         };
         if row.is_some_and(|row| !may_have_facts(row)) {
             return Facts::none();
@@ -46,7 +50,8 @@ impl Decode for Decoder {
             // A custom object: its definition is found when it is read.
             (None, Ok(parsed)) => {
                 let extra = Some(Box::default());
-                Arc::new(Facts { labels: labels(&parsed.value), fields: Box::default(), extra })
+                let labels = labels(&self.catalog, &parsed.value);
+                Arc::new(Facts { labels, fields: Box::default(), extra })
             }
             // A value that cannot be parsed is kept but not selectable.
             _ => Facts::none(),
@@ -54,11 +59,13 @@ impl Decode for Decoder {
     }
 }
 
-pub fn labels(object: &Value) -> Box<[(Box<str>, Box<str>)]> {
+/// The labels of an object, and those by which dialects select it.
+pub fn labels(catalog: &Catalog, object: &Value) -> Box<[(Box<str>, Box<str>)]> {
     let labels =
         object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
     let texts = labels.into_iter().flatten();
-    texts.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into()))).collect()
+    let own = texts.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
+    own.chain(intent::labels(catalog, object)).collect()
 }
 
 /// Long annotations in their JSON form: tools keep the applied configuration in one.
@@ -71,9 +78,9 @@ fn annotations(catalog: &Catalog, object: &Value) -> Vec<Bytes> {
 /// The facts of an object in its stored form.
 pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
     if let Some(custom) = &row.custom {
-        return definitions::conversion::of(custom.storage(), object);
+        return definitions::conversion::of(catalog, custom.storage(), object);
     }
-    let labels = labels(object);
+    let labels = labels(catalog, object);
     let fields: Box<[_]> = row
         .strategy
         .fields

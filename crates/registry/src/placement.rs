@@ -72,24 +72,6 @@ fn set(object: &mut Value, placement: Option<Value>) {
 }
 
 impl Registry {
-    /// The reason why the change from one placement to another is paused, if it is.
-    pub(crate) fn paused(&self, workspace: &str, before: &Placement, after: &Placement) -> Option<String> {
-        let moved = before.changed_shares(after);
-        if moved.is_empty() {
-            return None;
-        }
-        let brakes = self.placements.pauses();
-        let line = self.ancestry(workspace);
-        if let Some((id, brake)) = line.iter().find_map(|id| Some((id, brakes.get(id)?))) {
-            return Some(self.pause_message(id, brake));
-        }
-        moved.into_iter().find_map(|share| {
-            let name = &share.name;
-            let brake = Pause::of_cluster(&self.cluster(workspace, name, &share.uid)?.cluster)?;
-            Some(brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}")))
-        })
-    }
-
     /// The reason why a workspace is paused, with the command that resumes it.
     pub fn pause_message(&self, workspace: &str, brake: &Pause) -> String {
         let path = self.workspace_path(workspace);

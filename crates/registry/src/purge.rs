@@ -76,7 +76,7 @@ mod tests {
         let mut objects = vec![workspace("root", "a", one), workspace(one, "b", two)];
         for id in [one, two, three] {
             for key in [
-                Key::custom("workload.kcp.dev", "clusters", id, "", "left"),
+                Key::custom("fleet.example.com", "clusters", id, "", "left"),
                 Key::custom("example.com", "widgets", id, "default", "left"),
                 Key::object("", "configmaps", id, "default", "left"),
                 Key::object("apps", "deployments", id, "default", "left"),

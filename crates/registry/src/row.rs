@@ -90,10 +90,16 @@ impl Row {
         self.custom.as_ref().map_or_else(|| self.storage_group(), |custom| &custom.key_group)
     }
 
+    /// The resource in the keys of its objects: that of the stored kind if this one is another spelling.
+    fn key_resource(&self) -> &str {
+        let spelling = self.custom.as_ref().and_then(|custom| custom.dialect.spelling.as_ref());
+        spelling.map_or(&self.resource, |spelling| &spelling.stored.resource)
+    }
+
     pub fn key(&self, object_ref: &ObjectRef<'_>) -> Key {
         Key::object(
             self.key_group(),
-            &self.resource,
+            self.key_resource(),
             object_ref.workspace,
             object_ref.namespace,
             object_ref.name,
@@ -109,14 +115,14 @@ impl Row {
             (true, namespace) => Some(namespace),
             (false, _) => Some(""),
         };
-        Scope::new(self.key_group(), &self.resource, workspace, namespace)
+        Scope::new(self.key_group(), self.key_resource(), workspace, namespace)
     }
 
     /// The scope of one object.
     pub fn object_scope(&self, object_ref: &ObjectRef<'_>) -> Scope {
         Scope::object(
             self.key_group(),
-            &self.resource,
+            self.key_resource(),
             object_ref.workspace,
             object_ref.namespace,
             object_ref.name,

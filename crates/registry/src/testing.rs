@@ -6,10 +6,32 @@ use atoll_store::memory::MemoryStore;
 use atoll_store::{Condition, Key, Store, Write};
 use atoll_watch::{Cache, Layer, Limits};
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::dialect::Dialect;
 use crate::placement::Placements;
 use crate::{Catalog, Decoder, Network, Profile, Registry, SystemClock};
+
+/// The group of the example dialect.
+pub(crate) const EXAMPLE_GROUP: &str = "dialect.example.com";
+
+/// A dialect with one kind, `clusters`.
+struct ExampleDialect;
+
+impl Dialect for ExampleDialect {
+    fn name(&self) -> &'static str {
+        "example"
+    }
+
+    fn definitions(&self) -> Vec<Value> {
+        let names = json!({ "plural": "clusters", "singular": "one", "kind": "One", "listKind": "OneList" });
+        vec![json!({
+            "metadata": { "name": format!("clusters.{EXAMPLE_GROUP}") },
+            "spec": { "group": EXAMPLE_GROUP, "scope": "Cluster", "names": names, "versions": [] },
+            "status": { "acceptedNames": names },
+        })]
+    }
+}
 
 /// A registry of the minimal profile with these stored objects.
 pub(crate) async fn registry(objects: &[(Key, Value)]) -> Arc<Registry> {
@@ -20,7 +42,7 @@ pub(crate) async fn registry(objects: &[(Key, Value)]) -> Arc<Registry> {
             Write { key: key.clone(), expect: Condition::Absent, value, guards: Vec::new(), hint: None };
         store.write(write).await.expect("an empty store");
     }
-    let catalog = Arc::new(Catalog::new(Profile::Minimal));
+    let catalog = Arc::new(Catalog::with_dialects(Profile::Minimal, vec![Arc::new(ExampleDialect)]));
     let (placements, decoder) =
         (Arc::new(Placements::default()), Arc::new(Decoder { catalog: catalog.clone() }));
     let limits = Limits { bytes: 1 << 20 };

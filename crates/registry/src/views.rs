@@ -104,7 +104,7 @@ impl Row {
 
     /// Whether a newly stored object differs from the form that this row serves.
     pub fn converts_on_write(&self) -> bool {
-        self.view.is_some() || self.custom.as_ref().is_some_and(|custom| custom.stored.is_some())
+        self.view.is_some() || self.custom.as_ref().is_some_and(|custom| custom.is_stored_otherwise())
     }
 
     /// Whether a stored object already has the form that this row serves.

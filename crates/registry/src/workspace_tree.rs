@@ -1,10 +1,10 @@
 //! The tree of workspaces. Workspace ids are never reused, and workspaces are never moved.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use atoll_meta::id::is_workspace_id;
-use atoll_meta::{FieldError, FieldPath, Status, object};
+use atoll_meta::{FieldError, FieldPath, Status};
 use atoll_store::{Key, key};
 use atoll_watch::Scope;
 use bytes::Bytes;
@@ -12,7 +12,6 @@ use bytes::Bytes;
 use crate::Registry;
 use crate::bootstrap::ROOT;
 use crate::catalog::ATOLL;
-use crate::placement::is_namespace;
 use crate::row::{ObjectRef, Row};
 
 /// Maximum number of ancestors of a workspace, including root.
@@ -173,23 +172,6 @@ impl Registry {
             return Err(Status::invalid(ATOLL, &row.kind, object_ref.name, vec![error]));
         }
         Ok(Some(held))
-    }
-
-    /// Number of objects that are placed on a cluster or still leaving it.
-    pub fn count_placed(&self, workspace: &str, cluster: &str) -> usize {
-        let Some(uid) = self.uid_of_cluster(workspace, cluster) else { return 0 };
-        let is_there = |(key, share): &(Key, Arc<str>)| {
-            // Placements of namespaces are only bookkeeping.
-            let parts = key.parts().filter(|parts| !is_namespace(parts));
-            parts.is_some_and(|parts| self.is_share_on(workspace, cluster, &uid, parts.workspace, share))
-        };
-        let placed = self.placements.on(cluster);
-        placed.iter().filter(|one| is_there(one)).map(|(key, _)| key).collect::<HashSet<_>>().len()
-    }
-
-    fn uid_of_cluster(&self, workspace: &str, name: &str) -> Option<String> {
-        let found = self.snapshot().get(&Key::object(ATOLL, "clusters", workspace, "", name))?;
-        Some(object::uid(&crate::parse(&found.json()).ok()?).to_string())
     }
 
     /// Whether a share of an object in `workspace` is on the Cluster of this name and uid that is registered

@@ -271,6 +271,9 @@ where
             };
             sync::clusters::handle(server, &call).await
         }
+        path if let Some(cluster) = sync::placed::cluster(path) => {
+            sync::placed::handle(server, &workspace, cluster, &parts.method)
+        }
         path if let Some(cluster) = sync::cluster(path) => {
             sync::handle(server, &workspace, cluster, &parts.method, received).await
         }

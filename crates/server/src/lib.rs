@@ -60,7 +60,6 @@ pub use atoll_admission::AdmissionChain;
 pub use body::Body;
 pub use discovery_cache::DiscoveryCache;
 pub use request::RequestInfo;
-pub use verbs::kubeconfig_digest;
 pub use workspace::resolve;
 
 use crate::connect::kubelets::Kubelets;

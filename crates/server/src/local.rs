@@ -15,6 +15,9 @@ use crate::chain::{Peer, handle};
 use crate::identity::Certificate;
 use crate::respond::list::Chunk;
 
+/// The user of the control plane's controllers.
+pub const CONTROLLERS: &str = "system:atoll-controllers";
+
 /// Sends requests on behalf of a component of the control plane.
 pub struct Local {
     /// Weak, so that a controller does not keep a stopped server alive.

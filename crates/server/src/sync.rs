@@ -6,6 +6,8 @@
 //!                   which updates its status and a Lease
 //! ```
 //!
+//! `/services/placed/CLUSTER` lists the same objects, for controllers.
+//!
 //! A user with the right to such a path in the workspace sees what is placed on that cluster, in that
 //! workspace and its descendants, and nothing else.
 
@@ -17,6 +19,7 @@ mod heartbeat;
 pub mod heartbeat_times;
 mod namespaces;
 pub mod pauses;
+pub mod placed;
 mod records;
 mod report;
 mod view;

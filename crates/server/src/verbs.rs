@@ -9,6 +9,7 @@ mod components;
 mod create;
 mod delete;
 mod delete_collection;
+mod dialect;
 mod escalation;
 mod eviction;
 mod get;
@@ -17,12 +18,10 @@ pub(crate) mod patch;
 mod placement;
 mod review;
 mod scale;
-mod seal;
+mod sealing;
 mod token;
 mod update;
 mod watch;
-
-pub use seal::kubeconfig_digest;
 
 use std::sync::Arc;
 
@@ -68,6 +67,7 @@ pub async fn dispatch(
     match row.custom {
         Some(_) if has_wrong_scope(&row, info) => return Ok(respond::not_found_page()),
         Some(_) => {}
+        None if dialect::subresource(server, &row, &call).is_some() => {}
         None => check_path(&row, info, &call.method)?,
     }
     // A Scale has a known type, whatever resource it belongs to.
@@ -107,6 +107,9 @@ async fn call_verb(
     let info = &*call.info;
     if let Some(forwarded) = forwarded {
         return connect::handle(server, row, call, forwarded).await;
+    }
+    if let Some(subresource) = dialect::subresource(server, row, call) {
+        return dialect::handle(server, row, call, subresource).await;
     }
     match (info.subresource.as_str(), info.verb) {
         ("binding", _) => binding::handle(server, row, call).await,

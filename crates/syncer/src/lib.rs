@@ -60,7 +60,6 @@ use inventory::Inventory;
 use syncer::Syncer;
 
 pub use adoption::adoption;
-pub use namespace_deletion::is_built_in;
 pub use push::{Push, push};
 pub use settings::{Access, Drift, Random, Settings};
 

@@ -90,33 +90,6 @@ pub fn is_made_for(found: &Value, locator: &Locator) -> bool {
         && Locator::of(found).is_some_and(|said| said.as_ref() == Ok(locator))
 }
 
-/// Groups with a dot in their names that the API server serves itself; other groups may be aggregated.
-const BUILT_IN: [&str; 18] = [
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
-
-/// Whether a group belongs to Kubernetes.
-pub fn is_built_in(group: &str) -> bool {
-    !group.contains('.') || BUILT_IN.contains(&group)
-}
-
 /// Content of a namespace.
 #[derive(Default)]
 struct Contents {
@@ -212,7 +185,9 @@ where
 /// Whether an aggregated API server does not respond, as opposed to the cluster itself or one of its own
 /// groups.
 fn is_unavailable(status: &Status, group: &str) -> bool {
-    status.code() >= 500 && !is_built_in(group) && matches!(Cause::of(status), None | Some(Cause::TimedOut))
+    status.code() >= 500
+        && !atoll_fleet::api_groups::is_built_in(group)
+        && matches!(Cause::of(status), None | Some(Cause::TimedOut))
 }
 
 /// Whether an object will be deleted with its owner.

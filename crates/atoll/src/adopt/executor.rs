@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use super::plan::{AdoptionReason, Item, Plan, PlannedNamespace};
 use crate::advice::Failure;
-use crate::client::Problem;
 use crate::cluster::connection::ClusterConnection;
 use crate::cluster::fleet::uid;
 use crate::cluster::object_release;
 use crate::output::errln;
 use crate::workspace::session::encoded;
+use atoll_joining::client::Problem;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// Value of `by` in placements that a person has made.

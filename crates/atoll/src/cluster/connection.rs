@@ -5,13 +5,13 @@ use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::{Pause, pause};
 use serde_json::Value;
 
-use super::api::Api;
-use super::claim::{self, Claim};
-use super::credential;
 use super::fleet::{Fleet, uid};
 use super::{cluster_names, in_workspace, suggestion};
 use crate::advice::{Failure, invocation};
 use crate::command::Connection;
+use atoll_joining::api::Api;
+use atoll_joining::claim::{self, Claim};
+use atoll_joining::credential;
 
 pub struct ClusterConnection {
     /// The API of the current workspace.

@@ -4,12 +4,12 @@ use atoll_meta::object;
 use http::Method;
 use serde_json::Value;
 
-use super::api::Api;
 use super::remove::release::{METADATA, PAGE};
 use crate::advice::Failure;
 use crate::place::discover;
 use crate::place::resources::ApiResource;
 use crate::workspace::session::encoded;
+use atoll_joining::api::Api;
 
 /// Maximum number of objects that are named.
 const MAX_NAMED: usize = 5;

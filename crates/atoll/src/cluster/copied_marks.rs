@@ -13,11 +13,11 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::api::Api;
 use super::remove::release::{METADATA, PAGE};
 use crate::advice::Failure;
 use crate::place::resources::ApiResource;
 use crate::workspace::session::encoded;
+use atoll_joining::api::Api;
 
 const APPS: &str = "/apis/apps/v1";
 const COPIES: [&str; 2] = ["replicasets", "controllerrevisions"];

@@ -6,7 +6,6 @@ use atoll_fleet::Pause;
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::credential::{self, EXPIRES};
 use super::fleet::Fleet;
 use super::placed_objects;
 use super::running_workloads::{self, HEADERS, RunningWorkloads};
@@ -14,6 +13,7 @@ use crate::advice::Failure;
 use crate::command::ClusterName;
 use crate::output;
 use crate::style::Paint;
+use atoll_joining::credential::{self, EXPIRES};
 
 pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     let fleet = Fleet::open(&cluster.connection)?;

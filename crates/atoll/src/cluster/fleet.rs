@@ -5,11 +5,11 @@ use atoll_meta::object;
 use http::Method;
 use serde_json::Value;
 
-use super::api::Api;
 use crate::advice::{Failure, closest_match, invocation, join_names};
-use crate::client::Problem;
 use crate::command::Connection;
 use crate::workspace::session::{ROOT, Session, WORKSPACES, encoded};
+use atoll_joining::api::Api;
+use atoll_joining::client::Problem;
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 /// Lists the clusters that serve a workspace, including those registered in workspaces above.

@@ -1,9 +1,8 @@
 //! `atoll cluster join`: a sequence of steps, each of which can be repeated.
 
+pub mod administrator;
 pub mod agent;
 mod heartbeat;
-pub mod joining_cluster;
-mod version;
 
 use std::time::Duration;
 
@@ -11,15 +10,15 @@ use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use self::joining_cluster::JoiningCluster;
-use super::claim::{self, Claim};
-use super::credential::{self, ServiceAccountToken};
 use super::fleet::{self, CLUSTERS, Fleet, uid};
-use super::rights::{self, Access};
 use super::step_printer::StepPrinter;
 use crate::advice::{Failure, invocation};
 use crate::command::{Connection, JoinOptions, Mode};
 use crate::output;
+use atoll_joining::claim::{self, Claim};
+use atoll_joining::credential::{self, ServiceAccountToken};
+use atoll_joining::rights::{self, Access};
+use atoll_joining::{JoiningCluster, admin_failure, version};
 
 struct Join<'a> {
     options: &'a JoinOptions,
@@ -65,7 +64,7 @@ impl<'a> Join<'a> {
         };
         Ok(Join {
             access: if options.observe { Access::Observe } else { Access::Manage },
-            below: JoiningCluster::open(&options.kubeconfig, options.context.as_deref())?,
+            below: administrator::open(&options.kubeconfig, options.context.as_deref())?,
             fleet: Fleet::open(&control_plane).map_err(with_join_flags)?,
             options,
             made: Vec::new(),
@@ -218,7 +217,7 @@ impl Join<'_> {
     }
 
     async fn check_claim(&self, found: &JoinState) -> Result<(String, ()), Failure> {
-        let config_map = self.below.api.find(&claim::path()).await.map_err(joining_cluster::admin_failure)?;
+        let config_map = self.below.api.find(&claim::path()).await.map_err(admin_failure)?;
         let Some(config_map) = config_map else { return Ok(("the cluster is unclaimed".into(), ())) };
         let claim = Claim::of(&config_map);
         let state = claim.state(found.control_plane.as_deref(), found.workspace.as_deref());

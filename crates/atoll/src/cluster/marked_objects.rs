@@ -6,12 +6,12 @@ use atoll_meta::object;
 use http::Method;
 use serde_json::Value;
 
-use super::api::Api;
 use super::remove::release::{METADATA, preferred};
 use crate::advice::Failure;
 use crate::place::discover;
 use crate::place::resources::ApiResource;
 use crate::workspace::session::encoded;
+use atoll_joining::api::Api;
 
 /// An object in a cluster with a mark.
 #[derive(Clone, Debug)]

@@ -7,17 +7,18 @@
 //! This order is safe while the syncer runs: it neither changes nor deletes an object with the released
 //! annotation, and it ignores an object that is no longer placed on its cluster.
 
-use atoll_fleet::marks::{ADOPTER, CONTROL_PLANE, KEEP, RELEASED};
+use atoll_fleet::keep_annotation;
+use atoll_fleet::marks::{ADOPTER, KEEP, RELEASED};
 use atoll_fleet::view::ObjectTarget;
-use atoll_fleet::{Locator, keep_annotation, release};
 use atoll_meta::object;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::api::Api;
 use super::fleet::{Fleet, uid};
+use atoll_joining::api::Api;
+pub use atoll_joining::{list_namespaces, remove_locators, remove_marks};
+
 use super::placed_objects::{self, without};
 use crate::advice::Failure;
-use crate::workspace::session::encoded;
 
 /// Attempts at an update that conflicts with other writers.
 const ATTEMPTS: usize = 10;
@@ -77,23 +78,6 @@ async fn change_keep(
             "uid": of, "resourceVersion": object::resource_version(&found), "annotations": { KEEP: after },
         } });
         match below.merge(&format!("{path}?fieldManager={ADOPTER}"), &patch).await {
-            Ok(_) => return Ok(()),
-            Err(problem) if problem.is("NotFound") => return Ok(()),
-            // Another writer was faster: retry.
-            Err(problem) if problem.is("Conflict") => {}
-            Err(problem) => return Err(problem.into()),
-        }
-    }
-    Err(Failure::new(format!("{path} keeps being changed by other writers"), "try again"))
-}
-
-/// Removes Atoll's marks from an object in a cluster, and nothing else.
-pub async fn remove_marks(below: &Api, path: &str, of: &str) -> Result<(), Failure> {
-    for _ in 0..ATTEMPTS {
-        let Some(found) = below.find(path).await?.filter(|found| uid(found) == of) else { return Ok(()) };
-        let mut patch = release(&found);
-        patch["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
-        match below.merge(path, &patch).await {
             Ok(_) => return Ok(()),
             Err(problem) if problem.is("NotFound") => return Ok(()),
             // Another writer was faster: retry.
@@ -185,23 +169,4 @@ pub async fn add_to_placement(
         }
     }
     Err(Failure::new(format!("{path} keeps being changed by other writers"), "try again"))
-}
-
-/// Removes the locators from namespaces that Atoll did not create.
-pub async fn remove_locators(below: &Api, control_plane: &str) -> Result<(), Failure> {
-    for found in list_namespaces(below).await? {
-        let is_of_control_plane = Locator::of(&found)
-            .is_some_and(|parsed| parsed.is_ok_and(|locator| locator.control_plane == control_plane));
-        if is_of_control_plane && object::label(&found, CONTROL_PLANE).is_none() {
-            let path = format!("/api/v1/namespaces/{}", encoded(object::name(&found)));
-            remove_marks(below, &path, uid(&found)).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Lists the namespaces of a cluster.
-pub async fn list_namespaces(below: &Api) -> Result<Vec<Value>, Failure> {
-    let list = below.get("/api/v1/namespaces").await?;
-    Ok(list["items"].as_array().cloned().unwrap_or_default())
 }

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, uid};
 use super::in_workspace;
 use crate::advice::Failure;
-use crate::client::Problem;
 use crate::place::resources::collection;
 use crate::workspace::session::{Session, encoded};
+use atoll_joining::client::Problem;
 
 /// Timeout for reading the initial state of the sync view.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);

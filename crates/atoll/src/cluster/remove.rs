@@ -1,7 +1,6 @@
 //! `atoll cluster remove`: removes the cluster from all placements, then deletes the Cluster and everything
 //! that belongs to it.
 
-pub mod cleanup;
 pub mod release;
 
 use std::path::PathBuf;
@@ -10,15 +9,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::cleanup::{ClusterAccess, Leftover};
-use super::confirmation;
-use super::credential::{self, CLUSTER};
 use super::fleet::{self, Fleet};
 use super::join;
 use super::placed_objects::{self, PlacedObjects, RemovalResult, WorkspacePaths};
+use super::{Api, confirmation};
 use crate::advice::{Failure, invocation, pluralize};
 use crate::command::ClusterName;
 use crate::output::{errln, outln};
+use atoll_joining::cleanup::{self, Leftover};
+use atoll_joining::credential::{self, CLUSTER};
 
 /// How to treat the objects that are placed on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +35,21 @@ const ROUNDS_FOR_DEPENDENTS: usize = 10;
 
 /// A kubeconfig of the cluster's administrator, and a context in it.
 pub type Administrator = Option<(PathBuf, Option<String>)>;
+
+/// Credentials for the cluster: the one stored by the join, or a kubeconfig of its administrator.
+#[derive(Clone, Copy)]
+struct ClusterAccess<'a> {
+    secret: Option<&'a Value>,
+    admin: &'a Administrator,
+}
+
+/// Connects to the cluster without checking its identity.
+fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
+    match access.admin {
+        Some((file, context)) => Ok(join::administrator::open(file, context.as_deref())?.api),
+        None => cleanup::connect(access.secret),
+    }
+}
 
 pub async fn run(
     cluster: &ClusterName,
@@ -70,7 +84,8 @@ pub async fn run(
         RemovalMode::DeleteWorkloads => delete_workloads(&fleet, name, &paths).await?,
         RemovalMode::Lost => forget_workloads(&fleet, name, &paths).await?,
         RemovalMode::Keep => {
-            let below = cleanup::open(&found, access).await?;
+            let below = connect(access)?;
+            cleanup::check_identity(&found, &below).await?;
             let control_plane = release::stop_syncer(&fleet, name, &below).await?;
             forget_workloads(&fleet, name, &paths).await?;
             let count = release::remove_marks(&below, &control_plane).await?;
@@ -210,7 +225,11 @@ async fn delete_leftovers(
     mode: RemovalMode,
 ) -> Result<(), Failure> {
     if mode != RemovalMode::Lost {
-        match cleanup::clean(cluster, access).await {
+        let cleaned = match connect(access) {
+            Ok(api) => cleanup::clean(cluster, &api).await,
+            Err(failure) => Err(failure),
+        };
+        match cleaned {
             Ok(Leftover::Nothing) => {}
             Ok(Leftover::Some(text)) => errln!("{text}"),
             // Keep the credential, because the next attempt needs it.

@@ -4,11 +4,11 @@ use atoll_client::kubeconfig::Kubeconfig;
 use atoll_meta::{object, time};
 use serde_json::Value;
 
-use super::api::Api;
-use super::credential;
 use super::fleet::uid;
 use crate::advice::Failure;
 use crate::workspace::session::encoded;
+use atoll_joining::api::Api;
+use atoll_joining::credential;
 
 /// Maximum number of rows.
 const MAX_ROWS: usize = 200;

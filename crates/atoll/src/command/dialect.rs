@@ -1,13 +1,16 @@
 //! `atoll dialect …`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use atoll_controllers::catalog::ControllerSelection;
+use atoll_dialects::Registration;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Subcommand};
 
 use super::Connection;
 
 #[derive(Subcommand)]
 pub enum DialectCommand {
     /// Serve another system's API in a workspace and all workspaces below it
-    #[command(after_help = KCP_HELP)]
+    #[command(after_help = help())]
     Enable(DialectOptions),
     /// List the dialects, and whether they are enabled in a workspace
     #[command(visible_alias = "ls")]
@@ -25,7 +28,8 @@ pub enum DialectCommand {
 #[derive(Args)]
 pub struct DialectOptions {
     /// The dialect
-    pub dialect: Dialect,
+    #[arg(value_parser = names())]
+    pub dialect: String,
 
     /// Workspace to use instead of the current one: an absolute path such as root:org:team, or a relative one
     #[arg(long, value_name = "PATH")]
@@ -35,23 +39,24 @@ pub struct DialectOptions {
     pub connection: Connection,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Dialect {
-    /// Clusters with an inline kubeconfig, and the label workloads.kcp.dev/cluster
-    Kcp,
+/// The dialects that are compiled in, with a line about each.
+fn names() -> PossibleValuesParser {
+    let value = |dialect: &Registration| {
+        PossibleValue::new(dialect.dialect.name()).help(dialect.dialect.texts().about)
+    };
+    PossibleValuesParser::new(atoll_dialects::all().iter().map(value))
 }
 
-const KCP_HELP: &str = "\
-With kcp, \"kubectl apply\" accepts Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1. Such a cluster joins automatically, as with
-\"atoll cluster join\": its kubeconfig is moved to a Secret before it is stored, is used once to create the syncer's
-account, and is then deleted; spec.kubeconfig reads as empty. An object with the label workloads.kcp.dev/cluster: NAME is placed on
-that cluster, unless it was placed by hand, by a policy or by a reference.";
+/// A paragraph about each dialect.
+fn help() -> String {
+    let help: Vec<&str> = atoll_dialects::all().iter().map(|dialect| dialect.dialect.texts().help).collect();
+    help.join("\n\n")
+}
 
-impl Dialect {
-    /// The key in the ConfigMap of dialects.
-    pub fn name(self) -> &'static str {
-        match self {
-            Dialect::Kcp => "kcp",
-        }
-    }
+/// Parses a selection of controllers, which may name those of dialects.
+pub fn controllers(text: &str) -> Result<ControllerSelection, String> {
+    let dialects = atoll_dialects::all();
+    let all = dialects.iter().flat_map(|dialect| dialect.controllers);
+    let names: Vec<(&str, &str)> = all.map(|controller| (controller.name, controller.alias)).collect();
+    ControllerSelection::parse(text, &names)
 }

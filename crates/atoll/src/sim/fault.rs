@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::nodes::fault_store;
 use super::simulation::{PATH, fault_json};
 use crate::advice::Failure;
-use crate::client::{Client, Problem};
 use crate::command::{Connection, FaultCommand};
 use crate::kubeconfig::Kubeconfig;
 use crate::output::outln;
 use crate::output::{self, OutputFormat};
+use atoll_joining::client::{Client, Problem};
 
 /// Attempts at an update that conflicts with other writers.
 const ATTEMPTS: usize = 5;

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::session::{Session, encoded};
 use crate::advice::{Failure, pluralize};
-use crate::client::Problem;
 use crate::cluster::remove::release::{METADATA, PAGE, preferred};
 use crate::cluster::{Api, in_workspace};
 use crate::place::discover;
 use crate::place::resources::ApiResource;
+use atoll_joining::client::Problem;
 
 /// ApiResource version of bootstrap objects that were never changed.
 const BOOTSTRAP_VERSION: &str = "1";

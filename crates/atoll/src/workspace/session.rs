@@ -6,9 +6,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::advice::{Failure, closest_match, invocation, join_names};
-use crate::client::{Client, Problem};
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
+use atoll_joining::client::{Client, Problem};
 
 /// Characters of names and paths that need no encoding.
 const NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':');

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::access::Access;
-use crate::support::process::Atoll;
+use crate::support::process::{Atoll, Setup};
 use crate::support::{config_map, config_map_with, eventually, without_uids};
 use crate::{OWN, atoll_stdout};
 
@@ -34,9 +34,14 @@ async fn wait_until_caught_up(access: &Access, name: &str) {
 
 const BY_LABEL_EAST: &str = r#"{"clusters":[{"name":"east"}],"by":"label"}"#;
 
+/// Starts a server with no other controller than the one that follows labels.
+fn placing_server() -> Atoll {
+    Setup::new().flag("--controllers", "kcpplacement").flag("--identity-lease", false).start()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_place_objects_without_another_placement() {
-    let mut server = Atoll::start_bare();
+    let mut server = placing_server();
     let admin = server.admin();
     atoll_stdout(&server, "workspace create team");
     let team = admin.workspace("root:team");
@@ -126,7 +131,7 @@ async fn labels_place_objects_without_another_placement() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_do_not_duplicate_jobs() {
-    let server = Atoll::start_bare();
+    let server = placing_server();
     let admin = server.admin();
     for name in ["east", "west"] {
         let cluster = json!({ "metadata": { "name": name }, "spec": { "mode": "none" } });
@@ -164,7 +169,7 @@ async fn labels_do_not_duplicate_jobs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_labels_are_reported() {
-    let server = Atoll::start_bare();
+    let server = placing_server();
     let admin = server.admin();
     atoll_stdout(&server, "workspace create team");
     let team = admin.workspace("root:team");

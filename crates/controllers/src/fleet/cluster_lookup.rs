@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use atoll_fleet::placed_condition::Health;
 use atoll_fleet::placement_refusal::{ClusterChoice, is_fenced, placement_refusal};
+use atoll_fleet::pod_security;
 use atoll_fleet::workspaces::may_use;
-use atoll_fleet::{labels, pod_security};
 use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::object;
 use serde_json::Value;
 
 use crate::conditions;
+use crate::context::Intents;
 
 /// Reason under which the reports of a cluster that is not ready are still current.
 const CURRENT: &str = "Flapping";
@@ -18,6 +19,7 @@ const CURRENT: &str = "Flapping";
 pub struct ClusterLookup {
     pub clusters: Arc<Cache>,
     pub api: ApiScope,
+    pub intents: Intents,
 }
 
 impl ClusterLookup {
@@ -48,9 +50,7 @@ impl ClusterLookup {
     pub fn advice(&self, resource: &Resource, object: &Value) -> String {
         let workspace = Key::of(object).workspace;
         let is_missing = |name: &str| self.health(&workspace, name, "") == Health::Missing;
-        if let Some((label, name)) =
-            labels::cluster_labels(object).into_iter().find(|(_, name)| is_missing(name))
-        {
+        if let Some((label, name)) = (self.intents)(object).into_iter().find(|(_, name)| is_missing(name)) {
             return format!("its label {label} names the cluster {name:?}, which does not exist");
         }
         let choice = self.choice((&resource.group, &resource.plural), object);

@@ -131,7 +131,7 @@ pub async fn run(context: Context) {
         kind.cache.synced().await;
     }
     let recorder = context.events.recorder("atoll-fleet");
-    let lookup = ClusterLookup { clusters, api: context.api().clone() };
+    let lookup = ClusterLookup { clusters, api: context.api().clone(), intents: context.intents.clone() };
     let controller = Arc::new(Controller {
         context,
         recorder,

@@ -26,9 +26,9 @@ fn old_store() -> Vec<((Key, Bytes), &'static str)> {
         ("example.com/widgets/w/default/a", of("example.com/v1"), "~example.com/widgets/w/default/a"),
         ("apps/widgets/w//a", of("apps/v1"), "~apps/widgets/w//a"),
         (
-            "workload.kcp.dev/clusters/w//a",
-            of("workload.kcp.dev/v1alpha1"),
-            "~workload.kcp.dev/clusters/w//a",
+            "fleet.example.com/clusters/w//a",
+            of("fleet.example.com/v1alpha1"),
+            "~fleet.example.com/clusters/w//a",
         ),
         ("internal.atoll.dev/nodeports/w//30000", json!({}), "internal.atoll.dev/nodeports/w//30000"),
         ("internal.atoll.dev/identity///self", json!({}), "internal.atoll.dev/identity///self"),

@@ -18,6 +18,7 @@ use super::custom::{self, CustomVersion};
 use super::intern::Interned;
 use super::status::TOO_LARGE;
 use super::{Definition, Names, conditions, reserved};
+use crate::dialect::DialectKind;
 use crate::row::{Row, SharedRow, Subresource};
 
 /// Next number of a definition or of a version's form; 0 is none.
@@ -26,7 +27,7 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 /// Random keys in every process, so that hash collisions cannot be constructed.
 static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-fn number() -> u64 {
+pub(crate) fn number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -152,6 +153,7 @@ impl Compiler<'_> {
                 stored,
                 selectable: version.selectable.iter().map(|field| Arc::from(&*field.name)).collect(),
                 is_terminating: self.is_terminating,
+                dialect: DialectKind::default(),
             })),
         })
     }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::custom::CustomVersion;
+use crate::catalog::Catalog;
 use crate::facts;
 use crate::row::Row;
 
@@ -43,12 +44,22 @@ fn convert(row: &Row, custom: &CustomVersion, stored: &Object) -> Arc<Object> {
     read(row, custom, &mut value);
     let encoded = json::encode_object(&value);
     let json = Bytes::from(json::splice_resource_version(&encoded, stored.revision));
-    let facts = of(custom, &value);
+    let facts = facts_with(custom, &value, stored.facts.labels.clone());
     Arc::new(Object::complete(stored.key.clone(), stored.revision, json, facts))
 }
 
 /// Converts from the stored form, in whichever version it was stored, to that of the row.
 pub fn read(row: &Row, custom: &CustomVersion, value: &mut Value) {
+    if let Some(spelling) = custom.dialect.spelling.as_ref() {
+        if let Some(stored) = &spelling.stored.custom {
+            read(&spelling.stored, stored, value);
+        }
+        (spelling.to_view)(value);
+        object::set_type(value, &row.api_version(), &row.kind);
+        // Cannot fail: the conversion has made a valid object.
+        let _ = custom.shape(value, Origin::Storage);
+        return;
+    }
     let version = object::api_version(value).rsplit('/').next().unwrap_or_default();
     let is_other = version != &*custom.version.name;
     if let Some(stored) = custom.definition.version(version) {
@@ -68,6 +79,19 @@ pub fn read(row: &Row, custom: &CustomVersion, value: &mut Value) {
 
 /// Converts from the form of the row to the stored form.
 pub fn to_stored(row: &Row, custom: &CustomVersion, value: &mut Value) {
+    if let Some(spelling) = custom.dialect.spelling.as_ref() {
+        let stored = &spelling.stored;
+        // Writes of the server itself begin with the stored form.
+        if (object::kind(value), object::api_version(value)) == (&*row.kind, &*row.api_version()) {
+            (spelling.to_stored)(value);
+            object::set_type(value, &stored.api_version(), &stored.kind);
+            let _ = stored.custom.as_ref().map(|stored| stored.shape(value, Origin::Storage));
+        }
+        if let Some(stored_version) = &stored.custom {
+            to_stored(stored, stored_version, value);
+        }
+        return;
+    }
     if let Some(storage) = &custom.stored {
         object::set_type(value, &format!("{}/{}", row.group, storage.version.name), &row.kind);
         // Cannot fail: the object and its metadata have been decoded before.
@@ -79,7 +103,11 @@ pub fn to_stored(row: &Row, custom: &CustomVersion, value: &mut Value) {
 }
 
 /// The facts of an object in this version.
-pub fn of(custom: &CustomVersion, value: &Value) -> Arc<Facts> {
+pub fn of(catalog: &Catalog, custom: &CustomVersion, value: &Value) -> Arc<Facts> {
+    facts_with(custom, value, facts::labels(catalog, value))
+}
+
+fn facts_with(custom: &CustomVersion, value: &Value, labels: Box<[(Box<str>, Box<str>)]>) -> Arc<Facts> {
     let names = custom.selectable.iter().zip(&*custom.version.selectable);
     let custom_fields = names.filter_map(|(name, field)| {
         let text = field.value(value);
@@ -90,5 +118,5 @@ pub fn of(custom: &CustomVersion, value: &Value) -> Arc<Facts> {
         form: custom.form.into(),
         ..ExtraFacts::default()
     };
-    Arc::new(Facts { labels: facts::labels(value), fields: Box::default(), extra: Some(Box::new(extra)) })
+    Arc::new(Facts { labels, fields: Box::default(), extra: Some(Box::new(extra)) })
 }

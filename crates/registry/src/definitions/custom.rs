@@ -9,10 +9,11 @@ use atoll_meta::object;
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;
 
+use crate::dialect::DialectKind;
 use crate::strategy::{MetadataChecks, Strategy};
 
 /// One version of a custom resource.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CustomVersion {
     /// Unique number: objects record with it for which version of which definition their JSON is valid.
     pub form: u64,
@@ -31,6 +32,8 @@ pub struct CustomVersion {
     pub selectable: Box<[Arc<str>]>,
     /// Whether no objects can be created because the definition is being deleted.
     pub is_terminating: bool,
+    /// The hooks of the dialect whose kind it is.
+    pub dialect: DialectKind,
 }
 
 /// Metadata that a status update does not change: everything but the managed fields.
@@ -64,9 +67,15 @@ fn differs_beside_metadata(new: &Value, old: &Value) -> bool {
 }
 
 impl CustomVersion {
-    /// The storage version.
+    /// The storage version, of the stored kind if this one is another spelling.
     pub fn storage(&self) -> &CustomVersion {
-        self.stored.as_deref().unwrap_or(self)
+        let spelling = self.dialect.spelling.as_ref().and_then(|spelling| spelling.stored.custom.as_deref());
+        spelling.or(self.stored.as_deref()).unwrap_or(self)
+    }
+
+    /// Whether objects are stored in another form than that of this version.
+    pub fn is_stored_otherwise(&self) -> bool {
+        self.stored.is_some() || self.dialect.spelling.is_some()
     }
 
     /// The field paths of the scale subresource.

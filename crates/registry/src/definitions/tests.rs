@@ -48,20 +48,20 @@ async fn a_definition_is_found_by_exact_group_and_plural() {
 
 #[tokio::test]
 async fn names_that_only_the_status_contains_are_not_served() {
-    let mut written = definition("foo", "workload.kcp.dev");
+    let mut written = definition("foo", "fleet.example.com");
     written.1["status"]["acceptedNames"]["plural"] = "clusters".into();
-    let (registry, own) = (registry(&[written]).await, "workload.kcp.dev");
+    let (registry, own) = (registry(&[written]).await, "fleet.example.com");
     for plural in ["foo", "clusters"] {
         assert!(registry.find(Some(WORKSPACE), own, "v1", plural).is_none(), "{plural}");
     }
-    registry.update_definition_status(WORKSPACE, "foo.workload.kcp.dev").await;
+    registry.update_definition_status(WORKSPACE, "foo.fleet.example.com").await;
     let row = registry.find(Some(WORKSPACE), own, "v1", "foo").unwrap();
     assert_eq!(row.resource, "foo", "the name is restored");
 }
 
 /// Statuses that tenants may write to a definition before deleting it.
 fn statuses() -> Vec<Value> {
-    let (_, own) = definition("clusters", "workload.kcp.dev");
+    let (_, own) = definition("clusters", "fleet.example.com");
     let mut other = own["status"].clone();
     other["acceptedNames"]["plural"] = "others".into();
     let refused =
@@ -83,13 +83,14 @@ fn statuses() -> Vec<Value> {
 #[tokio::test]
 async fn deleting_a_definition_deletes_its_objects_whatever_its_status() {
     for status in statuses() {
-        let (key, mut written) = definition("clusters", "workload.kcp.dev");
+        let (key, mut written) = definition("clusters", "fleet.example.com");
         written["status"] = status.clone();
-        let objects = [(key.clone(), written), custom("workload.kcp.dev", "clusters", "planted")];
+        let objects = [(key.clone(), written), custom("fleet.example.com", "clusters", "planted")];
         let registry = registry(&objects).await;
         let running = tokio::spawn(run(registry.clone()));
         let row = registry.catalog.find(GROUP, "v1", RESOURCE).unwrap().clone();
-        let object_ref = ObjectRef { workspace: WORKSPACE, namespace: "", name: "clusters.workload.kcp.dev" };
+        let object_ref =
+            ObjectRef { workspace: WORKSPACE, namespace: "", name: "clusters.fleet.example.com" };
         registry.delete(&row, &object_ref, &DeleteOptions::default(), &NoAdmission).await.unwrap();
         let scope = Scope::new(GROUP, RESOURCE, Some(WORKSPACE), None);
         let seen = registry.snapshot();

@@ -1,4 +1,4 @@
-//! Reserves the protected kinds of a dialect wherever it is enabled.
+//! Reserves the kinds of a dialect wherever it is enabled.
 //!
 //! A workspace's own definition of such a kind would serve the same objects without sealing their
 //! credentials. It cannot be created where the dialect is enabled, and a dialect cannot be enabled over such
@@ -9,13 +9,13 @@ use atoll_store::key::custom_group;
 use atoll_watch::Scope;
 use serde_json::Value;
 
-use super::{MARKER, SYSTEM_NAMESPACE, kcp};
+use super::{DialectKinds, MARKER, SYSTEM_NAMESPACE};
 use crate::Registry;
 use crate::definitions::{self, GROUP, RESOURCE};
 use crate::row::{ObjectRef, Row};
 
 impl Registry {
-    /// Refuses a definition of a protected kind, and enabling a dialect in a workspace that has such a
+    /// Refuses a definition of a kind of a dialect, and enabling a dialect in a workspace that has such a
     /// definition or has one below it.
     pub(crate) fn check_reserved(
         &self,
@@ -30,11 +30,16 @@ impl Registry {
         let is_marker = row.group.is_empty()
             && row.resource == "configmaps"
             && (object_ref.namespace, object_ref.name) == (SYSTEM_NAMESPACE, MARKER);
-        let speaks = |marker: &Value| marker["data"].get(kcp::NAME).is_some();
-        match is_marker && speaks(new) && !old.is_some_and(speaks) {
-            true => self.check_enabling(row, object_ref),
-            false => Ok(()),
+        if !is_marker {
+            return Ok(());
         }
+        for kinds in &self.catalog.dialects {
+            let has = |marker: &Value| marker["data"].get(kinds.dialect.name()).is_some();
+            if has(new) && !old.is_some_and(has) {
+                self.check_enabling(row, object_ref, kinds)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_definition(
@@ -44,24 +49,29 @@ impl Registry {
         definition: &Value,
     ) -> Result<(), Status> {
         let name = object::name(definition);
-        if !protected().any(|protected| protected == name)
-            || !self.dialect_enabled(object_ref.workspace, kcp::NAME)
-        {
-            return Ok(());
-        }
+        let is_reserved = |kinds: &&DialectKinds| {
+            kinds.names().any(|reserved| reserved == name)
+                && self.dialect_enabled(object_ref.workspace, kinds.dialect.name())
+        };
+        let Some(kinds) = self.catalog.dialects.iter().find(is_reserved) else { return Ok(()) };
         let message = format!(
             "the dialect {} serves {name} here and in all workspaces below; use it without a definition of your own",
-            kcp::NAME
+            kinds.dialect.name()
         );
         let path = FieldPath::new("spec").child("names").child("plural");
         Err(Status::invalid(&row.group, &row.kind, name, vec![FieldError::forbidden(&path, message)]))
     }
 
-    fn check_enabling(&self, row: &Row, object_ref: &ObjectRef<'_>) -> Result<(), Status> {
-        let message =
-            self.defined_below(object_ref.workspace).or_else(|| self.left_below(object_ref.workspace));
+    fn check_enabling(
+        &self,
+        row: &Row,
+        object_ref: &ObjectRef<'_>,
+        kinds: &DialectKinds,
+    ) -> Result<(), Status> {
+        let workspace = object_ref.workspace;
+        let message = self.defined_below(workspace, kinds).or_else(|| self.left_below(workspace, kinds));
         let Some(message) = message else { return Ok(()) };
-        let path = FieldPath::new("data").key(kcp::NAME);
+        let path = FieldPath::new("data").key(kinds.dialect.name());
         Err(Status::invalid(
             &row.group,
             &row.kind,
@@ -71,11 +81,11 @@ impl Registry {
     }
 
     /// The instruction for an existing definition of such a kind in a workspace or below it.
-    fn defined_below(&self, top: &str) -> Option<String> {
+    fn defined_below(&self, top: &str, kinds: &DialectKinds) -> Option<String> {
         let everywhere = Scope::new(GROUP, RESOURCE, None, None);
         let snapshot = self.snapshot();
         let found = snapshot.list_borrowed(&everywhere, None).find(|definition| {
-            protected().any(|protected| protected == definition.name())
+            kinds.names().any(|reserved| reserved == definition.name())
                 && self.is_below(definition.workspace(), top)
         })?;
         Some(format!(
@@ -89,18 +99,18 @@ impl Registry {
     /// The instruction for an existing object of such a kind in a workspace or below it, where the dialect is
     /// not enabled. It may belong to a deleted definition, and may have annotations that only the dialect
     /// sets.
-    fn left_below(&self, top: &str) -> Option<String> {
+    fn left_below(&self, top: &str, kinds: &DialectKinds) -> Option<String> {
         let snapshot = self.snapshot();
-        kcp::SPELLINGS.iter().find_map(|(plural, _)| {
-            let everywhere = Scope::new(&custom_group(kcp::GROUP), plural, None, None);
+        kinds.resources().find_map(|(group, plural)| {
+            let everywhere = Scope::new(&custom_group(group), plural, None, None);
             let found = snapshot.list_borrowed(&everywhere, None).find(|object| {
-                self.is_below(object.workspace(), top) && !self.dialect_enabled(object.workspace(), kcp::NAME)
+                self.is_below(object.workspace(), top)
+                    && !self.dialect_enabled(object.workspace(), kinds.dialect.name())
             })?;
             Some(format!(
-                "the workspace {} still has {plural}.{} such as {}; create a CustomResourceDefinition of that name there and \
+                "the workspace {} still has {plural}.{group} such as {}; create a CustomResourceDefinition of that name there and \
                  delete it, which deletes them",
                 self.workspace_path(found.workspace()),
-                kcp::GROUP,
                 found.name(),
             ))
         })
@@ -111,11 +121,6 @@ impl Registry {
     }
 }
 
-/// The names of definitions of protected kinds.
-fn protected() -> impl Iterator<Item = String> {
-    kcp::SPELLINGS.iter().map(|(plural, _)| format!("{plural}.{}", kcp::GROUP))
-}
-
 #[cfg(test)]
 mod tests {
     use atoll_store::Key;
@@ -123,9 +128,9 @@ mod tests {
 
     use super::*;
     use crate::NoAdmission;
-    use crate::testing::registry;
+    use crate::testing::{EXAMPLE_GROUP, registry};
 
-    /// The result of enabling kcp in a workspace while another one has a Cluster whose definition was
+    /// The result of enabling a dialect in a workspace while another one has a Cluster whose definition was
     /// deleted.
     async fn enabled(workspace_id: &str, left_in: &str, enabled_in: Option<&str>) -> Result<(), String> {
         let workspace = |parent: &str, name: &str, id: &str| {
@@ -135,13 +140,13 @@ mod tests {
         };
         let marker = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": MARKER, "namespace": SYSTEM_NAMESPACE },
-            "data": { "kcp": "" },
+            "data": { "example": "" },
         });
         let mut objects = vec![
             workspace("root", "org", "aaaaaaaaaaaaaaa"),
             workspace("aaaaaaaaaaaaaaa", "team", "bbbbbbbbbbbbbbb"),
             (
-                Key::custom(kcp::GROUP, "clusters", left_in, "", "planted"),
+                Key::custom(EXAMPLE_GROUP, "clusters", left_in, "", "planted"),
                 json!({ "metadata": { "name": "planted" } }),
             ),
             (Key::object("", "namespaces", workspace_id, "", SYSTEM_NAMESPACE), json!({ "metadata": {} })),
@@ -169,7 +174,7 @@ mod tests {
         ] {
             let outcome = enabled(workspace_id, left_in, enabled_in).await;
             let expected_message = |path: &str| {
-                format!("the workspace {path} still has clusters.workload.kcp.dev such as planted")
+                format!("the workspace {path} still has clusters.{EXAMPLE_GROUP} such as planted")
             };
             match expected {
                 Ok(()) => assert_eq!(outcome, Ok(()), "{workspace_id} {left_in}"),

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::Registry;
 use crate::catalog::ATOLL;
-use crate::row::Row;
+use crate::row::{Row, SharedRow};
 
 /// A Cluster and its registering workspace.
 pub struct RegisteredCluster {
@@ -22,6 +22,15 @@ pub struct RegisteredCluster {
 }
 
 impl Registry {
+    /// A placeable object and its row.
+    pub(super) fn placeable_object(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
+        let Some((parts, found)) = key.parts().zip(self.snapshot().get(key)) else { return Ok(None) };
+        let found = crate::parse(&found.json())?;
+        let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
+        let row = self.find_stored(&parts, version);
+        Ok(row.filter(|row| super::is_placeable(row)).map(|row| (row, found)))
+    }
+
     /// The Cluster to which a placement in a workspace refers: the one with this uid or, if none is given,
     /// the nearest one of that name.
     pub fn cluster(&self, workspace: &str, name: &str, uid: &str) -> Option<RegisteredCluster> {

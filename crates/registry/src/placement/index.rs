@@ -13,7 +13,7 @@ use memchr::memmem::Finder;
 use tokio::sync::Notify;
 
 use crate::catalog::ATOLL;
-use crate::dialect::labels::LabelPlacements;
+use crate::dialect::EnabledDialects;
 use crate::workspace_tree::WorkspaceTree;
 
 /// The index by cluster name. A name may refer to different clusters in different workspaces; callers
@@ -24,8 +24,8 @@ pub struct Placements {
     finder: Finder<'static>,
     /// The tree of workspaces.
     pub workspaces: WorkspaceTree,
-    /// Objects that are placed by label.
-    pub label_placements: LabelPlacements,
+    /// The workspaces that enable dialects.
+    pub(crate) dialects: EnabledDialects,
 }
 
 #[derive(Default)]
@@ -81,7 +81,7 @@ impl Default for Placements {
             state: Mutex::default(),
             finder: Finder::new(PLACEMENT),
             workspaces: WorkspaceTree::default(),
-            label_placements: LabelPlacements::default(),
+            dialects: EnabledDialects::default(),
         }
     }
 }
@@ -170,7 +170,7 @@ impl Observer for Placements {
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
         if let Some(parts) = key.parts() {
             self.workspaces.changed(key, &parts, value);
-            self.label_placements.changed(key, &parts, value, revision);
+            self.dialects.changed(&parts, value);
         }
         if let Some(workspace) = paused(key) {
             self.pause(key, workspace, value, revision);

@@ -509,7 +509,7 @@ impl View {
     }
 }
 
-fn target(parts: &key::Parts<'_>, object: &Value) -> ObjectTarget {
+pub fn target(parts: &key::Parts<'_>, object: &Value) -> ObjectTarget {
     let group = parts.api_group();
     let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
     ObjectTarget {

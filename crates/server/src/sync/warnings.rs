@@ -1,9 +1,8 @@
 //! Warnings for clients that write objects: that nothing runs yet, or that deletion waits.
 
+use atoll_fleet::Placement;
 use atoll_fleet::placed_condition;
-use atoll_fleet::{Placement, labels};
 use atoll_meta::object;
-use atoll_registry::dialect::kcp;
 use atoll_registry::placement::is_placeable;
 use atoll_registry::{ObjectRef, Row};
 use serde_json::Value;
@@ -35,22 +34,29 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Va
             object::name(new),
         )
     };
-    let named = match labels::cluster_labels(new).first() {
-        None => return Some(format!("{NOWHERE}; {}", advice()?)),
-        Some((label, _)) if !registry.dialect_enabled(object_ref.workspace, kcp::NAME) => {
-            let enable = format!("atoll dialect enable {}", kcp::NAME);
-            return Some(format!("{NOWHERE}; its label {label} does nothing here ({enable}); {}", advice()?));
-        }
-        Some(_) => registry.label_targets(row, object_ref.workspace, new),
+    let dialects = registry.catalog.dialects().filter(|dialect| dialect.placed_by().is_some());
+    let Some((dialect, intents)) =
+        dialects.map(|dialect| (dialect, dialect.intents(new))).find(|(_, intents)| !intents.is_empty())
+    else {
+        return Some(format!("{NOWHERE}; {}", advice()?));
     };
+    if !registry.dialect_enabled(object_ref.workspace, dialect.name()) {
+        let (source, enable) = (intents[0].source, format!("atoll dialect enable {}", dialect.name()));
+        return Some(format!("{NOWHERE}; its label {source} does nothing here ({enable}); {}", advice()?));
+    }
+    let named: Vec<_> = intents
+        .iter()
+        .map(|intent| (intent, registry.accepts(row, object_ref.workspace, new, intent.cluster)))
+        .collect();
     // A cluster that a label names is placed without further action.
-    let is_taken = named.iter().any(|one| matches!(one.outcome, Some(Ok(_))));
-    let refused = named.iter().filter_map(|one| match &one.outcome {
+    let is_taken = named.iter().any(|(_, outcome)| matches!(outcome, Some(Ok(_))));
+    let refused = named.iter().filter_map(|(intent, outcome)| match outcome {
         Some(Ok(_)) => None,
-        Some(Err(why)) => Some(format!("its label {} is not followed: {why}", one.label)),
-        None => {
-            Some(format!("its label {} names the cluster {:?}, which does not exist", one.label, one.cluster))
-        }
+        Some(Err(why)) => Some(format!("its label {} is not followed: {why}", intent.source)),
+        None => Some(format!(
+            "its label {} names the cluster {:?}, which does not exist",
+            intent.source, intent.cluster
+        )),
     });
     let refused: Vec<String> = refused.collect();
     match (is_taken, refused.is_empty()) {

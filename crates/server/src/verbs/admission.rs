@@ -11,7 +11,7 @@ use atoll_registry::{Admission, ObjectRef, Row, WriteOutcome};
 use serde_json::Value;
 
 use super::patch::Warnings;
-use super::seal::Sealed;
+use super::sealing::Sealed;
 use crate::Server;
 use crate::chain::Call;
 use crate::sync::warnings;
@@ -30,8 +30,8 @@ pub struct RequestAdmission<'a> {
     pub warnings: &'a Warnings,
     /// Reservations of the last validated write, such as quota.
     pub reservations: Mutex<Vec<Box<dyn Reservation>>>,
-    /// The Secret to which a kubeconfig was moved for this request.
-    pub sealed: Mutex<Option<Sealed>>,
+    /// The Secrets to which sealed fields were moved for this request.
+    pub sealed: Mutex<Vec<Sealed>>,
     /// Whether an object without a name has a placement annotation, which is ignored.
     pub is_placement_ignored: AtomicBool,
 }
@@ -139,7 +139,7 @@ impl Admission for RequestAdmission<'_> {
     }
 
     async fn mutate(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        self.seal(new, old).await?;
+        self.mutate_by_dialects(new, old).await?;
         if old.is_none() {
             self.workspace.check_create(&self.row.group, &self.row.resource, new)?;
         }
@@ -160,6 +160,7 @@ impl Admission for RequestAdmission<'_> {
                     let unplaced = warnings::unplaced(self.server, self.row, &self.object_ref, new);
                     unplaced.into_iter().for_each(|text| self.warnings.add(text));
                 }
+                self.validate_by_dialects(new, old)?;
                 self.run_plugins(of_write(old), old, Phase::Validate(new)).await
             }
             (None, Some(old)) => {

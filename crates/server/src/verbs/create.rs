@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::seal;
+use super::sealing::quotable_error;
 use super::{check_namespace, dedup_owners, object_ref, warn};
 use crate::Server;
 use crate::body::Body;
@@ -26,7 +26,7 @@ use crate::{decode, respond};
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
-    let decoded = decoded.map_err(|status| seal::without_quoted_body(row, status))?;
+    let decoded = decoded.map_err(|status| quotable_error(row, status))?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(dedup_owners(&mut object, false));
     warnings.extend(row.request_warnings(&object));
@@ -63,6 +63,6 @@ async fn create(
     };
     let created =
         server.registry.create(row, &object_ref, object, Some(&manager), options.dry_run, &admission).await;
-    admission.delete_unused_secret(&created).await;
+    admission.delete_unused(&created).await;
     respond::stored_object(row, StatusCode::CREATED, created?.json, call).await
 }

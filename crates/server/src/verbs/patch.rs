@@ -17,7 +17,7 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::admission::RequestAdmission;
-use super::seal;
+use super::sealing::{quotable_error, quotable_json};
 use super::update::check_name;
 use super::{check_namespace, dedup_owners, object_ref, warn};
 use crate::Server;
@@ -39,7 +39,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let kind = PatchKind::of(call, row)?;
     let options = options(call, kind)?;
     // A missing object is reported before an invalid patch.
-    let patch = Patch::parse(kind, &call.body).map_err(|status| seal::without_quoted_body(row, status));
+    let patch = Patch::parse(kind, &call.body).map_err(|status| quotable_error(row, status));
     let object_ref = object_ref(row, call)?;
     let warnings = Warnings::default();
     let manager = options.manager(&call.headers);
@@ -83,7 +83,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         dry_run: options.dry_run,
     };
     let updated = server.registry.update(row, &object_ref, &update).await;
-    admission.delete_unused_secret(&updated).await;
+    admission.delete_unused(&updated).await;
     let answer = match updated {
         Ok((patched, created)) => {
             let code = if created { StatusCode::CREATED } else { StatusCode::OK };
@@ -234,7 +234,7 @@ impl Patch {
             (PatchKind::Apply, existing) => {
                 let applied = apply::apply(self, target, existing, author, options);
                 return applied.map_err(|status| match target {
-                    PatchTarget::Object(row) => seal::without_quoted_body(row, status),
+                    PatchTarget::Object(row) => quotable_error(row, status),
                     PatchTarget::Scale => status,
                 });
             }
@@ -248,7 +248,7 @@ impl Patch {
         }
         let refuse = |error: String| {
             let object = match target {
-                PatchTarget::Object(row) => seal::scrubbed_json(row, &object),
+                PatchTarget::Object(row) => quotable_json(row, &object),
                 PatchTarget::Scale => json::to_string(&object),
             };
             undecodable(&object, &error)

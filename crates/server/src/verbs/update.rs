@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::seal;
+use super::sealing::quotable_error;
 use super::{check_namespace, dedup_owners, object_ref, warn};
 use crate::Server;
 use crate::body::Body;
@@ -24,7 +24,7 @@ use crate::{decode, respond};
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
-    let decoded = decoded.map_err(|status| seal::without_quoted_body(row, status))?;
+    let decoded = decoded.map_err(|status| quotable_error(row, status))?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(dedup_owners(&mut object, false));
     let remarks = Warnings::default();
@@ -64,7 +64,7 @@ async fn update(
         dry_run: options.dry_run,
     };
     let updated = server.registry.update(row, &object_ref, &update).await;
-    admission.delete_unused_secret(&updated).await;
+    admission.delete_unused(&updated).await;
     let (updated, created) = updated?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
     respond::stored_object(row, code, updated.json, call).await

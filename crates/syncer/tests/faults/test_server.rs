@@ -204,6 +204,7 @@ impl TestServer {
             workloads: WorkloadScope::PodGrain,
             controllers: ABOVE.parse().expect("the names of controllers are valid"),
             settings: Settings::default(),
+            intents: Arc::new(|_| Vec::new()),
         };
         self.tasks().spawn(atoll_controllers::run(setup));
     }

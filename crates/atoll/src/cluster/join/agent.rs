@@ -6,12 +6,12 @@ use atoll_authn::authority::write_private;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use serde_json::json;
 
-use super::super::credential;
 use super::super::fleet::Fleet;
 use super::super::step_printer::StepPrinter;
 use crate::advice::{Failure, invocation};
 use crate::command::JoinOptions;
 use crate::process::{quoted, quoted_path};
+use atoll_joining::credential;
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 

@@ -13,8 +13,6 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::super::api::Api;
-use super::super::claim::{self, Claim, RELEASED};
 use super::super::copied_marks;
 use super::super::fleet::Fleet;
 use super::super::object_release;
@@ -22,6 +20,8 @@ use crate::advice::Failure;
 use crate::output::errln;
 use crate::place::discover;
 use crate::place::resources::ApiResource;
+use atoll_joining::api::Api;
+use atoll_joining::claim::{self, Claim, RELEASED};
 
 /// Reason of the condition by which a syncer reports that it has stopped.
 const STOPPED_REASON: &str = "ClaimedByAnother";

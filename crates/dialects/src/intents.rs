@@ -1,0 +1,296 @@
+//! Places objects as their intents ask, such as labels that name a cluster. Any dialect with intents can run
+//! this controller.
+//!
+//! ```text
+//!   watch of each placeable resource, selected by intent ─► Queue ─► decide (pure) ─► …/placement
+//!   a Cluster or a dialect ConfigMap changes ─► all of these objects again
+//!   refused ─► one cluster after the other, as a dry run ─► those that accept it, and an event
+//! ```
+//!
+//! An intent applies only where no other placement exists: placements by hand, by a policy or as a dependent
+//! stay. Nothing is watched before a workspace enables the dialect.
+
+mod decide;
+mod known;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_fleet::Placement;
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_fleet::pause::CAUSE;
+use atoll_fleet::placement::Share;
+use atoll_fleet::placement_refusal::placement_refusal;
+use atoll_informer::{
+    Cache, Change, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
+};
+use atoll_meta::{Status, names, object};
+use atoll_registry::dialect::{Intent, intent};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use self::decide::{Wanted, decide, is_changed};
+use self::known::KnownObjects;
+use crate::{ControllerContext, events};
+
+const WORKERS: usize = 8;
+/// Delay before a paused placement is retried, because there is no event when the pause ends.
+const PAUSED_DELAY: Duration = Duration::from_secs(1);
+/// Delay before a failed discovery is retried.
+const DISCOVERY_DELAY: Duration = Duration::from_secs(1);
+const PLACEMENT: &str = "placement";
+/// The placement subresource as a dry run.
+const DRY_RUN: &str = "placement?dryRun=All";
+
+struct Controller {
+    context: ControllerContext,
+    /// The `by` of its placements.
+    by: &'static str,
+    clusters: Arc<Cache>,
+    known: KnownObjects,
+    queue: Queue,
+}
+
+/// Runs the controller until it is dropped. Ends at once if the dialect places nothing.
+pub async fn run(context: ControllerContext) {
+    let Some(by) = context.dialect.placed_by() else { return };
+    let name = context.dialect.name();
+    let mut changes = context.enabled.subscribe();
+    while !context.enabled.is_used(name) {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+    let (clusters, queue) = (context.informers.of(&resources::CLUSTERS), Queue::new());
+    clusters.synced().await;
+    let controller =
+        Arc::new(Controller { context, by, clusters, known: KnownObjects::default(), queue: queue.clone() });
+    let follower = controller.clone();
+    controller.clusters.listen(move |change| {
+        if terms_changed(change) {
+            follower.enqueue_all();
+        }
+    });
+    let worker = controller.clone();
+    let working = queue.work("placements by intent", WORKERS, move |key| {
+        let controller = worker.clone();
+        async move { controller.sync(&key).await }
+    });
+    let enabling = async {
+        while changes.changed().await.is_ok() {
+            controller.enqueue_all();
+        }
+    };
+    tokio::join!(controller.clone().watch_all(), working, enabling);
+}
+
+/// Whether a change of a Cluster matters for placements: whether it accepts new objects, from which
+/// workspaces, and with which Pod Security level.
+fn terms_changed(change: &Change) -> bool {
+    let terms = |cluster: &Value| {
+        let spec = &cluster["spec"];
+        (placement_refusal(cluster), spec["workspaces"].clone(), spec["podSecurity"].clone())
+    };
+    change.old.as_deref().map(terms) != change.new.as_deref().map(terms)
+}
+
+impl Controller {
+    fn enqueue_all(&self) {
+        self.known.all().into_iter().for_each(|key| self.queue.add(key));
+    }
+
+    /// Watches the placeable resources that every workspace has, and those that workspaces define.
+    async fn watch_all(self: Arc<Self>) {
+        let built_in = loop {
+            match crate::resources::discover(self.context.api()).await {
+                Ok(found) => break found,
+                Err(status) => {
+                    tracing::warn!(%status, "the resources of the root workspace cannot be discovered; retrying");
+                    tokio::time::sleep(DISCOVERY_DELAY).await;
+                }
+            }
+        };
+        let mut watches = JoinSet::new();
+        for resource in built_in {
+            self.watch_once(&mut watches, resource, false);
+        }
+        let (sender, mut defined) = mpsc::unbounded_channel();
+        let api = self.context.api().clone();
+        watches.spawn(async move {
+            list_and_watch(&api, ListWatch::all(&resources::CUSTOM_RESOURCE_DEFINITIONS), |event| {
+                if let ListWatchEvent::Upserted(definition) = event
+                    && let Some(resource) = crate::resources::defined(&definition)
+                {
+                    let _ = sender.send(resource);
+                }
+            })
+            .await;
+        });
+        while let Some(resource) = defined.recv().await {
+            self.watch_once(&mut watches, resource, true);
+        }
+    }
+
+    /// Watches a resource, unless it is watched already.
+    fn watch_once(self: &Arc<Self>, watches: &mut JoinSet<()>, resource: Resource, is_defined: bool) {
+        let Some(index) = self.known.add_resource(resource.clone()) else { return };
+        let controller = self.clone();
+        watches.spawn(async move {
+            let label = intent::label(controller.context.dialect.name());
+            let all = ListWatch::all(&resource).label_selector(&label).metadata_only();
+            let list_watch = if is_defined { all.discovered() } else { all };
+            list_and_watch(controller.context.api(), list_watch, |event| {
+                let changed = match event {
+                    ListWatchEvent::Upserted(object) => vec![controller.known.insert(index, &object)],
+                    ListWatchEvent::Deleted(object) => vec![controller.known.remove(index, &object)],
+                    ListWatchEvent::Listed(present, _) => controller.known.retain(index, present),
+                };
+                changed.into_iter().for_each(|key| controller.queue.add(key));
+            })
+            .await;
+        });
+    }
+
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let Some((resource, at)) = self.known.target(key) else { return Ok(Next::Done) };
+        let api = self.context.api();
+        // A workspace that is not known yet is an error, and retried.
+        api.root(&at.workspace)?;
+        if !self.context.is_enabled(&at.workspace) || &*at.namespace == SYSTEM_NAMESPACE {
+            return Ok(Next::Done);
+        }
+        let found = match api.get(&resource, &at).await {
+            Err(status) if status.code() == 404 => return Ok(Next::Done),
+            found => found?,
+        };
+        let intents = self.context.dialect.intents(&found);
+        let exists = |name: &str| self.cluster_exists(&resource, &at, name);
+        let current = Placement::of(&found);
+        let wanted = match decide(&found, &current, self.by, &intents, &exists) {
+            Some(wanted) if is_changed(&current, &wanted.all()) => wanted,
+            _ => return Ok(Next::Done),
+        };
+        let target = Target { resource: &resource, at: &at, object: &found };
+        match self.place(&target, &wanted.all(), PLACEMENT).await {
+            Err(status) if is_refusal(&status) => {
+                self.place_accepted(&target, &current, wanted, status).await
+            }
+            outcome => after(outcome),
+        }
+    }
+
+    /// Whether a Cluster of this name can be used: cluster-scoped objects are placed only from the registering
+    /// workspace.
+    fn cluster_exists(&self, resource: &Resource, at: &Key, name: &str) -> bool {
+        let mut line = self.context.api().ancestry(&at.workspace);
+        line.truncate(if resource.namespaced { line.len() } else { 1 });
+        names::name_is_dns_label(name, false).is_empty()
+            && line.iter().any(|(id, _)| self.clusters.get(&Key::new(id, "", name)).is_some())
+    }
+
+    /// Places an object on those clusters that accept it, and reports why others do not.
+    async fn place_accepted(
+        &self,
+        target: &Target<'_>,
+        current: &Placement,
+        wanted: Wanted<'_>,
+        refused: Status,
+    ) -> Result<Next, Status> {
+        let (mut accepted, mut refusals) = (wanted.kept.clone(), Vec::new());
+        for (intent, share) in wanted.added {
+            let tried: Vec<Share> = wanted.kept.iter().cloned().chain([share.clone()]).collect();
+            match self.place(target, &tried, DRY_RUN).await {
+                Ok(()) => accepted.push(share),
+                // The Cluster was deleted; the object waits for another one.
+                Err(status) if status.has_cause("FieldValueNotFound") => {}
+                Err(status) if is_refusal(&status) => refusals.push(refusal(&intent, &status)),
+                outcome => return after(outcome),
+            }
+        }
+        let mut next = Ok(Next::Done);
+        if is_changed(current, &accepted) {
+            match self.place(target, &accepted, PLACEMENT).await {
+                // Each cluster alone is accepted, but not all of them.
+                Err(status) if is_refusal(&status) => refusals.push(status.message().to_string()),
+                outcome => next = after(outcome),
+            }
+        } else if refusals.is_empty() {
+            tracing::debug!(status = %refused, object = %target.at.name, "a refused placement has no cluster left");
+        }
+        if !refusals.is_empty() {
+            let about = (target.at, target.object);
+            let clock = &*self.context.clock;
+            events::write_refusal(self.context.api(), clock, target.resource, about, &refusals.join("; "))
+                .await?;
+        }
+        next
+    }
+
+    /// Writes a placement; `subresource` is [`PLACEMENT`] or [`DRY_RUN`].
+    async fn place(&self, target: &Target<'_>, shares: &[Share], subresource: &str) -> Result<(), Status> {
+        let (uid, revision) = (object::uid(target.object), object::resource_version(target.object));
+        let patch = json!({
+            "metadata": { "uid": uid, "resourceVersion": revision },
+            "spec": { "clusters": shares, "by": self.by },
+        });
+        self.context.api().patch(target.resource, target.at, subresource, &patch).await.map(drop)
+    }
+}
+
+/// The object that is placed.
+struct Target<'a> {
+    resource: &'a Resource,
+    at: &'a Key,
+    object: &'a Value,
+}
+
+/// Whether a placement was refused for a reason that a retry does not change. It is tried again when the object
+/// or a Cluster changes.
+fn is_refusal(status: &Status) -> bool {
+    matches!(status.code(), 403 | 422) && !status.has_cause(CAUSE)
+}
+
+fn refusal(intent: &Intent<'_>, status: &Status) -> String {
+    format!("its label {} is not followed: {}", intent.source, status.message())
+}
+
+/// What follows a write.
+fn after(outcome: Result<(), Status>) -> Result<Next, Status> {
+    match outcome {
+        Ok(()) => Ok(Next::Done),
+        // Placement changes are paused.
+        Err(status) if status.has_cause(CAUSE) => Ok(Next::After(PAUSED_DELAY)),
+        // The object was deleted or changed.
+        Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
+        Err(status) => Err(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_relevant_changes_of_clusters_count() {
+        let change = |old: Option<Value>, new: Option<Value>| Change {
+            key: Key::new("w", "", "east"),
+            old: old.map(Arc::new),
+            new: new.map(Arc::new),
+        };
+        let open = json!({ "metadata": {}, "spec": {} });
+        let seen = json!({ "metadata": {}, "spec": {}, "status": { "nodes": 3 } });
+        let closed = json!({ "metadata": {}, "spec": { "unschedulable": true } });
+        let limited = json!({ "metadata": {}, "spec": { "workspaces": ["team"] } });
+        for (old, new, expected) in [
+            (None, Some(&open), true),
+            (Some(&open), Some(&seen), false),
+            (Some(&seen), Some(&closed), true),
+            (Some(&closed), Some(&open), true),
+            (Some(&open), Some(&limited), true),
+            (Some(&open), None, true),
+        ] {
+            assert_eq!(terms_changed(&change(old.cloned(), new.cloned())), expected, "{old:?} {new:?}");
+        }
+    }
+}

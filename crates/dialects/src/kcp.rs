@@ -1,0 +1,93 @@
+//! The kcp dialect: kcp's API of 2022.
+//!
+//! ```text
+//!   definitions: Cluster and WorkloadCluster of workload.kcp.dev
+//!   kubeconfig: spec.kubeconfig is a sealed field     labels: the clusters that an object asks for
+//!   controller: a Cluster of atoll.dev for each kcp cluster, and its status
+//! ```
+
+mod controller;
+mod definitions;
+mod evict;
+mod finalize;
+mod join;
+mod kubeconfig;
+mod labels;
+mod secret_gc;
+mod status;
+
+use std::sync::Arc;
+
+use atoll_registry::dialect::{Dialect, DialectTexts, Intent, SealedField};
+use serde_json::Value;
+
+use crate::{DialectController, Registration, intents};
+
+/// The name of the dialect.
+pub const NAME: &str = "kcp";
+pub const GROUP: &str = "workload.kcp.dev";
+pub const VERSION: &str = "v1alpha1";
+/// Both names of the kind: plural and kind.
+pub const KINDS: [(&str, &str); 2] = [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")];
+
+/// The value of `by` in placements by label.
+const BY: &str = "label";
+
+const HELP: &str = "\
+With kcp, \"kubectl apply\" accepts Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1. Such a cluster joins automatically, as with
+\"atoll cluster join\": its kubeconfig is moved to a Secret before it is stored, is used once to create the syncer's
+account, and is then deleted; spec.kubeconfig reads as empty. An object with the label workloads.kcp.dev/cluster: NAME is placed on
+that cluster, unless it was placed by hand, by a policy or by a reference.";
+
+const CONTROLLERS: &[DialectController] = &[
+    DialectController {
+        name: "kcp-cluster-controller",
+        alias: "kcpcluster",
+        run: |context| Box::pin(controller::run(context)),
+    },
+    DialectController {
+        name: "kcp-placement-controller",
+        alias: "kcpplacement",
+        run: |context| Box::pin(intents::run(context)),
+    },
+];
+
+pub struct Kcp;
+
+/// The dialect with its controllers.
+pub fn registration() -> Registration {
+    Registration { dialect: Arc::new(Kcp), controllers: CONTROLLERS }
+}
+
+impl Dialect for Kcp {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn definitions(&self) -> Vec<Value> {
+        definitions::all()
+    }
+
+    fn sealed_fields(&self) -> Vec<SealedField> {
+        kubeconfig::sealed_fields()
+    }
+
+    fn placed_by(&self) -> Option<&'static str> {
+        Some(BY)
+    }
+
+    fn intents<'a>(&self, object: &'a Value) -> Vec<Intent<'a>> {
+        labels::intents(object)
+    }
+
+    fn texts(&self) -> DialectTexts {
+        DialectTexts {
+            about: "Clusters with an inline kubeconfig, and the label workloads.kcp.dev/cluster",
+            help: HELP,
+            serves: "workload.kcp.dev/v1alpha1",
+            enabled: "Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1 are served there.",
+            disabled: "Objects that a label has placed stay where they are; change that with: {atoll} place",
+            objects: "clusters",
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The controller of kcp clusters: it creates an Atoll Cluster for each kcp cluster and reflects its status.
+//!
+//! ```text
+//!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; the kubeconfig is deleted
+//!   Cluster (atoll.dev) ─► status of the kcp cluster: Ready, capacity
+//!   evictAfter is over ─► the cluster is cordoned and its placements are removed
+//!   deleted ─► wait until nothing is placed there ─► delete what the join created ─► remove the finalizer
+//! ```
+//!
+//! The kcp object is the desired state; the Atoll Cluster is created from it and deleted with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_informer::{ApiScope, Cache, Key, Next, Queue, Resource, resources};
+use atoll_joining::credential;
+use atoll_meta::{Status, object};
+use atoll_registry::dialect::sealing::LABEL;
+use serde_json::{Value, json};
+
+use super::status::{self, Readiness};
+use super::{GROUP, KINDS, NAME, VERSION, evict, kubeconfig, secret_gc};
+use crate::ControllerContext;
+
+/// Annotation of an Atoll Cluster: the dialect's object it was created from.
+pub(super) const MADE_FROM: &str = "atoll.dev/made-from";
+/// Finalizer of kcp clusters, kept until everything created for them is deleted.
+pub(super) const FINALIZER: &str = "atoll.dev/kcp";
+
+const WORKERS: usize = 8;
+/// Retry interval for a cluster that could not join or is still in use.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+pub(super) struct KcpController {
+    pub(super) context: ControllerContext,
+    /// Caches of both kinds, Cluster and WorkloadCluster.
+    pub(super) kcp: [Arc<Cache>; 2],
+    pub(super) clusters: Arc<Cache>,
+}
+
+fn kinds() -> [Resource; 2] {
+    KINDS.map(|(plural, kind)| Resource {
+        group: GROUP.into(),
+        version: VERSION.into(),
+        plural: plural.into(),
+        kind: kind.into(),
+        namespaced: false,
+    })
+}
+
+/// Runs the controller until it is dropped.
+pub async fn run(context: ControllerContext) {
+    let queue = Queue::new();
+    let kcp = kinds().map(|resource| {
+        let cache = context.informers.of(&resource);
+        let wakeup = queue.clone();
+        cache.listen(move |change| wakeup.add(queue_key(&resource.plural, &change.key)));
+        cache
+    });
+    let clusters = context.informers.of(&resources::CLUSTERS);
+    let wakeup = queue.clone();
+    clusters.listen(move |change| {
+        if object::annotation(change.object(), MADE_FROM).is_some() {
+            KINDS.iter().for_each(|(plural, _)| wakeup.add(queue_key(plural, &change.key)));
+        }
+    });
+    for cache in kcp.iter().chain([&clusters]) {
+        cache.synced().await;
+    }
+    let mut changes = context.enabled.subscribe();
+    context.enabled.synced().await;
+    let dialect = Arc::new(KcpController { context, kcp, clusters });
+    let (controller, wakeup) = (dialect.clone(), queue.clone());
+    // Objects may be seen before the dialect is known to be enabled.
+    let enabling = async move {
+        while changes.changed().await.is_ok() {
+            for cache in &controller.kcp {
+                cache
+                    .all()
+                    .iter()
+                    .for_each(|object| wakeup.add(queue_key(&cache.resource.plural, &Key::of(object))));
+            }
+        }
+    };
+    let sweeping = secret_gc::run(dialect.clone());
+    let working = queue.work("clusters of kcp", WORKERS, move |key| {
+        let dialect = dialect.clone();
+        async move { dialect.sync(&key).await }
+    });
+    tokio::join!(sweeping, working, enabling);
+}
+
+/// The queue key of a kcp object. Both kinds are cluster-scoped, so the namespace holds the plural.
+fn queue_key(plural: &str, key: &Key) -> Key {
+    Key::new(&key.workspace, plural, &key.name)
+}
+
+impl KcpController {
+    pub(super) fn api(&self) -> &ApiScope {
+        self.context.api()
+    }
+
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let Some(cache) = self.kcp.iter().find(|cache| *cache.resource.plural == *key.namespace) else {
+            return Ok(Next::Done);
+        };
+        let at = Key::new(&key.workspace, "", &key.name);
+        let Some(found) = cache.get(&at) else { return Ok(Next::Done) };
+        // A workspace that is not known yet is an error, and retried.
+        self.api().root(&at.workspace)?;
+        // The dialect was disabled: keep the object and do nothing.
+        if !self.context.is_enabled(&at.workspace) {
+            return Ok(Next::Done);
+        }
+        let subject = KcpCluster { resource: &cache.resource, at, object: &found };
+        let outcome = match object::is_being_deleted(&found) {
+            true => self.finalize(&subject).await,
+            false => self.reconcile(&subject).await,
+        };
+        match outcome {
+            // Another writer was faster; its change is observed as well.
+            Err(status) if matches!(status.reason(), "Conflict" | "NotFound" | "AlreadyExists") => {
+                Ok(Next::Again)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Joins the cluster if it has a kubeconfig, and updates its status.
+    async fn reconcile(&self, subject: &KcpCluster<'_>) -> Result<Next, Status> {
+        if !object::finalizers(subject.object).any(|finalizer| finalizer == FINALIZER) {
+            let mut finalizers: Vec<&str> = object::finalizers(subject.object).collect();
+            finalizers.push(FINALIZER);
+            let metadata = json!({
+                "resourceVersion": object::resource_version(subject.object), "finalizers": finalizers,
+            });
+            self.api().patch(subject.resource, &subject.at, "", &json!({ "metadata": metadata })).await?;
+            return Ok(Next::Done);
+        }
+        let secret = self.secret(subject).await?;
+        let kubeconfig = secret.as_ref().and_then(credential::kubeconfig_from_secret);
+        let mut cluster = self.atoll_cluster(subject).await?;
+        let mut readiness = None;
+        if let Some(kubeconfig) = kubeconfig {
+            match self.join(subject, &kubeconfig, cluster.as_ref()).await {
+                Ok(joined) => {
+                    self.delete_kubeconfig(subject, secret.as_ref(), &kubeconfig).await?;
+                    cluster = Some(joined);
+                }
+                Err(problem) => readiness = Some(problem),
+            }
+        }
+        let mut again = readiness.is_some().then_some(RETRY_INTERVAL);
+        let made = cluster.filter(|cluster| subject.owns(cluster));
+        if let Some(cluster) = &made {
+            let left = evict::time_left(subject.object, self.context.clock.now().seconds);
+            self.sync_unschedulable(subject, cluster, left.is_some_and(|left| left.is_zero())).await?;
+            if let Some(left) = left {
+                let next = self.evict(subject, cluster, left).await?;
+                again = Some(again.map_or(next, |again| again.min(next)));
+            }
+        }
+        let readiness = readiness.unwrap_or_else(|| Readiness::of(made.as_ref()));
+        self.update_status(subject, made.as_ref(), &readiness).await?;
+        Ok(again.map_or(Next::Done, Next::After))
+    }
+
+    /// The Atoll Cluster of the same name, read from the server.
+    pub(super) async fn atoll_cluster(&self, subject: &KcpCluster<'_>) -> Result<Option<Value>, Status> {
+        ignore_not_found(self.api().get(&self.clusters.resource, &subject.at).await)
+    }
+
+    /// The Secret with the kubeconfig, which may already be deleted from it.
+    pub(super) async fn secret(&self, subject: &KcpCluster<'_>) -> Result<Option<Value>, Status> {
+        let Some(name) = kubeconfig::FIELD.secret_name(subject.object) else { return Ok(None) };
+        let found = ignore_not_found(self.api().get(&resources::SECRETS, &subject.system_key(name)).await)?;
+        // Ignore any other Secret that the object may name.
+        Ok(found.filter(|secret| secret["metadata"]["labels"][LABEL] == NAME))
+    }
+
+    /// Deletes a used kubeconfig from the Secret, and keeps only a digest to recognize it.
+    async fn delete_kubeconfig(
+        &self,
+        subject: &KcpCluster<'_>,
+        secret: Option<&Value>,
+        used: &str,
+    ) -> Result<(), Status> {
+        let Some(secret) = secret else { return Ok(()) };
+        let mut data = kubeconfig::digest(used)?;
+        data[kubeconfig::KUBECONFIG] = Value::Null;
+        let patch = json!({
+            "metadata": { "resourceVersion": object::resource_version(secret) }, "data": data,
+        });
+        self.api()
+            .patch(&resources::SECRETS, &subject.system_key(object::name(secret)), "", &patch)
+            .await
+            .map(|_| ())
+    }
+
+    /// Applies the kcp object's `unschedulable` and its expired `evictAfter` to the Atoll Cluster.
+    async fn sync_unschedulable(
+        &self,
+        subject: &KcpCluster<'_>,
+        cluster: &Value,
+        is_over: bool,
+    ) -> Result<(), Status> {
+        let wanted = is_over || subject.object["spec"]["unschedulable"] == true;
+        let Some(followed) = status::follow_unschedulable(cluster, wanted) else { return Ok(()) };
+        self.api().patch(&self.clusters.resource, &subject.at, "", &followed).await.map(|_| ())
+    }
+
+    pub(super) async fn update_status(
+        &self,
+        subject: &KcpCluster<'_>,
+        cluster: Option<&Value>,
+        readiness: &Readiness,
+    ) -> Result<(), Status> {
+        let now = self.context.clock.now().to_time();
+        let Some(status) = status::new_status(&subject.object["status"], cluster, readiness, &now) else {
+            return Ok(());
+        };
+        let mut changed = subject.object.clone();
+        changed["status"] = status;
+        self.api().update_status(subject.resource, &changed).await.map(|_| ())
+    }
+}
+
+/// The kcp object that is reconciled.
+pub(super) struct KcpCluster<'a> {
+    pub(super) resource: &'a Resource,
+    pub(super) at: Key,
+    pub(super) object: &'a Value,
+}
+
+impl KcpCluster<'_> {
+    /// The value of the annotation `atoll.dev/made-from`.
+    pub(super) fn origin(&self) -> String {
+        format!("{GROUP}/{}/{}", self.resource.plural, object::uid(self.object))
+    }
+
+    /// Whether an Atoll Cluster was created from this object.
+    pub(super) fn owns(&self, cluster: &Value) -> bool {
+        object::annotation(cluster, MADE_FROM) == Some(&self.origin())
+    }
+
+    /// The key of an object in Atoll's own namespace.
+    pub(super) fn system_key(&self, name: &str) -> Key {
+        Key::new(&self.at.workspace, atoll_fleet::marks::SYSTEM_NAMESPACE, name)
+    }
+}
+
+/// Maps NotFound to `None`.
+pub(super) fn ignore_not_found(found: Result<Value, Status>) -> Result<Option<Value>, Status> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(status) if status.reason() == "NotFound" => Ok(None),
+        Err(status) => Err(status),
+    }
+}
