@@ -19,7 +19,7 @@ mod keys;
 use aws_lc_rs::rand::SystemRandom;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::Unauthorized;
 pub use claims::{Claims, Reference};
@@ -32,6 +32,9 @@ const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const WORKSPACE: &str = "/clusters/";
 /// The claim with the workspace, in tokens in Secrets.
 const LEGACY_WORKSPACE: &str = "atoll.dev/workspace";
+/// Claims that only this crate sets.
+const RESERVED_CLAIMS: [&str; 9] =
+    ["aud", "exp", "iat", "iss", "jti", "kubernetes.io", "nbf", "sub", LEGACY_WORKSPACE];
 /// The workspace whose issuer is the server itself.
 pub(crate) const ROOT: &str = "root";
 
@@ -85,6 +88,18 @@ impl Tokens {
         id: &str,
         lifetime: Lifetime,
     ) -> Result<String, Unauthorized> {
+        self.issue_with_claims(subject, audiences, id, lifetime, Map::new())
+    }
+
+    /// Issues a token with further claims, which cannot replace the others.
+    pub fn issue_with_claims(
+        &self,
+        subject: &Subject<'_>,
+        audiences: &[String],
+        id: &str,
+        lifetime: Lifetime,
+        more: Map<String, Value>,
+    ) -> Result<String, Unauthorized> {
         let mut own = json!({
             "namespace": subject.namespace,
             "serviceaccount": { "name": subject.name, "uid": subject.uid },
@@ -95,7 +110,7 @@ impl Tokens {
         if let Some(after) = lifetime.warn_after {
             own["warnafter"] = after.into();
         }
-        self.sign(&json!({
+        let mut claims = json!({
             "aud": audiences,
             "exp": lifetime.until,
             "iat": lifetime.from,
@@ -104,7 +119,11 @@ impl Tokens {
             "kubernetes.io": own,
             "nbf": lifetime.from,
             "sub": format!("system:serviceaccount:{}:{}", subject.namespace, subject.name),
-        }))
+        });
+        for (name, claim) in more.into_iter().filter(|(name, _)| !RESERVED_CLAIMS.contains(&name.as_str())) {
+            claims[name] = claim;
+        }
+        self.sign(&claims)
     }
 
     /// Issues a token that is valid while it is in the Secret of this name.

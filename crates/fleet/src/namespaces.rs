@@ -1,6 +1,6 @@
 //! Mapping of namespaces above to namespaces in a cluster.
 
-use atoll_meta::object;
+use atoll_meta::{names, object};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -72,6 +72,13 @@ pub fn below(control_plane: &str, workspace: &str, namespace: &str, is_registere
     format!("{prefix}{}-{hash}", namespace[..cut].trim_end_matches('-'))
 }
 
+/// Whether a control plane may prescribe a name for a namespace below: a valid one that neither Kubernetes nor
+/// Atoll reserves.
+pub fn is_prescribable(name: &str) -> bool {
+    let is_reserved = name.starts_with(RESERVED) || name == marks::SYSTEM_NAMESPACE || name == "default";
+    names::dns1123_label(name).is_empty() && !is_reserved
+}
+
 /// Whether an administrator of the cluster lets a workspace use an existing namespace: the namespace has the
 /// label `atoll.dev/workspace` with the workspace id.
 pub fn is_consented(namespace: &Value, workspace: &str) -> bool {
@@ -99,7 +106,19 @@ fn base32(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_meta::names;
+
+    #[test]
+    fn reserved_names_cannot_be_prescribed() {
+        for (name, expected) in [
+            ("shop", true),
+            ("kube-shop", false),
+            ("default", false),
+            ("atoll-system", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(is_prescribable(name), expected, "{name}");
+        }
+    }
 
     #[test]
     fn names_are_kept_or_unique() {

@@ -119,12 +119,15 @@ pub enum SyncLine {
         #[serde(flatten)]
         target: ObjectTarget,
     },
-    /// Required labels of the namespace below. Sent before any object in it, unless there are none.
+    /// Required labels and name of the namespace below. Sent before any object in it, unless there are none.
     Namespace {
         workspace: String,
         namespace: String,
         #[serde(flatten)]
         labels: pod_security::Labels,
+        /// The name below, if one is prescribed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        below: Option<String>,
     },
     /// A namespace above is being deleted with all objects in it.
     Ending {
@@ -315,6 +318,7 @@ mod tests {
                 workspace: "w".into(),
                 namespace: "n".into(),
                 labels: pod_security::Labels::fallback(false),
+                below: Some("m".into()),
             },
             SyncLine::Ending { workspace: "w".into(), namespace: "n".into(), uid: String::new(), since: 0 },
             SyncLine::Ending { workspace: "w".into(), namespace: "n".into(), uid: "u".into(), since: 7 },

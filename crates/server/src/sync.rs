@@ -13,6 +13,7 @@
 
 mod cluster_scope;
 pub mod clusters;
+mod dialects;
 mod events;
 mod exclusions;
 mod heartbeat;

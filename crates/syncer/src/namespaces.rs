@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use atoll_client::PatchType;
 use atoll_client::memory_limits::{Budget, Charge};
-use atoll_fleet::namespaces::is_consented;
+use atoll_fleet::namespaces::{is_consented, is_prescribable};
 use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Locator, marks};
@@ -43,6 +43,8 @@ pub struct Namespaces {
 }
 
 struct RequiredLabels {
+    /// The prescribed name of the namespace below.
+    name: Option<String>,
     desired: Labels,
     /// Whether the namespace below has the labels.
     is_written: bool,
@@ -283,8 +285,15 @@ impl Namespaces {
             self.forget(&locator);
             found = None;
         }
+        let prescribed = self.prescribed(&locator).filter(|_| before.is_none());
         if found.is_none() {
-            found = find_existing(below, &locator, in_registering_workspace).await?;
+            found = match &prescribed {
+                Some(name) => {
+                    let there = below.get(&format!("{NAMESPACES}/{name}")).await?;
+                    there.map(|found| (name.clone(), found))
+                }
+                None => find_existing(below, &locator, in_registering_workspace).await?,
+            };
         }
         let (name, found) = match found {
             Some(found) => found,
@@ -292,6 +301,7 @@ impl Namespaces {
                 // A recorded name is kept, unless only the registering workspace may have it.
                 let name = before
                     .filter(|_| in_registering_workspace)
+                    .or(prescribed)
                     .unwrap_or_else(|| locator.below(in_registering_workspace));
                 let made = self.new_namespace(&name, &locator, in_registering_workspace);
                 let path = format!("{NAMESPACES}?fieldManager={}", marks::MANAGER);
@@ -340,15 +350,24 @@ impl Namespaces {
                 "annotations": { (marks::NAMESPACE): locator.text() },
             },
         });
+        // A namespace with a prescribed name is found by this label.
+        if ![true, false].iter().any(|is_registered| name == locator.below(*is_registered)) {
+            made["metadata"]["labels"][marks::STANDS_FOR] = locator.below(false).into();
+        }
         let said = self.labels().get(&namespace_key(locator)).map(|labels| labels.desired.clone());
         said.unwrap_or_else(|| Labels::fallback(in_registering_workspace)).set_on(&mut made);
         made
     }
 
-    /// Sets the labels that the namespace below must have.
-    pub fn require(&self, workspace: &str, namespace: &str, desired: Labels) {
+    /// Sets the labels that the namespace below must have, and the name that it gets if it is created.
+    pub fn require(&self, workspace: &str, namespace: &str, desired: Labels, name: Option<String>) {
         let key = (workspace.to_string(), namespace.to_string());
-        self.labels().insert(key, RequiredLabels { desired, is_written: false });
+        let name = name.filter(|name| is_prescribable(name));
+        self.labels().insert(key, RequiredLabels { name, desired, is_written: false });
+    }
+
+    fn prescribed(&self, locator: &Locator) -> Option<String> {
+        self.labels().get(&namespace_key(locator))?.name.clone()
     }
 
     /// Forgets all required labels: the view will send them again.
@@ -398,11 +417,16 @@ impl Namespaces {
     }
 
     fn unmapped_candidates(&self, registering_workspace: &str) -> Vec<(Locator, String)> {
+        let required = self.labels();
+        let is_prescribed = |locator: &Locator, name: &str| {
+            required.get(&namespace_key(locator)).is_some_and(|it| it.name.as_deref() == Some(name))
+        };
         let known = self.known();
         let is_plain = |(locator, known): &(&Locator, &MappedNamespace)| {
             locator.workspace != registering_workspace
                 && !known.is_consented
                 && known.name != locator.below(false)
+                && !is_prescribed(locator, &known.name)
         };
         let mut plain: Vec<(Locator, String)> = known
             .iter()

@@ -147,8 +147,8 @@ impl Syncer {
                     self.queue.add(namespace_worker::key(workspace, namespace));
                 }
             }
-            SyncLine::Namespace { workspace, namespace, labels } => {
-                self.namespaces.require(&workspace, &namespace, labels);
+            SyncLine::Namespace { workspace, namespace, labels, below } => {
+                self.namespaces.require(&workspace, &namespace, labels, below);
                 self.queue.add(namespace_worker::key(&workspace, &namespace));
             }
             SyncLine::Ending { workspace, namespace, uid, since } => {

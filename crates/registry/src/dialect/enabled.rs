@@ -18,21 +18,22 @@ pub(crate) struct EnabledDialects {
 }
 
 impl EnabledDialects {
-    /// Handles a write.
-    pub(crate) fn changed(&self, parts: &Parts<'_>, value: Option<&Bytes>) {
+    /// Handles a write. Returns whether a workspace has enabled or disabled a dialect.
+    pub(crate) fn changed(&self, parts: &Parts<'_>, value: Option<&Bytes>) -> bool {
         let is_marker = (parts.group, parts.resource, parts.namespace, parts.name)
             == (key::CORE, "configmaps", SYSTEM_NAMESPACE, MARKER);
         if !is_marker {
-            return;
+            return false;
         }
         let marker = value.and_then(|value| atoll_meta::json::parse(value).ok()).map(|parsed| parsed.value);
         let names = marker.as_ref().and_then(|marker| marker["data"].as_object());
         let names: Vec<String> = names.into_iter().flatten().map(|(name, _)| name.clone()).collect();
         let mut workspaces = self.workspaces.write().unwrap_or_else(PoisonError::into_inner);
-        match names.is_empty() {
-            true => drop(workspaces.remove(parts.workspace)),
-            false => drop(workspaces.insert(parts.workspace.to_string(), names)),
-        }
+        let before = match names.is_empty() {
+            true => workspaces.remove(parts.workspace),
+            false => workspaces.insert(parts.workspace.to_string(), names.clone()),
+        };
+        before.unwrap_or_default() != names
     }
 
     /// Whether no workspace enables any dialect.

@@ -170,7 +170,10 @@ impl Observer for Placements {
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
         if let Some(parts) = key.parts() {
             self.workspaces.changed(key, &parts, value);
-            self.dialects.changed(&parts, value);
+            // Dialects may change how objects look in clusters.
+            if self.dialects.changed(&parts, value) {
+                self.state().clusters.values_mut().for_each(|cluster| cluster.notify(key, revision));
+            }
         }
         if let Some(workspace) = paused(key) {
             self.pause(key, workspace, value, revision);

@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::cluster_scope::ClusterScope;
+use super::dialects;
 use super::heartbeat::ClusterHeartbeat;
 use super::namespaces::NamespaceWatch;
 use super::{exclusions, parse, pauses, records};
@@ -197,6 +198,10 @@ impl View {
             }
             self.registered = cluster;
         }
+        // A dialect that was enabled or disabled may change the metadata of all shares.
+        if keys.iter().any(dialects::is_marker) {
+            keys.extend(self.sent.keys().cloned());
+        }
         // Send pauses first, so that the syncer never acts on a paused object.
         self.send_pauses(&keys).await?;
         relabelled.sort_unstable();
@@ -271,32 +276,35 @@ impl View {
             return None;
         }
         self.scope().share(&self.server.registry, parts.workspace, &Placement::of(object))?;
-        let labels = self.labels_of(&place);
-        let is_news = labels != Labels::fallback(place.0 == self.workspace);
+        let (labels, below) = self.required(&place);
+        let is_news = labels != Labels::fallback(place.0 == self.workspace) || below.is_some();
         self.labels.insert(place.clone(), labels.clone());
         let (workspace, namespace) = place;
-        is_news.then_some(SyncLine::Namespace { workspace, namespace, labels })
+        is_news.then_some(SyncLine::Namespace { workspace, namespace, labels, below })
     }
 
     /// Sends changed Pod Security labels of namespaces.
     async fn send_labels(&mut self, places: Vec<(String, String)>) -> Result<(), ViewEnded> {
         for place in places {
             let Some(before) = self.labels.get(&place) else { continue };
-            let labels = self.labels_of(&place);
+            let (labels, below) = self.required(&place);
             if labels != *before {
                 self.labels.insert(place.clone(), labels.clone());
                 let (workspace, namespace) = place;
-                self.send(&SyncLine::Namespace { workspace, namespace, labels }).await?;
+                self.send(&SyncLine::Namespace { workspace, namespace, labels, below }).await?;
             }
         }
         Ok(())
     }
 
-    fn labels_of(&self, (workspace, namespace): &(String, String)) -> Labels {
+    /// Returns the Pod Security labels of a namespace below, and its prescribed name.
+    fn required(&self, (workspace, namespace): &(String, String)) -> (Labels, Option<String>) {
         let key = Key::object("", "namespaces", workspace, "", namespace);
-        let namespace = self.server.registry.snapshot().get(&key);
-        let namespace = namespace.and_then(|found| parse(&found.json()).ok()).unwrap_or_default();
-        Labels::of(&self.registered, *workspace == self.workspace, &namespace)
+        let found = self.server.registry.snapshot().get(&key);
+        let object = found.and_then(|found| parse(&found.json()).ok()).unwrap_or_default();
+        let labels = Labels::of(&self.registered, *workspace == self.workspace, &object);
+        let below = dialects::namespace_below(&self.server, workspace, namespace, &object, &self.registered);
+        (labels, below)
     }
 
     fn scope(&self) -> ClusterScope<'_> {
@@ -382,6 +390,7 @@ impl View {
         Some(match share {
             Some(share) if !object::is_being_deleted(&object) => {
                 let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
+                dialects::add_metadata(&self.server, &parts, &self.registered, &object, &mut shaped);
                 if let Some(message) = self.pod_security_violation(&parts, &object, &shaped) {
                     self.refuse(key, target, message).await;
                     return None;

@@ -105,7 +105,10 @@ async fn issue(
         uid,
         bound,
     };
-    let issued = tokens.issue(&subject, &audiences, &id::uuid_v4(random), lifetime);
+    let dialects = server.registry.enabled_dialects(object_ref.workspace);
+    let claims = dialects.iter().flat_map(|dialect| dialect.token_claims(&object_ref, &account));
+    let (id, claims) = (id::uuid_v4(random), claims.collect());
+    let issued = tokens.issue_with_claims(&subject, &audiences, &id, lifetime, claims);
     let token = issued.map_err(|_| failed("it cannot be signed".into()))?;
     request["status"] =
         json!({ "token": token, "expirationTimestamp": atoll_meta::time::format(now + seconds) });
