@@ -109,7 +109,7 @@ async fn wait_until_reconciled(access: &Access, name: &str) {
 /// workspaces.
 #[tokio::test(flavor = "multi_thread")]
 async fn definition_of_a_tenant_does_not_affect_other_workspaces() {
-    let mut server = Setup::new().flag("--controllers", "kcpcluster").start();
+    let mut server = Setup::new().flag("--controllers", "kcpcluster,kcpplacement").start();
     let mut admin = server.admin();
     for name in ["org", "plain", "later", "spread"] {
         atoll_stdout(&server, &format!("workspace create {name}"));
