@@ -21,11 +21,11 @@ pub struct Context {
     pub workloads: WorkloadScope,
     pub settings: Arc<Settings>,
     pub signers: Signers,
-    /// The labels of an object that name clusters, in the words of dialects.
+    /// The parts of an object that name clusters in the words of a dialect.
     pub intents: Intents,
 }
 
-/// Returns each label of an object that names a cluster, with that name.
+/// Returns each part of an object that names a cluster, such as `label example.com/cluster`, with that name.
 pub type Intents = Arc<dyn Fn(&Value) -> Vec<(String, String)> + Send + Sync>;
 
 /// Signers of certificates and tokens, and the root CA. A controller without its signer is disabled.

@@ -89,7 +89,7 @@ pub struct Setup {
     pub workloads: WorkloadScope,
     pub controllers: ControllerSelection,
     pub settings: Settings,
-    /// The labels of an object that name clusters, in the words of dialects.
+    /// The parts of an object that name clusters in the words of a dialect.
     pub intents: Intents,
 }
 

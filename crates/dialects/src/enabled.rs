@@ -12,8 +12,10 @@ use tokio::sync::watch;
 /// The ConfigMaps of dialects, by workspace. Kept up to date by [`EnabledWorkspaces::watch`].
 pub struct EnabledWorkspaces {
     markers: Mutex<HashMap<String, Marker>>,
-    /// Number of changes; 0 before the first list.
+    /// Number of changes.
     changes: watch::Sender<u64>,
+    /// Whether all of them have been listed.
+    is_listed: watch::Sender<bool>,
 }
 
 /// The ConfigMap of one workspace.
@@ -25,7 +27,11 @@ struct Marker {
 
 impl Default for EnabledWorkspaces {
     fn default() -> Self {
-        EnabledWorkspaces { markers: Mutex::default(), changes: watch::Sender::new(0) }
+        EnabledWorkspaces {
+            markers: Mutex::default(),
+            changes: watch::Sender::new(0),
+            is_listed: watch::Sender::new(false),
+        }
     }
 }
 
@@ -49,8 +55,7 @@ impl EnabledWorkspaces {
 
     /// Waits until all ConfigMaps are known.
     pub async fn synced(&self) {
-        let mut changes = self.subscribe();
-        let _ = changes.wait_for(|changes| *changes > 0).await;
+        let _ = self.is_listed.subscribe().wait_for(|is_listed| *is_listed).await;
     }
 
     /// Follows the ConfigMaps for as long as it is polled.
@@ -62,6 +67,7 @@ impl EnabledWorkspaces {
     }
 
     fn handle(&self, event: ListWatchEvent<'_>) {
+        let is_list = matches!(event, ListWatchEvent::Listed(..));
         let mut markers = self.markers();
         match event {
             ListWatchEvent::Upserted(object) => {
@@ -71,6 +77,9 @@ impl EnabledWorkspaces {
             ListWatchEvent::Listed(present, _) => markers.retain(|_, marker| present.contains(&marker.uid)),
         }
         drop(markers);
+        if is_list {
+            self.is_listed.send_replace(true);
+        }
         self.changes.send_modify(|changes| *changes += 1);
     }
 

@@ -219,12 +219,21 @@ impl Controller {
             tracing::debug!(status = %refused, object = %target.at.name, "a refused placement has no cluster left");
         }
         if !refusals.is_empty() {
-            let about = (target.at, target.object);
-            let clock = &*self.context.clock;
-            events::write_refusal(self.context.api(), clock, target.resource, about, &refusals.join("; "))
-                .await?;
+            self.report(target, &refusals.join("; ")).await?;
         }
         next
+    }
+
+    /// Writes an event about refusals. In a namespace that is being deleted, there are none.
+    async fn report(&self, target: &Target<'_>, message: &str) -> Result<(), Status> {
+        let (about, clock) = ((target.at, target.object), &*self.context.clock);
+        match events::write_refusal(self.context.api(), clock, target.resource, about, message).await {
+            Err(status) if matches!(status.code(), 403 | 404) => {
+                tracing::debug!(%status, object = %target.at.name, "the event about a refused placement cannot be written");
+                Ok(())
+            }
+            written => written,
+        }
     }
 
     /// Writes a placement; `subresource` is [`PLACEMENT`] or [`DRY_RUN`].
@@ -252,7 +261,7 @@ fn is_refusal(status: &Status) -> bool {
 }
 
 fn refusal(intent: &Intent<'_>, status: &Status) -> String {
-    format!("its label {} is not followed: {}", intent.source, status.message())
+    format!("its {} is not followed: {}", intent.source, status.message())
 }
 
 /// What follows a write.

@@ -35,7 +35,8 @@ pub fn all() -> Vec<Registration> {
     vec![kcp::registration()]
 }
 
-/// The labels or annotations of an object that name clusters in any dialect, with these names.
+/// The parts of an object that name clusters in any dialect, such as `label example.com/cluster`, with these
+/// names.
 pub fn named_clusters(object: &Value) -> Vec<(String, String)> {
     let dialects = all();
     let intents = dialects.iter().flat_map(|registration| registration.dialect.intents(object));

@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 use crate::row::{ObjectRef, Row};
 
 pub(crate) use enabled::EnabledDialects;
-pub use intent::Intent;
+pub use intent::{Intent, IntentSource};
 pub(crate) use kinds::DialectKinds;
 pub use kinds::{DialectKind, Spelling};
 pub use sealing::SealedField;

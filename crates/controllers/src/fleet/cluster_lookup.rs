@@ -50,8 +50,8 @@ impl ClusterLookup {
     pub fn advice(&self, resource: &Resource, object: &Value) -> String {
         let workspace = Key::of(object).workspace;
         let is_missing = |name: &str| self.health(&workspace, name, "") == Health::Missing;
-        if let Some((label, name)) = (self.intents)(object).into_iter().find(|(_, name)| is_missing(name)) {
-            return format!("its label {label} names the cluster {name:?}, which does not exist");
+        if let Some((source, name)) = (self.intents)(object).into_iter().find(|(_, name)| is_missing(name)) {
+            return format!("its {source} names the cluster {name:?}, which does not exist");
         }
         let choice = self.choice((&resource.group, &resource.plural), object);
         choice.advice(&resource.kind, object::namespace(object), object::name(object)).unwrap_or_else(|| {

@@ -58,6 +58,7 @@ pub fn is_changed(current: &Placement, wanted: &[Share]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use atoll_registry::dialect::IntentSource;
     use serde_json::json;
 
     use super::*;
@@ -89,7 +90,7 @@ mod tests {
             (vec![], &on(&["east"], "hand"), None),
         ] {
             let intents: Vec<Intent<'_>> =
-                named.iter().map(|cluster| Intent { source: "a label", cluster }).collect();
+                named.iter().map(|cluster| Intent { source: IntentSource::Label("a"), cluster }).collect();
             let wanted = decide(&json!({ "metadata": {} }), current, "label", &intents, &exists);
             let names =
                 wanted.map(|wanted| wanted.all().into_iter().map(|share| share.name).collect::<Vec<_>>());

@@ -1,7 +1,7 @@
 //! kcp's labels that name the clusters of an object.
 
 use atoll_meta::object;
-use atoll_registry::dialect::Intent;
+use atoll_registry::dialect::{Intent, IntentSource};
 use serde_json::Value;
 
 /// kcp: names the only cluster.
@@ -13,13 +13,13 @@ const SYNC: &str = "Sync";
 /// Returns every label of an object that names a cluster, with that name.
 pub fn intents(object: &Value) -> Vec<Intent<'_>> {
     if let Some(cluster) = object::label(object, CLUSTER) {
-        return vec![Intent { source: CLUSTER, cluster }];
+        return vec![Intent { source: IntentSource::Label(CLUSTER), cluster }];
     }
     let states = object::labels(object).filter(|(_, value)| *value == SYNC);
     states
         .filter_map(|(label, _)| {
             let cluster = STATES.iter().find_map(|prefix| label.strip_prefix(prefix))?;
-            Some(Intent { source: label, cluster })
+            Some(Intent { source: IntentSource::Label(label), cluster })
         })
         .collect()
 }
@@ -41,9 +41,11 @@ mod tests {
             ),
         ] {
             let object = json!({ "metadata": { "labels": labels } });
-            let found: Vec<(&str, &str)> =
-                intents(&object).into_iter().map(|intent| (intent.source, intent.cluster)).collect();
-            assert_eq!(found, expected);
+            let expected: Vec<Intent<'_>> = expected
+                .iter()
+                .map(|(label, cluster)| Intent { source: IntentSource::Label(label), cluster })
+                .collect();
+            assert_eq!(intents(&object), expected);
         }
     }
 }

@@ -15,8 +15,8 @@ use atoll_fleet::view::SyncLine;
 use atoll_meta::{Status, object};
 use atoll_registry::ObjectRef;
 use atoll_registry::dialect::{
-    Dialect, DialectSubresource, DialectTexts, DialectView, DialectWrite, Intent, NamespaceAbove,
-    ProtectedMetadata, SealedField, ShareMetadata, ShareTarget,
+    Dialect, DialectSubresource, DialectTexts, DialectView, DialectWrite, Intent, IntentSource,
+    NamespaceAbove, ProtectedMetadata, SealedField, ShareMetadata, ShareTarget,
 };
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -63,7 +63,7 @@ impl Dialect for Example {
     }
     fn placed_by(&self) -> Option<&'static str> { Some("example") }
     fn intents<'a>(&self, object: &'a Value) -> Vec<Intent<'a>> {
-        object::annotation(object, ON).map(|cluster| Intent { source: ON, cluster }).into_iter().collect()
+        object::annotation(object, ON).map(|cluster| Intent { source: IntentSource::Annotation(ON), cluster }).into_iter().collect()
     }
     fn namespace_below(&self, above: &NamespaceAbove<'_>) -> Option<String> { Some(format!("example-{}", above.namespace)) }
     fn share_metadata(&self, share: &ShareTarget<'_>, _: &Value) -> ShareMetadata {

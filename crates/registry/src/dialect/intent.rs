@@ -1,6 +1,8 @@
 //! Placement by intent: an object says on which clusters it wants to be, in the words of a dialect. A
 //! controller of the dialect follows that; here, such objects only become selectable.
 
+use std::fmt;
+
 use atoll_fleet::Placement;
 use atoll_fleet::placement_refusal::placement_refusal;
 use atoll_meta::{names, object};
@@ -17,9 +19,24 @@ const PREFIX: &str = "intent.atoll.dev/";
 /// One cluster that an object asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent<'a> {
-    /// The label or annotation, for messages.
-    pub source: &'a str,
+    pub source: IntentSource<'a>,
     pub cluster: &'a str,
+}
+
+/// The part of an object that names a cluster. In messages: `label example.com/cluster`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntentSource<'a> {
+    Label(&'a str),
+    Annotation(&'a str),
+}
+
+impl fmt::Display for IntentSource<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IntentSource::Label(name) => write!(formatter, "label {name}"),
+            IntentSource::Annotation(name) => write!(formatter, "annotation {name}"),
+        }
+    }
 }
 
 /// The label that selects the objects with an intent of a dialect, and those that it has placed.

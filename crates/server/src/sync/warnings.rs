@@ -42,7 +42,7 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Va
     };
     if !registry.dialect_enabled(object_ref.workspace, dialect.name()) {
         let (source, enable) = (intents[0].source, format!("atoll dialect enable {}", dialect.name()));
-        return Some(format!("{NOWHERE}; its label {source} does nothing here ({enable}); {}", advice()?));
+        return Some(format!("{NOWHERE}; its {source} does nothing here ({enable}); {}", advice()?));
     }
     let named: Vec<_> = intents
         .iter()
@@ -52,9 +52,9 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Va
     let is_taken = named.iter().any(|(_, outcome)| matches!(outcome, Some(Ok(_))));
     let refused = named.iter().filter_map(|(intent, outcome)| match outcome {
         Some(Ok(_)) => None,
-        Some(Err(why)) => Some(format!("its label {} is not followed: {why}", intent.source)),
+        Some(Err(why)) => Some(format!("its {} is not followed: {why}", intent.source)),
         None => Some(format!(
-            "its label {} names the cluster {:?}, which does not exist",
+            "its {} names the cluster {:?}, which does not exist",
             intent.source, intent.cluster
         )),
     });

@@ -56,7 +56,7 @@ impl RequestAdmission<'_> {
 /// The subresource of a dialect that a request is about.
 pub fn subresource(server: &Server, row: &Row, call: &Call) -> Option<DialectSubresource> {
     let info = &call.info;
-    if info.subresource.is_empty() || info.name.is_empty() {
+    if info.subresource.is_empty() || info.name.is_empty() || !info.rest.is_empty() {
         return None;
     }
     server.registry.dialect_subresource(call.workspace.id().ok()?, row, &info.subresource)
