@@ -264,7 +264,7 @@ fn refusal(intent: &Intent<'_>, status: &Status) -> String {
     format!("its {} is not followed: {}", intent.source, status.message())
 }
 
-/// What follows a write.
+/// The next step after a write.
 fn after(outcome: Result<(), Status>) -> Result<Next, Status> {
     match outcome {
         Ok(()) => Ok(Next::Done),

@@ -28,7 +28,7 @@ pub struct SealedField {
     pub secret_prefix: &'static str,
     /// The field manager of the Secret.
     pub manager: &'static str,
-    /// What the value is, for messages: `a kubeconfig as YAML`.
+    /// A description of the value, for messages: `a kubeconfig as YAML`.
     pub description: &'static str,
     /// Checks a value before it is stored; the message must not quote it.
     pub check: fn(&str) -> Result<(), String>,
