@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use self::running_command::SimulatedCluster;
 use crate::support::access::Access;
-use crate::support::process::{Atoll, atoll};
+use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::succeed;
 use crate::support::watching::Watch;
 use crate::support::{config_map_with, eventually};
@@ -277,7 +277,7 @@ async fn mappings_of_older_versions_are_kept_and_reported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_serves_the_workspaces_of_its_spec() {
-    let above = Atoll::start_bare();
+    let above = Setup::new().flag("--controllers", "kcpplacement").start();
     let admin = above.admin();
     let org = tenant(&admin, "root", "org").await;
     let team = tenant(&admin, "root:org", "team").await;

@@ -7,7 +7,6 @@
 mod server;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use atoll_client::{Client, PatchType};
 use atoll_dialects::{DialectController, Registration, intents};
@@ -18,6 +17,7 @@ use atoll_registry::dialect::{
     Dialect, DialectSubresource, DialectTexts, DialectView, DialectWrite, Intent, IntentSource,
     NamespaceAbove, ProtectedMetadata, SealedField, ShareMetadata, ShareTarget,
 };
+use atoll_testkit::wait::eventually;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
@@ -216,12 +216,7 @@ async fn objects_are_placed_by_intent_and_shaped_for_the_cluster() {
     admin.create("/apis/atoll.dev/v1alpha1/clusters", &cluster).await.unwrap();
     server.run(registrations(), &["example-placement-controller"]);
     admin.create(MAPS, &config_map("a")).await.unwrap();
-    let placed = async {
-        while placement(&admin, "a").await["by"] != "example" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), placed).await.expect("the object is placed");
+    eventually("the object is placed", async || placement(&admin, "a").await["by"] == "example").await;
     assert_eq!(placement(&admin, "a").await["clusters"][0]["name"], "east");
 
     let mut lines = admin.lines("/services/sync/east").await.unwrap();
