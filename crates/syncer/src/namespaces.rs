@@ -2,6 +2,7 @@
 //! the locator annotation records it.
 
 mod ownership;
+mod required;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use atoll_client::PatchType;
 use atoll_client::memory_limits::{Budget, Charge};
-use atoll_fleet::namespaces::{is_consented, is_prescribable};
+use atoll_fleet::namespaces::is_consented;
 use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Locator, marks};
@@ -19,9 +20,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::cluster_client::ClusterClient;
-use crate::namespace_deletion::is_made_for;
 use crate::namespace_worker;
 use ownership::{Ownership, find_existing, ownership_of};
+use required::RequiredLabels;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// How long a namespace may wait for objects that the garbage collector should delete.
@@ -40,14 +41,6 @@ pub struct Namespaces {
     budget: Option<Arc<Budget>>,
     /// Charge for the namespaces that were read.
     charge: Mutex<Charge>,
-}
-
-struct RequiredLabels {
-    /// The prescribed name of the namespace below.
-    name: Option<String>,
-    desired: Labels,
-    /// Whether the namespace below has the labels.
-    is_written: bool,
 }
 
 #[derive(Default)]
@@ -359,41 +352,6 @@ impl Namespaces {
         made
     }
 
-    /// Sets the labels that the namespace below must have, and the name that it gets if it is created.
-    pub fn require(&self, workspace: &str, namespace: &str, desired: Labels, name: Option<String>) {
-        let key = (workspace.to_string(), namespace.to_string());
-        let name = name.filter(|name| is_prescribable(name));
-        self.labels().insert(key, RequiredLabels { name, desired, is_written: false });
-    }
-
-    fn prescribed(&self, locator: &Locator) -> Option<String> {
-        self.labels().get(&namespace_key(locator))?.name.clone()
-    }
-
-    /// Forgets all required labels: the view will send them again.
-    pub fn forget_labels(&self) {
-        self.labels().clear();
-    }
-
-    /// Updates the Pod Security labels of a managed namespace.
-    pub async fn label(&self, below: &ClusterClient, locator: &Locator) -> Result<(), Status> {
-        let key = namespace_key(locator);
-        let pending =
-            self.labels().get(&key).filter(|labels| !labels.is_written).map(|it| it.desired.clone());
-        let (Some(desired), Some(name)) = (pending, self.get(locator)) else { return Ok(()) };
-        let path = format!("{NAMESPACES}/{name}");
-        if let Some(found) = below.get(&path).await?.filter(|found| is_made_for(found, locator))
-            && let Some(patch) = desired.patch(&found)
-        {
-            let path = format!("{path}?fieldManager={}", marks::MANAGER);
-            below.patch(&path, PatchType::Merge, &patch).await?;
-        }
-        if let Some(labels) = self.labels().get_mut(&key) {
-            labels.is_written = labels.desired == desired;
-        }
-        Ok(())
-    }
-
     /// Returns namespaces that workspaces other than `registering_workspace` use without a label that allows
     /// it, from before names were mapped. Reads them again, because an administrator may have labelled them.
     pub async fn unmapped(
@@ -436,10 +394,6 @@ impl Namespaces {
         plain.sort_unstable();
         plain.truncate(MAX_UNMAPPED);
         plain
-    }
-
-    fn labels(&self) -> MutexGuard<'_, HashMap<(String, String), RequiredLabels>> {
-        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Locator, MappedNamespace>> {

@@ -110,7 +110,7 @@ mod tests {
         );
         assert_eq!(known.retain(maps, &HashSet::from(["1".to_string()])), []);
         assert_eq!(known.retain(secrets, &HashSet::new()), [secret]);
-        assert_eq!(known.all(), [map.clone()]);
+        assert_eq!(known.all(), std::slice::from_ref(&map));
         assert_eq!(known.remove(maps, &object("1")), map);
         assert_eq!(known.all(), []);
     }

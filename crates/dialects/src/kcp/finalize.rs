@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use atoll_informer::{DeleteOptions, Key, Next, Resource, resources};
 use atoll_joining::cleanup::{self, Leftover};
-use atoll_joining::{Failure, credential};
+use atoll_joining::credential;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -66,8 +66,9 @@ impl KcpController {
             return Ok(());
         };
         let cleaning = async {
-            let api = cleanup::connect(Some(&secret))?;
-            Ok::<Leftover, Failure>(cleanup::clean(cluster, &api).await?)
+            // A tenant can write the Secret.
+            let api = cleanup::connect(Some(&secret))?.restricted(&self.tenant_addresses(subject));
+            cleanup::clean(cluster, &api).await
         };
         let left = match tokio::time::timeout(TIMEOUT, cleaning).await {
             Ok(Ok(Leftover::Nothing)) => None,

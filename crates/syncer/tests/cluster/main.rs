@@ -8,6 +8,7 @@ mod fake_control_plane;
 mod faults;
 mod kinds;
 mod namespace_deletion;
+mod prescribed_names;
 mod unserved;
 
 use std::path::Path;
