@@ -105,11 +105,13 @@ async fn delete_join_objects(api: &Api, cluster: &Value) -> Result<Leftover, Pro
     ] {
         api.delete(&path).await?;
     }
-    Ok(Leftover::Some(format!(
+    let stays = format!(
         "Namespace {SYSTEM_NAMESPACE} of the cluster existed before the join; it stays, with ClusterRole, ClusterRoleBinding, Role and \
          RoleBinding {ACCOUNT}. {}",
         manual_cleanup()
-    )))
+    );
+    let left: Vec<String> = marked.into_iter().chain([stays]).collect();
+    Ok(Leftover::Some(left.join("\n")))
 }
 
 /// Names the namespaces that Atoll created for objects. They stay, because they may contain other objects.
