@@ -239,7 +239,7 @@ pub struct StartOptions {
 /// Options of the log.
 #[derive(Args)]
 pub struct LogOptions {
-    /// OutputFormat of the log
+    /// Format of the log
     #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
 

@@ -1,7 +1,7 @@
-//! CustomVersion resources, defined by the CustomResourceDefinitions of a workspace.
+//! Custom resources, defined by the CustomResourceDefinitions of a workspace.
 //!
 //! ```text
-//!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its CustomVersion
+//!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its custom version
 //!          │    written or loaded             ▲             names, schema, subresources, columns
 //!          │                                  └─ Interned: equal definitions are shared by all workspaces
 //!          ├─ api_services: an APIService for each version

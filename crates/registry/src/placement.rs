@@ -78,22 +78,22 @@ impl Registry {
         if moved.is_empty() {
             return None;
         }
-        let brakes = self.placements.pauses();
+        let pauses = self.placements.pauses();
         let line = self.ancestry(workspace);
-        if let Some((id, brake)) = line.iter().find_map(|id| Some((id, brakes.get(id)?))) {
-            return Some(self.pause_message(id, brake));
+        if let Some((id, pause)) = line.iter().find_map(|id| Some((id, pauses.get(id)?))) {
+            return Some(self.pause_message(id, pause));
         }
         moved.into_iter().find_map(|share| {
             let name = &share.name;
-            let brake = Pause::of_cluster(&self.cluster(workspace, name, &share.uid)?.cluster)?;
-            Some(brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}")))
+            let pause = Pause::of_cluster(&self.cluster(workspace, name, &share.uid)?.cluster)?;
+            Some(pause.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}")))
         })
     }
 
     /// The reason why a workspace is paused, with the command that resumes it.
-    pub fn pause_message(&self, workspace: &str, brake: &Pause) -> String {
+    pub fn pause_message(&self, workspace: &str, pause: &Pause) -> String {
         let path = self.workspace_path(workspace);
-        brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}"))
+        pause.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}"))
     }
 
     /// Changes the placement of an object. `change` is called again after concurrent changes.

@@ -84,7 +84,7 @@ impl Row {
         self.view.map_or(&self.group, |view| view.group)
     }
 
-    /// The group in the keys of its objects. CustomVersion objects have a prefix, so that they never alias built-in
+    /// The group in the keys of its objects. Custom objects have a prefix, so that they never alias built-in
     /// ones.
     fn key_group(&self) -> &str {
         self.custom.as_ref().map_or_else(|| self.storage_group(), |custom| &custom.key_group)

@@ -15,7 +15,7 @@ use crate::cluster::{Api, in_workspace};
 use crate::place::discover;
 use crate::place::resources::ApiResource;
 
-/// ApiResource version of bootstrap objects that were never changed.
+/// Resource version of bootstrap objects that were never changed.
 const BOOTSTRAP_VERSION: &str = "1";
 
 #[derive(Debug, Default, PartialEq, Eq)]
