@@ -1,6 +1,6 @@
 //! Definitions of custom resources.
 
-use atoll_extension::{Definition, JsonPath, Origin, ValidationResult};
+use atoll_crd::{Definition, JsonPath, Origin, ValidationResult};
 use atoll_meta::Deadline;
 use atoll_meta::json::{self, Value};
 use serde_json::json;

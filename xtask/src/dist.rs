@@ -1,5 +1,5 @@
 //! Builds a release: the stripped program, an image of it for container runtimes, and checksums. The
-//! packaging code is in `crates/package`, because its dependencies would slow down the build of every other
+//! packaging code is in `crates/dist`, because its dependencies would slow down the build of every other
 //! xtask command.
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let program = build(&root)?;
     println!("packaging {}", program.display());
     let mut package = cargo(&root, "run");
-    package.args(["--quiet", "-p", "atoll-package", "--"]).arg(program).arg(version).arg(&directory);
+    package.args(["--quiet", "-p", "atoll-dist", "--"]).arg(program).arg(version).arg(&directory);
     let status = package.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !status.success() {
         return Err("packaging failed; see the output above".to_owned());

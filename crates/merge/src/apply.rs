@@ -38,7 +38,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use atoll_extension::Schema;
+use atoll_crd::Schema;
 use atoll_meta::{Status, object};
 use atoll_schema::{TypeId, TypeRef, Types};
 use serde_json::{Map, Value};

@@ -7,7 +7,7 @@ mod workspace;
 
 use std::sync::Arc;
 
-use atoll_extension::Schema;
+use atoll_crd::Schema;
 use atoll_merge::apply::Kind;
 use atoll_meta::FieldError;
 use atoll_validation::warnings;
@@ -118,7 +118,7 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use atoll_extension::Origin;
+    use atoll_crd::Origin;
     use serde_json::json;
 
     use super::*;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use atoll_crd::Schema;
 use atoll_defaults::Defaults;
-use atoll_extension::Schema;
 use atoll_merge::apply::Kind;
 use atoll_meta::Status;
 use atoll_schema::{TypeId, Types};

@@ -6,7 +6,7 @@
 mod custom;
 pub mod yaml;
 
-use atoll_extension::Origin;
+use atoll_crd::Origin;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_schema::{Document, TypeId, Types};

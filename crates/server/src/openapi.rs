@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use atoll_extension::publish;
+use atoll_crd::publish;
 use atoll_meta::{Status, time};
 use atoll_openapi::{Api, PublishedSchema, Resource, Subresource};
 use atoll_registry::catalog::{ATOLL, METRICS};

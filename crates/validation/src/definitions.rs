@@ -21,7 +21,7 @@ mod top_level;
 
 use std::collections::{BTreeMap, HashSet};
 
-use atoll_extension::limits;
+use atoll_crd::limits;
 use atoll_meta::field::BadValue;
 use atoll_meta::quote::is_print;
 use atoll_meta::{FieldError, FieldPath, names, object};

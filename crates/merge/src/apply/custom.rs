@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use atoll_extension::{Additional, ListType, Schema, Shape as Tree};
+use atoll_crd::{Additional, ListType, Schema, Shape as Tree};
 use atoll_schema::{TypeRef, Types};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use atoll_extension as extension;
+use atoll_crd as extension;
 use atoll_schema::{Field, Granularity, ListType, TypeId, TypeRef, Types};
 use serde_json::Value;
 

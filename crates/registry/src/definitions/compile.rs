@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use atoll_crd::Version;
 use atoll_defaults::Defaults;
-use atoll_extension::Version;
 use atoll_merge::apply::Kind;
 use atoll_meta::object::is_being_deleted;
 use atoll_validation::warnings;
@@ -68,7 +68,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
     let plural = spec["names"]["plural"].as_str().unwrap_or_default();
     let is_complete = has_names && !is_reserved && accepted.plural == plural;
     // Without accepted names, its objects cannot be requested.
-    let compiled = atoll_extension::Definition::compile(if is_complete { object } else { &Value::Null });
+    let compiled = atoll_crd::Definition::compile(if is_complete { object } else { &Value::Null });
     let compiler = Compiler {
         compiled: &compiled,
         spec,
@@ -98,7 +98,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         rows: rows.collect(),
         stored,
         accepted,
-        size: size.unwrap_or(atoll_extension::limits::COMPILED),
+        size: size.unwrap_or(atoll_crd::limits::COMPILED),
         hash: HASHES.hash_one(&source[start..]),
         spec: source.slice(start..),
         source,
@@ -106,7 +106,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
 }
 
 struct Compiler<'a> {
-    compiled: &'a atoll_extension::Definition,
+    compiled: &'a atoll_crd::Definition,
     spec: &'a Value,
     group: &'a str,
     names: &'a Names,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use atoll_extension::Origin;
+use atoll_crd::Origin;
 use atoll_meta::{json, object};
 use atoll_watch::{ExtraFacts, Facts, Object};
 use bytes::Bytes;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use atoll_extension::{Column, Definition, Origin, Scale, ValidationResult, Version};
+use atoll_crd::{Column, Definition, Origin, Scale, ValidationResult, Version};
 use atoll_meta::object;
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go
 
-use atoll_extension::Origin;
+use atoll_crd::Origin;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_registry::definitions::CustomVersion;

@@ -5,8 +5,8 @@
 
 use std::cell::Cell;
 
-use atoll_extension::limits;
-use atoll_extension::rules::{RuleReport, reports};
+use atoll_crd::limits;
+use atoll_crd::rules::{RuleReport, reports};
 use atoll_meta::{FieldError, FieldPath};
 
 use crate::field_value::{Errors, FieldValue};

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use atoll_extension::field_path;
+use atoll_crd::field_path;
 use atoll_meta::FieldError;
 use serde_json::Value;
 

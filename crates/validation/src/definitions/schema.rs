@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use atoll_extension::{defaults, field_path, limits};
+use atoll_crd::{defaults, field_path, limits};
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/complete.go
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go
 
-use atoll_extension::Pattern;
+use atoll_crd::Pattern;
 use serde_json::Value;
 
 use crate::field_value::{Errors, FieldValue};

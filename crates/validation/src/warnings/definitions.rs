@@ -2,7 +2,7 @@
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go
 
-use atoll_extension::knows_format;
+use atoll_crd::knows_format;
 use atoll_meta::quote::quote;
 use serde_json::Value;
 

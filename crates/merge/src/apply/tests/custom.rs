@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_extension::Schema;
+use atoll_crd::Schema;
 use serde_json::{Value, json};
 
 use super::{author, created, managers};

@@ -13,7 +13,7 @@ mod rules;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use atoll_extension::{Definition, Origin, Schema, ValidationResult, Version};
+use atoll_crd::{Definition, Origin, Schema, ValidationResult, Version};
 use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
 use atoll_meta::{Deadline, FieldError, FieldPath, names};
 use generator::Generator;

@@ -10,8 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use atoll_package::digest::sha256;
-use atoll_package::{distribution, elf};
+use atoll_dist::digest::sha256;
+use atoll_dist::{distribution, elf};
 use serde_json::Value;
 use tempfile::TempDir;
 

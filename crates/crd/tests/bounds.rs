@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use atoll_extension::{Definition, ValidationResult};
+use atoll_crd::{Definition, ValidationResult};
 use atoll_meta::{Deadline, Status};
 use serde_json::{Value, json};
 

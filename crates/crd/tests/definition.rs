@@ -1,6 +1,6 @@
 //! Parts of a definition besides its schema: columns, scale, selectable fields, versions, OpenAPI.
 
-use atoll_extension::{Definition, publish};
+use atoll_crd::{Definition, publish};
 use atoll_meta::Deadline;
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ fn scales_are_read_written_and_validated() {
         ),
     ];
     for (object, expected) in cases {
-        let mut findings = atoll_extension::ValidationResult::default();
+        let mut findings = atoll_crd::ValidationResult::default();
         version.validate_create(&object, &mut findings, &Deadline::never());
         let errors: Vec<String> = findings.errors.iter().map(ToString::to_string).collect();
         assert!(errors.iter().any(|error| error == expected), "{object}: {errors:?}");
