@@ -69,7 +69,8 @@ pub struct Definition {
     /// Whether no objects can be created because the definition is being deleted.
     pub is_terminating: bool,
     /// Whether the condition about the size in the status is outdated: a definition from before there was a
-    /// limit may be too large, and some of its patterns and rules are then not compiled.
+    /// limit may be too large, and some of its patterns and rules are then not compiled. With too many versions,
+    /// it is not served.
     pub(crate) is_size_outdated: bool,
     /// The served versions, in the order of the definition.
     pub rows: Vec<SharedRow>,
@@ -77,8 +78,8 @@ pub struct Definition {
     pub stored: Option<SharedRow>,
     /// The JSON of the spec.
     pub(crate) spec: Bytes,
-    /// Estimated memory of the compiled spec, in bytes.
-    pub(crate) size: u64,
+    /// Estimated memory of the compiled spec and of its documents, in bytes.
+    pub size: u64,
     /// Hash of the spec: definitions with the same spec share the compiled form.
     pub(crate) hash: u64,
     /// The text that this definition was compiled from.

@@ -1,5 +1,6 @@
 //! Recent events, bounded in bytes and in age.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub(crate) struct History {
     /// All events in order of revision, for removing the oldest.
     order: VecDeque<(Instant, Arc<Event>)>,
     bytes: usize,
+    /// Number of events that have each shared part, by its address. A part counts once.
+    parts: HashMap<usize, usize>,
     /// The history contains every event after this revision.
     floor: Revision,
     limits: Limits,
@@ -35,7 +38,14 @@ pub(crate) struct History {
 
 impl History {
     pub fn new(floor: Revision, limits: Limits) -> Self {
-        History { resources: HashMap::new(), order: VecDeque::new(), bytes: 0, floor, limits }
+        History {
+            resources: HashMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            parts: HashMap::new(),
+            floor,
+            limits,
+        }
     }
 
     pub fn floor(&self) -> Revision {
@@ -49,6 +59,13 @@ impl History {
 
     pub fn push(&mut self, event: Arc<Event>) {
         self.bytes += event.weight();
+        for part in event.shared_parts() {
+            let events = self.parts.entry(part.as_ptr().addr()).or_default();
+            if *events == 0 {
+                self.bytes += part.len();
+            }
+            *events += 1;
+        }
         self.order.push_back((Instant::now(), event.clone()));
         let resource = resource_of(&event.key);
         match self.resources.get_mut(resource) {
@@ -102,6 +119,15 @@ impl History {
     fn drop_oldest(&mut self) {
         let Some((_, event)) = self.order.pop_front() else { return };
         self.bytes -= event.weight();
+        for part in event.shared_parts() {
+            if let Entry::Occupied(mut events) = self.parts.entry(part.as_ptr().addr()) {
+                *events.get_mut() -= 1;
+                if *events.get() == 0 {
+                    events.remove();
+                    self.bytes -= part.len();
+                }
+            }
+        }
         self.floor = event.revision;
         let resource = resource_of(&event.key);
         if let Some(events) = self.resources.get_mut(resource) {

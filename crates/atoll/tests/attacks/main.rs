@@ -16,10 +16,13 @@ mod dialing;
 mod fairness;
 mod fake_cluster;
 mod injection;
+mod many_versions;
 mod namespaces;
 mod owners;
+mod past_definitions;
 mod proxied_pages;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;
+mod timeouts;
 mod workspaces;

@@ -31,6 +31,8 @@ use crate::workspace::Workspace;
 
 /// A watch without a timeout of its own ends after once to twice this time, so that not all end at once.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The longest timeout: a time that far in the future can be represented.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 /// Interval of bookmarks, if the client asked for them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// Time before the end at which a last bookmark is sent, so that the client can resume from it.
@@ -65,7 +67,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         too_new,
         initial,
         not_before: wanted,
-        deadline: Instant::now() + timeout.unwrap_or_else(default_timeout),
+        deadline: Instant::now() + timeout.unwrap_or_else(default_timeout).min(MAX_TIMEOUT),
     };
     tokio::spawn(stream.run(scope, start));
     Ok(response)
