@@ -9,12 +9,12 @@ use crate::support::access::{Access, ApiResponse, Body};
 use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, eventually};
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LISTS: &str = "/apis/example.com/v1/namespaces/default/lists";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// Number of small requests that must be answered before the large ones.
-const SMALL_REQUESTS: usize = 10;
+const SMALL_REQUESTS: usize = 20;
 
 /// Starts a server that handles all requests on one thread, so that one large request would delay all others.
 fn start_on_one_thread() -> Atoll {
@@ -51,12 +51,18 @@ async fn send_beside_others(
     answers
 }
 
-fn pod(variables: usize) -> Value {
+fn deployment(variables: usize) -> Value {
     let variables: Vec<Value> =
         (0..variables).map(|number| json!({ "name": format!("E{number}") })).collect();
     json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" },
-        "spec": { "containers": [{ "name": "c", "image": "x", "env": variables }] },
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "d" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "a" } },
+            "template": {
+                "metadata": { "labels": { "app": "a" } },
+                "spec": { "containers": [{ "name": "c", "image": "x", "env": variables }] },
+            },
+        },
     })
 }
 
@@ -89,10 +95,10 @@ async fn large_bodies_do_not_delay_others() {
 async fn large_applies_do_not_delay_others() {
     let atoll = start_on_one_thread();
     let tenant = tenant(&atoll, "team", json!({})).await;
-    let path = format!("{PODS}/p?fieldManager=m&force=true");
-    // The first creates the Pod, the others change it.
+    let path = format!("{DEPLOYMENTS}/d?fieldManager=m&force=true");
+    // The first creates the Deployment, the others change it.
     for _ in 0..2 {
-        let apply = (Method::PATCH, path.as_str(), APPLY, pod(10_000).to_string());
+        let apply = (Method::PATCH, path.as_str(), APPLY, deployment(10_000).to_string());
         for answer in send_beside_others(&atoll, &tenant, apply).await {
             assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
         }
