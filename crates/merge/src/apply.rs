@@ -381,7 +381,7 @@ impl Kind {
         let owned = |value| field_set::of(shape, value).map(|set| set.with_named_fields(shape));
         let last = last.set.clone().with_named_fields(shape);
         let managed = others.iter().map(|entry| &entry.set).chain([&own.set]);
-        let managed = managed.fold(Set::default(), |all, set| all.union(set.clone()));
+        let managed = Set::union_of(managed.cloned().collect());
         let whole = owned(merged)?;
         let without_last = remove::remove(shape, merged, &last);
         let kept = owned(&without_last)?.union(managed.with_named_fields(shape));

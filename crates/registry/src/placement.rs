@@ -123,6 +123,7 @@ impl Registry {
         let update = Update {
             subresource: SUBRESOURCE,
             manager: None,
+            size: 0,
             transform: &transform,
             admission: &NoAdmission,
             uid,

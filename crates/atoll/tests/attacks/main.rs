@@ -16,6 +16,7 @@ mod dialing;
 mod fairness;
 mod fake_cluster;
 mod injection;
+mod large;
 mod many_versions;
 mod namespaces;
 mod owners;

@@ -49,6 +49,7 @@ pub async fn write_event(registry: &Registry, key: &Key, refused: &Status) -> Re
     let update = Update {
         subresource: "",
         manager: Some(COMPONENT),
+        size: 0,
         transform: &transform,
         admission: &NoAdmission,
         uid: None,
