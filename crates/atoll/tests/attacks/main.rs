@@ -22,4 +22,5 @@ mod proxied_pages;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;
+mod watches;
 mod workspaces;
