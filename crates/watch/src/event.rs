@@ -138,6 +138,14 @@ impl Event {
     }
 }
 
+/// What follows the object in a line of a JSON watch.
+pub const CLOSING: &[u8] = b"}\n";
+
+/// Returns what precedes the object in a line of a JSON watch.
+pub fn opening(event_type: EventType) -> String {
+    format!("{{\"type\":\"{}\",\"object\":", event_type.as_str())
+}
+
 /// One line of a JSON watch.
 pub fn frame(event_type: &str, object: &[u8]) -> Bytes {
     let mut line = Vec::with_capacity(object.len() + event_type.len() + 24);
@@ -145,7 +153,7 @@ pub fn frame(event_type: &str, object: &[u8]) -> Bytes {
     line.extend_from_slice(event_type.as_bytes());
     line.extend_from_slice(b"\",\"object\":");
     line.extend_from_slice(object);
-    line.extend_from_slice(b"}\n");
+    line.extend_from_slice(CLOSING);
     Bytes::from(line)
 }
 

@@ -93,13 +93,26 @@ impl History {
         }
     }
 
-    /// Events in `scope` after `revision`, oldest first and at most `limit`, and whether there are more.
-    pub fn after(&self, scope: &Scope, revision: Revision, limit: usize) -> (Vec<Arc<Event>>, bool) {
+    /// Events in `scope` after `revision`, oldest first, and whether there are more. There are at most `limit`
+    /// of them, and if there is more than one, their objects have at most `bytes`.
+    pub fn after(
+        &self,
+        scope: &Scope,
+        revision: Revision,
+        limit: usize,
+        bytes: usize,
+    ) -> (Vec<Arc<Event>>, bool) {
         let Some(events) = self.resources.get(resource_of(&scope.prefix)) else { return (Vec::new(), false) };
         let start = events.partition_point(|event| event.revision <= revision);
-        let mut within = events.range(start..).filter(|event| scope.contains(&event.key)).cloned();
-        let found = within.by_ref().take(limit).collect();
-        (found, within.next().is_some())
+        let mut within = events.range(start..).filter(|event| scope.contains(&event.key)).peekable();
+        let (mut found, mut size) = (Vec::new(), 0);
+        while let Some(event) =
+            within.next_if(|event| found.is_empty() || found.len() < limit && size + event.weight() <= bytes)
+        {
+            size += event.weight();
+            found.push(event.clone());
+        }
+        (found, within.peek().is_some())
     }
 
     /// Events in `scope` after `revision`, newest first.

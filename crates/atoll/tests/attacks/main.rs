@@ -26,4 +26,5 @@ mod shadowing;
 #[path = "../support/support.rs"]
 mod support;
 mod timeouts;
+mod watches;
 mod workspaces;
