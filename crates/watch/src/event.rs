@@ -138,10 +138,10 @@ impl Event {
     }
 }
 
-/// What follows the object in a line of a JSON watch.
+/// The bytes after the object in a line of a JSON watch.
 pub const CLOSING: &[u8] = b"}\n";
 
-/// Returns what precedes the object in a line of a JSON watch.
+/// Returns the text before the object in a line of a JSON watch.
 pub fn opening(event_type: EventType) -> String {
     format!("{{\"type\":\"{}\",\"object\":", event_type.as_str())
 }
