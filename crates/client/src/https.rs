@@ -61,7 +61,7 @@ pub struct Https {
 }
 
 enum Connection {
-    Http1(http1::Connection),
+    Http1(http1::Http1Sender),
     Http2(SendRequest<Full<Bytes>>),
 }
 

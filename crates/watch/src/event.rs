@@ -126,10 +126,10 @@ impl Event {
     }
 }
 
-/// What follows the object in a line of a JSON watch.
+/// The end of a line of a JSON watch, after the object.
 pub const CLOSING: &[u8] = b"}\n";
 
-/// Returns what precedes the object in a line of a JSON watch.
+/// Returns the start of a line of a JSON watch, up to the object.
 pub fn opening(event_type: EventType) -> String {
     format!("{{\"type\":\"{}\",\"object\":", event_type.as_str())
 }

@@ -24,22 +24,22 @@ const MAX_KEPT: usize = 8;
 /// where they ended.
 const MAX_WATCH: Duration = Duration::from_secs(600);
 
-pub type Connection = SendRequest<Full<Bytes>>;
+pub type Http1Sender = SendRequest<Full<Bytes>>;
 
 /// Connections that have been used. They are ready when the last response has been read.
 #[derive(Default)]
-pub struct KeptConnections(Mutex<Vec<Connection>>);
+pub struct KeptConnections(Mutex<Vec<Http1Sender>>);
 
 impl KeptConnections {
     /// Returns a connection that is ready for a request.
-    pub fn take(&self) -> Option<Connection> {
+    pub fn take(&self) -> Option<Http1Sender> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|connection| !connection.is_closed());
         let ready = kept.iter().position(SendRequest::is_ready)?;
         Some(kept.swap_remove(ready))
     }
 
-    fn keep(&self, connection: Connection) {
+    fn keep(&self, connection: Http1Sender) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A connection that is not kept is closed when its response has been read.
         if kept.len() < MAX_KEPT {
@@ -48,7 +48,7 @@ impl KeptConnections {
     }
 }
 
-pub async fn handshake<S>(stream: S) -> Result<Connection, hyper::Error>
+pub async fn handshake<S>(stream: S) -> Result<Http1Sender, hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -59,7 +59,7 @@ where
 
 /// Sends a request with a complete URI. The connection is used again, except for a watch.
 pub async fn send(
-    mut connection: Connection,
+    mut connection: Http1Sender,
     mut request: Request<Full<Bytes>>,
     kept: Option<&KeptConnections>,
 ) -> Result<Response<ResponseBody>, BoxError> {

@@ -218,12 +218,12 @@ mod tests {
         let memory = Memory::new(64 * MAX_UNREAD, 32 * MAX_UNREAD);
         let buffer = buffer(&memory, "ann");
         let wait = Duration::from_secs(10);
-        tokio::time::sleep(wait).await;
+        tokio::time::advance(wait).await;
         let first = buffer.reserve(10).await;
         let second = buffer.reserve(10).await;
         let sent = buffer.unread().unwrap();
         assert_eq!(sent, UnreadData { bytes: 20, since: Instant::now() });
-        tokio::time::sleep(wait).await;
+        tokio::time::advance(wait).await;
         assert_eq!(buffer.unread(), Some(sent));
         drop(first);
         assert_eq!(buffer.unread(), Some(UnreadData { bytes: 10, since: Instant::now() }));
