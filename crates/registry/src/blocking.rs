@@ -2,13 +2,13 @@
 //! are shared fairly among tenants.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use atoll_meta::{Deadline, Status};
 use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::Registry;
 use crate::definitions;
@@ -30,6 +30,13 @@ pub enum Stage {
     /// The request has an object in memory. It goes before new requests, so that there are few such objects.
     Started,
 }
+
+/// Number of KiB of large bodies of one tenant that are worked on at the same time. Their objects need a hundred
+/// times as much memory.
+const STARTED_KIB: u32 = 2 << 10;
+
+/// The large requests of each tenant that were started.
+static STARTED: LazyLock<Mutex<HashMap<String, Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
 
 /// The threads for slow work: half of the cores.
 static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
@@ -79,6 +86,21 @@ impl Registry {
         run_blocking(&self.tenant_of(workspace), work).await
     }
 
+    /// Waits until few other large requests of the tenant are in progress. The request has started until the
+    /// result is dropped. Requests with small bodies need not wait.
+    pub async fn start_request(
+        &self,
+        workspace: &str,
+        size: usize,
+    ) -> Result<Option<OwnedSemaphorePermit>, Status> {
+        if size < LARGE {
+            return Ok(None);
+        }
+        let kib = u32::try_from(size >> 10).unwrap_or(STARTED_KIB).min(STARTED_KIB);
+        let started = started_requests(&self.tenant_of(workspace)).acquire_many_owned(kib).await;
+        started.map(Some).map_err(|error| Status::internal_error(error.to_string()))
+    }
+
     /// Runs work on a body or an object of `size` bytes. If it is large, the work waits until a slot is free, and
     /// other requests of this thread continue on another one meanwhile.
     pub async fn run_sized<T, F>(
@@ -99,6 +121,17 @@ impl Registry {
             .map_err(|error| Status::internal_error(format!("slow work for the request failed: {error}")))?;
         Ok(run_in_place(size, work))
     }
+}
+
+fn started_requests(tenant: &str) -> Arc<Semaphore> {
+    let mut all = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(started) = all.get(tenant).and_then(Weak::upgrade) {
+        return started;
+    }
+    all.retain(|_, started| started.strong_count() > 0);
+    let started = Arc::new(Semaphore::new(STARTED_KIB as usize));
+    all.insert(tenant.to_owned(), Arc::downgrade(&started));
+    started
 }
 
 /// Runs work on this thread, whose other requests continue on another one meanwhile if there is much to do.
@@ -341,6 +374,18 @@ mod tests {
         ] {
             assert_eq!(size_of(&value) >= LARGE, is_large);
         }
+    }
+
+    #[test]
+    fn few_large_requests_of_a_tenant_are_in_progress() {
+        let mut context = Context::from_waker(Waker::noop());
+        let start = |tenant: &str, kib| Box::pin(started_requests(tenant).acquire_many_owned(kib));
+        let (mut first, mut second) = (start("few-a", STARTED_KIB), start("few-a", 100));
+        let Poll::Ready(permit) = first.as_mut().poll(&mut context) else { panic!("it is the first") };
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(start("few-b", STARTED_KIB).as_mut().poll(&mut context).is_ready(), "another tenant");
+        drop(permit);
+        assert!(second.as_mut().poll(&mut context).is_ready());
     }
 
     /// Work on a large body of a server that has one thread does not keep that thread from other tasks.

@@ -78,6 +78,7 @@ pub async fn dispatch(
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
         call.output.skew = skew;
     }
+    let _started = server.registry.start_request(workspace.unwrap_or(ROOT), call.body.len()).await?;
     let checked = if row.custom.is_some() { check_custom_path(&row, info) } else { Ok(()) };
     let answer = match checked {
         Ok(()) => call_verb(server, &row, &call, forwarded).await,

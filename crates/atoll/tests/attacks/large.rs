@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::definitions::{DEFINITIONS, definition, tenant};
 use crate::support::access::{Access, ApiResponse, Body};
 use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, eventually};
+use crate::support::{CONFIG_MAPS, eventually, within};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LISTS: &str = "/apis/example.com/v1/namespaces/default/lists";
@@ -125,4 +125,30 @@ async fn patches_of_large_objects_do_not_delay_others() {
             answer.expect_status_code(status);
         }
     }
+}
+
+/// The garbage collector looks for all owners of an object in turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_with_many_owners_do_not_delay_others() {
+    let atoll = Setup::new().variable("TOKIO_WORKER_THREADS", 1).start();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let owner = |number: usize| json!({ "apiVersion": "v1", "kind": "Pod", "name": format!("{number}"), "uid": format!("{number}") });
+    let owners: Vec<Value> = (0..10_000).map(owner).collect();
+    let owned = json!({ "metadata": { "name": "owned", "ownerReferences": owners } });
+    tenant.post(CONFIG_MAPS, owned).await.expect(201);
+    let path = format!("{CONFIG_MAPS}/owned");
+    let mut other = atoll.admin().http1().await.unwrap();
+    let mut answered = 0;
+    within("the object without owners is deleted", async {
+        while tenant.get(&path).await.status != 404 {
+            let small = other.request(Method::GET, "/api/v1/namespaces/default", Body::None).await.unwrap();
+            small.expect(200);
+            answered += 1;
+        }
+    })
+    .await;
+    assert!(
+        answered >= SMALL_REQUESTS,
+        "{answered} small requests were answered before the object was deleted"
+    );
 }
