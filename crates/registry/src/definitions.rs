@@ -82,7 +82,7 @@ pub struct Definition {
     pub size: u64,
     /// Hash of the spec: definitions with the same spec share the compiled form.
     pub(crate) hash: u64,
-    /// The text that this definition was compiled from.
+    /// Identifies the state and the spec that this definition was compiled from.
     pub(crate) source: Bytes,
 }
 
@@ -138,9 +138,7 @@ impl Registry {
             return None;
         }
         let (catalog, object) = (self.catalog.clone(), object.clone());
-        run_blocking(&self.tenant_of(workspace), move || compile::definition(&catalog.definitions, &object))
-            .await
-            .ok()
+        run_blocking(&self.tenant_of(workspace), move || compile::definition(&catalog, &object)).await.ok()
     }
 
     /// The row of a resource in a workspace (`None`: in all of them).

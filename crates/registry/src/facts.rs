@@ -107,7 +107,7 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
     }
     let (labels, fields) = (labels(object), fields(row, object));
     let extra = definitions::is_definitions(row).then(|| {
-        let compiled = definitions::compile::definition(&catalog.definitions, object);
+        let compiled = definitions::compile::definition(catalog, object);
         let mut shared = annotations(catalog, object);
         shared.push(compiled.spec.clone());
         Box::new(ExtraFacts { shared: shared.into(), compiled: Some(compiled), ..ExtraFacts::default() })

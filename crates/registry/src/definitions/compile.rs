@@ -17,9 +17,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::custom::{self, CustomVersion};
-use super::intern::Interned;
 use super::status::TOO_LARGE;
 use super::{Definition, Names, conditions, reserved};
+use crate::catalog::Catalog;
 use crate::row::{Row, SharedRow, Subresource};
 
 /// Next number of a definition or of a version's form; 0 is none.
@@ -37,7 +37,7 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
 /// The compiled definition of an object, shared with equal ones.
-pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Definition> {
+pub fn definition(catalog: &Catalog, object: &Value) -> Arc<Definition> {
     let has = |kind: &str| conditions::is_true(object, kind);
     let is_established = has("Established");
     let mut state = json!({
@@ -51,13 +51,15 @@ pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Defini
         state["reported"] = true.into();
     }
     let mut source = atoll_meta::json::to_vec(&state);
-    let start = source.len();
-    atoll_meta::json::write(&object["spec"], &mut source);
-    interned.get(Bytes::from(source), |source| compile(object, &state, source, start))
+    // The text is shared by all states of the definition, also by those in the history, which are not
+    // compiled. While a definition has it, its address identifies it.
+    let text = catalog.texts.text(atoll_meta::json::to_vec(&object["spec"]).into());
+    source.extend_from_slice(&text.as_ptr().addr().to_be_bytes());
+    catalog.definitions.get(Bytes::from(source), |source| compile(object, &state, source, text))
 }
 
-/// `source` identifies the definition; it contains the spec from `start` on.
-fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Definition {
+/// `source` identifies the definition, and `text` is the JSON of the spec.
+fn compile(object: &Value, state: &Value, source: Bytes, text: Bytes) -> Definition {
     let (spec, accepted) = (&object["spec"], Names::read(&state["accepted"]));
     let flag = |name: &str| state[name] == true;
     let has_names = [&accepted.plural, &accepted.singular, &accepted.kind, &accepted.list_kind]
@@ -112,8 +114,8 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         stored,
         accepted,
         size: size.unwrap_or(atoll_crd::limits::COMPILED),
-        hash: HASHES.hash_one(&source[start..]),
-        spec: source.slice(start..),
+        hash: HASHES.hash_one(&text[..]),
+        spec: text,
         source,
     }
 }

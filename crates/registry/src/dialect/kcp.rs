@@ -21,9 +21,8 @@ impl Catalog {
     /// The definitions of the kcp dialect, compiled on first use.
     pub(crate) fn kcp(&self) -> &[Arc<Definition>] {
         self.kcp.get_or_init(|| {
-            let made = SPELLINGS.map(|(plural, kind)| {
-                definitions::compile::definition(&self.definitions, &definition(plural, kind))
-            });
+            let made = SPELLINGS
+                .map(|(plural, kind)| definitions::compile::definition(self, &definition(plural, kind)));
             made.into()
         })
     }
