@@ -246,7 +246,7 @@ impl Slots {
     /// Hands out all slots that are free.
     fn serve(self: &Arc<Slots>) {
         loop {
-            // The lock is not used_by_tenant during `send`: a permit that is not received is dropped, which locks
+            // The lock is not held during `send`: a permit that is not received is dropped, which locks
             // again.
             let next = self.state().next(self.all);
             let Some((sender, tenant)) = next else { return };

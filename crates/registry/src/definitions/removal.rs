@@ -93,7 +93,7 @@ async fn reconcile(registry: &Arc<Registry>, terminating: &Arc<TerminatingDefini
 }
 
 impl Registry {
-    /// Deletes all objects of a terminating definition, awaits_names until they are gone, and removes the finalizer.
+    /// Deletes all objects of a terminating definition, waits until they are gone, and removes the finalizer.
     async fn remove_definition(self: &Arc<Self>, key: &Key) -> Result<(), Status> {
         let condition =
             ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];
