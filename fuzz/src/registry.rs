@@ -111,6 +111,7 @@ impl DefinitionUnderTest {
         let update = Update {
             subresource,
             manager: Some("fuzz"),
+            size: 0,
             transform: &transform,
             admission: &NoAdmission,
             uid: None,

@@ -33,10 +33,10 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let mut changed = 0;
     for (path, files) in &citations {
         let change = match (old.read(path)?, new.read(path)?) {
-            (before, after) if before == after => continue,
-            (Some(_), Some(_)) => "changed",
-            (Some(_), None) => "removed",
             (None, _) => "not in the old version",
+            (Some(_), None) => "removed",
+            (before, after) if before == after => continue,
+            _ => "changed",
         };
         changed += 1;
         println!("{path}: {change}");

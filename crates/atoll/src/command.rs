@@ -200,6 +200,10 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, value_name = "COUNT")]
     pub max_mutating_requests_inflight: usize,
 
+    /// Maximum number of watches, shared in the same way
+    #[arg(long, env = "ATOLL_MAX_WATCHES", default_value_t = 10_000, value_name = "COUNT")]
+    pub max_watches: usize,
+
     /// Seconds for requests to finish after a shutdown was requested
     #[arg(long, env = "ATOLL_SHUTDOWN_TIMEOUT", default_value_t = 10, value_name = "SECONDS")]
     pub shutdown_timeout: u64,
@@ -239,7 +243,7 @@ pub struct StartOptions {
 /// Options of the log.
 #[derive(Args)]
 pub struct LogOptions {
-    /// OutputFormat of the log
+    /// Format of the log
     #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
 

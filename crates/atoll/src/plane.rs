@@ -276,12 +276,12 @@ impl ControlPlane {
             tasks.spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
         }
         tasks.spawn(definitions::run(server.registry.clone()));
-        let weather = settings.simulation.as_ref().map(|simulation| simulation.network_faults());
-        let entrance = ListenerConfig { tls: tls.clone(), fault_injector: weather, own_clock: true };
-        let mut serving = vec![tokio::spawn(listen::serve(server.clone(), listener, entrance))];
+        let fault_injector = settings.simulation.as_ref().map(|simulation| simulation.network_faults());
+        let listener_config = ListenerConfig { tls: tls.clone(), fault_injector, own_clock: true };
+        let mut serving = vec![tokio::spawn(listen::serve(server.clone(), listener, listener_config))];
         if let Some(control) = control {
-            let entrance = ListenerConfig { tls, fault_injector: None, own_clock: false };
-            serving.push(tokio::spawn(listen::serve(server.clone(), control, entrance)));
+            let listener_config = ListenerConfig { tls, fault_injector: None, own_clock: false };
+            serving.push(tokio::spawn(listen::serve(server.clone(), control, listener_config)));
         }
         // A simulated cluster has only one workspace.
         let tree = Arc::new(Tree::default());

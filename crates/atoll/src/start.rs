@@ -98,6 +98,7 @@ fn limits(options: &StartOptions) -> Limits {
         header_timeout: Duration::from_secs(options.header_timeout),
         reading: options.max_requests_inflight,
         mutating: options.max_mutating_requests_inflight,
+        watching: options.max_watches,
         drain: Duration::from_secs(options.shutdown_timeout),
     }
 }

@@ -106,7 +106,10 @@ fn replace_file(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
-    let draft = path.with_extension("draft");
+    // The whole name, because two kubeconfigs may differ only in their extension.
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".draft");
+    let draft = path.with_file_name(name);
     // A leftover file may have wider permissions.
     let _ = std::fs::remove_file(&draft);
     let mut file =

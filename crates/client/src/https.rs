@@ -1,5 +1,7 @@
 //! Transport to an API server over HTTPS.
 
+mod http1;
+
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -25,6 +27,8 @@ use crate::{BoxError, BoxFuture, ResponseBody, Transport};
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Timeout of name resolution.
 const RESOLVING: Duration = Duration::from_secs(4);
+/// Name of HTTP/2 in TLS.
+const HTTP2: &[u8] = b"h2";
 /// HTTP/2 flow-control window of a connection.
 const WINDOW: u32 = 8 << 20;
 
@@ -40,7 +44,7 @@ pub struct Endpoint {
 }
 
 /// Two HTTP/2 connections, so that watches do not take the streams of other requests. A broken connection is
-/// opened again for the next request.
+/// opened again for the next request. If the server does not select HTTP/2, it is HTTP/1.1.
 pub struct Https {
     host: String,
     port: u16,
@@ -50,11 +54,16 @@ pub struct Https {
     tls: TlsConnector,
     /// Restriction on the address, if a tenant specified it.
     tenants: Option<Arc<TenantAddresses>>,
-    requests: Mutex<Option<Connection>>,
-    watches: Mutex<Option<Connection>>,
+    requests: Mutex<Option<SendRequest<Full<Bytes>>>>,
+    watches: Mutex<Option<SendRequest<Full<Bytes>>>>,
+    /// HTTP/1.1 connections.
+    kept: http1::KeptConnections,
 }
 
-type Connection = SendRequest<Full<Bytes>>;
+enum Connection {
+    Http1(http1::Http1Sender),
+    Http2(SendRequest<Full<Bytes>>),
+}
 
 #[cfg(feature = "kubeconfig")]
 impl Endpoint {
@@ -88,6 +97,7 @@ impl Https {
             tenants: None,
             requests: Mutex::default(),
             watches: Mutex::default(),
+            kept: http1::KeptConnections::default(),
         })
     }
 
@@ -107,12 +117,18 @@ impl Https {
     async fn connection(&self, is_watch: bool) -> Result<Connection, BoxError> {
         let mut current = if is_watch { &self.watches } else { &self.requests }.lock().await;
         if let Some(open) = current.as_ref().filter(|open| !open.is_closed()) {
-            return Ok(open.clone());
+            return Ok(Connection::Http2(open.clone()));
+        }
+        if !is_watch && let Some(kept) = self.kept.take() {
+            return Ok(Connection::Http1(kept));
         }
         let stream = self.connect().await?;
         stream.set_nodelay(true)?;
         let secured = self.tls.connect(ServerName::try_from(self.host.clone())?, stream).await;
         let stream = secured.map_err(|error| self.connect_error(cause(&error), &error))?;
+        if stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
+            return Ok(Connection::Http1(http1::handshake(stream).await?));
+        }
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(KEEP_ALIVE)
@@ -123,7 +139,7 @@ impl Https {
             .await?;
         tokio::spawn(connection);
         *current = Some(sender.clone());
-        Ok(sender)
+        Ok(Connection::Http2(sender))
     }
 }
 
@@ -206,9 +222,15 @@ impl Transport for Https {
             if let Some(authorization) = authorization {
                 parts.headers.insert(header::AUTHORIZATION, authorization);
             }
-            let mut connection = self.connection(is_watch).await?;
+            let request = Request::from_parts(parts, Full::new(body));
+            let mut connection = match self.connection(is_watch).await? {
+                Connection::Http2(connection) => connection,
+                Connection::Http1(connection) => {
+                    return http1::send(connection, request, (!is_watch).then_some(&self.kept)).await;
+                }
+            };
             connection.ready().await?;
-            let response = connection.send_request(Request::from_parts(parts, Full::new(body))).await?;
+            let response = connection.send_request(request).await?;
             Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
         })
     }
@@ -237,7 +259,7 @@ fn tls(endpoint: &Endpoint) -> Result<ClientConfig, String> {
         }
         _ => builder.with_no_client_auth(),
     };
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
 

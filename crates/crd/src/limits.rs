@@ -17,6 +17,12 @@ pub(crate) const SLOW: u64 = 128 << 10;
 /// milliseconds in the worst case.
 pub(crate) const SLOW_MATCH: u64 = 1 << 30;
 
+/// Size of a version without its schema: its row, its APIService, and its discovery and OpenAPI documents.
+const VERSION: u64 = 16 << 10;
+/// Size of a name or a column, and of each byte of its text.
+const TEXT: u64 = 64;
+const COLUMN: u64 = 512;
+const COLUMN_BYTE: u64 = 8;
 /// Size of a node with its property name.
 const NODE: u64 = 160;
 /// Size of a value in an `enum` or a default.
@@ -62,6 +68,26 @@ impl<'v> Size<'v> {
             let shown: String = value.chars().take(MAX_QUOTED).collect();
             FieldError::invalid(&path, shown, too_large())
         })
+    }
+
+    /// Adds everything of a version but its schema. Every version has the names of the definition.
+    ///
+    /// # Errors
+    ///
+    /// The version with which the total exceeds the limit.
+    pub fn add_version(
+        &mut self,
+        version: &Value,
+        names: &Value,
+        path: &FieldPath,
+    ) -> Result<(), FieldError> {
+        let size = version_size(version, names);
+        if self.take(size) {
+            return Ok(());
+        }
+        let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
+        let shown: String = name.chars().take(MAX_QUOTED).collect();
+        Err(FieldError::invalid(path, shown, too_many_versions()))
     }
 
     /// The total size so far.
@@ -143,6 +169,27 @@ impl<'v> Size<'v> {
     }
 }
 
+/// Size of a version without its schema.
+fn version_size(version: &Value, names: &Value) -> u64 {
+    let items = |field: &str| version.get(field).and_then(Value::as_array).into_iter().flatten();
+    let columns = items("additionalPrinterColumns").chain(items("selectableFields"));
+    let columns: u64 = columns.map(|column| COLUMN + COLUMN_BYTE * values(column)).sum();
+    let names = names.as_object().into_iter().flatten();
+    let names: u64 = names.map(|(_, name)| TEXT + values(name)).sum();
+    VERSION + columns + names
+}
+
+/// Whether the versions of a definition with these names exceed the limit, whatever their schemas are. They
+/// are then not compiled.
+pub fn has_too_many_versions(spec: &Value, names: &Value) -> bool {
+    let mut versions = spec.get("versions").and_then(Value::as_array).into_iter().flatten();
+    let mut total = 0_u64;
+    versions.any(|version| {
+        total = total.saturating_add(version_size(version, names));
+        total > COMPILED
+    })
+}
+
 /// Size of a rule without its patterns.
 fn rule_size(text: &str) -> u64 {
     RULE + RULE_BYTE * text.len() as u64
@@ -194,6 +241,15 @@ pub fn too_large() -> String {
     )
 }
 
+/// The message about a version with which a definition exceeds the limit.
+fn too_many_versions() -> String {
+    format!(
+        "with this version the definition takes more than {} MiB of memory when it is compiled; remove versions, names and \
+         columns, or divide it into several definitions",
+        COMPILED >> 20
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +280,30 @@ mod tests {
         let plain = |index: usize| json!({ "type": "string", "maxLength": index });
         assert_eq!(refused(&properties(50_000, plain)), None);
         assert!(refused(&properties(200_000, plain)).unwrap().starts_with("schema.properties["));
+    }
+
+    #[test]
+    fn versions_count_with_their_names_and_columns() {
+        let refused = |count: usize, version: &Value, names: &Value| {
+            let mut size = Size::default();
+            let path = FieldPath::new("versions");
+            let spec = json!({ "versions": vec![version; count] });
+            let errors =
+                (0..count).find_map(|index| size.add_version(version, names, &path.index(index)).err());
+            assert_eq!(has_too_many_versions(&spec, names), errors.is_some());
+            errors.map(|error| error.field().to_string())
+        };
+        let (version, names) = (json!({ "name": "v1" }), json!({ "plural": "ws", "kind": "W" }));
+        assert_eq!(refused(1_000, &version, &names), None);
+        assert_eq!(refused(12_000, &version, &names).unwrap(), "versions[1008]");
+        let short: Vec<String> = (0..10_000).map(|index| format!("n{index}")).collect();
+        let many_names = json!({ "plural": "ws", "kind": "W", "shortNames": short });
+        assert_eq!(refused(10, &version, &many_names), None);
+        assert!(refused(100, &version, &many_names).is_some());
+        let columns: Vec<Value> = (0..100).map(|_| json!({ "name": "a", "jsonPath": ".spec.a" })).collect();
+        let with_columns = json!({ "name": "v1", "additionalPrinterColumns": columns });
+        assert_eq!(refused(10, &with_columns, &names), None);
+        assert!(refused(1_000, &with_columns, &names).is_some());
     }
 
     #[test]

@@ -13,6 +13,11 @@ pub fn text<'o>(object: &'o ObjectMap, name: &str) -> &'o str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Whether a list is absent or has no items.
+pub fn is_empty_list(object: &ObjectMap, name: &str) -> bool {
+    object.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
+
 pub fn number(object: &ObjectMap, name: &str) -> i64 {
     object.get(name).and_then(Value::as_i64).unwrap_or_default()
 }

@@ -19,9 +19,13 @@ mod autoscaling;
 mod batch;
 mod core;
 mod extensions;
-mod misc;
+mod networking;
 mod pod;
+mod policy;
+mod rbac;
+mod resource;
 mod service;
+mod storage;
 
 use serde_json::{Map, Value};
 
@@ -205,13 +209,13 @@ pub const RULES: &[TypeDefaults] = &[
     },
     // networking, discovery
     fields("networking/v1.NetworkPolicyPort", &[("protocol", Text("TCP"))]),
-    function("networking/v1.NetworkPolicySpec", misc::network_policy),
+    function("networking/v1.NetworkPolicySpec", networking::network_policy),
     fields("networking/v1.IngressClassParametersReference", &[("scope", Text("Cluster"))]),
     fields("discovery/v1.EndpointPort", &[("name", Text("")), ("protocol", Text("TCP"))]),
     // policy, rbac
-    function("policy/v1.PodDisruptionBudgetSpec", misc::disruption_budget),
+    function("policy/v1.PodDisruptionBudgetSpec", policy::disruption_budget),
     fields("rbac/v1.RoleRef", &[("apiGroup", Text(RBAC))]),
-    function("rbac/v1.Subject", misc::subject),
+    function("rbac/v1.Subject", rbac::subject),
     // storage, scheduling
     fields("storage/v1.StorageClass", &[
         ("reclaimPolicy", Text("Delete")),
@@ -227,7 +231,7 @@ pub const RULES: &[TypeDefaults] = &[
             ("requiresRepublish", Flag(false)),
             ("seLinuxMount", Flag(false)),
         ],
-        function: Some(misc::storage_driver),
+        function: Some(storage::storage_driver),
     },
     fields("scheduling/v1.PriorityClass", &[("preemptionPolicy", Text("PreemptLowerPriority"))]),
     // authentication
@@ -264,7 +268,7 @@ pub const RULES: &[TypeDefaults] = &[
         ("queueLengthLimit", Number(50)),
     ]),
     // resource
-    TypeDefaults { type_key: "resource/v1.ExactDeviceRequest", fields: DEVICES, function: Some(misc::device_request) },
-    TypeDefaults { type_key: "resource/v1.DeviceSubRequest", fields: DEVICES, function: Some(misc::device_request) },
-    function("resource/v1.Device", misc::device),
+    TypeDefaults { type_key: "resource/v1.ExactDeviceRequest", fields: DEVICES, function: Some(resource::device_request) },
+    TypeDefaults { type_key: "resource/v1.DeviceSubRequest", fields: DEVICES, function: Some(resource::device_request) },
+    function("resource/v1.Device", resource::device),
 ];

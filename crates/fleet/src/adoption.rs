@@ -56,9 +56,9 @@ pub fn obstacle(found: &Value, control_plane: &str, workspace: &str) -> Option<O
     if !plane.is_empty() && plane != control_plane {
         return Some(Obstacle::OtherControlPlane(plane.to_string()));
     }
-    let theirs = object::annotation(found, marks::WORKSPACE).unwrap_or_default();
-    if !plane.is_empty() && !theirs.is_empty() && theirs != workspace {
-        return Some(Obstacle::OtherWorkspace(theirs.to_string()));
+    let other_workspace = object::annotation(found, marks::WORKSPACE).unwrap_or_default();
+    if !plane.is_empty() && !other_workspace.is_empty() && other_workspace != workspace {
+        return Some(Obstacle::OtherWorkspace(other_workspace.to_string()));
     }
     None
 }

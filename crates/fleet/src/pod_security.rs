@@ -13,6 +13,8 @@ use crate::marks;
 
 /// Default level for workspaces below the registering one.
 const DEFAULT: Level = Level::Baseline;
+/// Prefix of the priority classes that every cluster has for its own components.
+const SYSTEM_PRIORITY: &str = "system-";
 
 /// Returns `spec.podSecurity` of a Cluster.
 fn set(cluster: &Value) -> Option<Level> {
@@ -57,6 +59,31 @@ pub fn violation(group: &str, resource: &str, object: &Value, rule: LevelVersion
         .then(|| format!("violates PodSecurity {:?}: {}", rule.to_string(), violations.details()))
 }
 
+/// Returns why a Pod template of a workspace below the registering one would take precedence over the Pods of
+/// the cluster's owner: by a system priority, which evicts them, or by naming a node, which bypasses the
+/// scheduler.
+fn precedence(cluster: &Value, group: &str, resource: &str, object: &Value) -> Option<String> {
+    let pod = &object.pointer(template(group, resource)?)?["spec"];
+    let field = |name: &str| pod[name].as_str().filter(|value| !value.is_empty());
+    let reason = match (field("priorityClassName"), field("nodeName")) {
+        (Some(class), _) if class.starts_with(SYSTEM_PRIORITY) => format!(
+            "uses the priority class {class}, which is reserved for the owner of the cluster; use another \
+             priorityClassName"
+        ),
+        (_, Some(_)) => {
+            "sets spec.nodeName, which bypasses the scheduler of the cluster; use nodeSelector or \
+                         affinity"
+                .to_string()
+        }
+        _ => return None,
+    };
+    let name = object::name(cluster);
+    Some(format!(
+        "{reason}, or ask an administrator of the workspace in which cluster {name} is registered to set \
+         spec.podSecurity of the Cluster to privileged"
+    ))
+}
+
 /// Returns why a Cluster does not accept the Pods of an object. `label` looks up a label of the namespace
 /// above.
 pub fn refusal<'a>(
@@ -66,7 +93,11 @@ pub fn refusal<'a>(
     (group, resource): (&str, &str),
     object: &Value,
 ) -> Option<String> {
-    let violation = violation(group, resource, object, required(cluster, is_registered_there, label))?;
+    let Some(violation) = violation(group, resource, object, required(cluster, is_registered_there, label))
+    else {
+        let is_trusted = is_registered_there || level(cluster, is_registered_there) == Level::Privileged;
+        return if is_trusted { None } else { precedence(cluster, group, resource, object) };
+    };
     let name = object::name(cluster);
     Some(format!("{violation}; cluster {name} requires this level for pods of this workspace"))
 }

@@ -113,11 +113,11 @@ pub fn merge_fields(into: &mut Value, from: &Value) {
 fn subtract(from: &mut Value, other: &Value) {
     let (Some(from), Some(other)) = (from.as_object_mut(), other.as_object()) else { return };
     from.retain(|key, value| {
-        let Some(theirs) = other.get(key) else { return true };
+        let Some(other_value) = other.get(key) else { return true };
         if value.as_object().is_none_or(Map::is_empty) {
             return false;
         }
-        subtract(value, theirs);
+        subtract(value, other_value);
         !value.as_object().is_some_and(Map::is_empty)
     });
 }
@@ -135,13 +135,13 @@ mod tests {
             },
             "f:spec": { "f:replicas": {}, "f:paused": {} },
         });
-        let theirs = json!({ "f:spec": { "f:replicas": {} } });
+        let other_value = json!({ "f:spec": { "f:replicas": {} } });
         let object = json!({ "metadata": {
             "labels": { "atoll.dev/control-plane": "id", "app": "web" },
             "annotations": { "atoll.dev/uid": "u", "note": "mine" },
             "managedFields": [
                 { "manager": "atoll", "operation": "Apply", "apiVersion": "apps/v1", "fieldsV1": ours },
-                { "manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "fieldsV1": theirs },
+                { "manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "fieldsV1": other_value },
                 { "manager": "atoll-adopt", "operation": "Update", "apiVersion": "apps/v1",
                   "fieldsV1": { "f:metadata": { "f:annotations": { ".": {}, "f:atoll.dev/released": {} } } } },
             ],
@@ -151,7 +151,7 @@ mod tests {
             json!({ "metadata": {
                 "labels": { "atoll.dev/control-plane": null }, "annotations": { "atoll.dev/uid": null },
                 "managedFields": [
-                    { "manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "fieldsV1": theirs },
+                    { "manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "fieldsV1": other_value },
                     { "manager": "before-first-apply", "operation": "Update", "apiVersion": "apps/v1", "fieldsV1": {
                         "f:metadata": { "f:labels": { "f:app": {} } }, "f:spec": { "f:paused": {} },
                     } },

@@ -60,6 +60,14 @@ struct QueueState {
     due: HashMap<Key, Instant>,
 }
 
+/// The longest delay. After it, a key is processed although it is not due, which does no harm.
+const MAX_DELAY: Duration = Duration::from_secs(365 * 86_400);
+
+/// Returns the time after a delay, which may be any number of seconds that a user has written.
+fn after(delay: Duration) -> Instant {
+    Instant::now() + delay.min(MAX_DELAY)
+}
+
 impl Queue {
     pub fn new() -> Queue {
         Queue::default()
@@ -78,7 +86,7 @@ impl Queue {
 
     /// Adds a key after a delay.
     pub fn add_after(&self, key: Key, delay: Duration) {
-        self.state().add_at(key, Instant::now() + delay);
+        self.state().add_at(key, after(delay));
         self.shared.changed.notify_one();
     }
 
@@ -138,12 +146,12 @@ impl Queue {
         let failed = match outcome {
             Ok(Ok(Next::Done)) => false,
             Ok(Ok(Next::After(delay))) => {
-                state.add_at(key.clone(), Instant::now() + delay);
+                state.add_at(key.clone(), after(delay));
                 false
             }
             Ok(Ok(Next::Again)) => {
                 let delay = state.recheck_delay(&key);
-                state.add_at(key.clone(), Instant::now() + delay);
+                state.add_at(key.clone(), after(delay));
                 false
             }
             // A workspace that stays unknown was deleted; drop the key.
@@ -176,7 +184,7 @@ impl Queue {
                 let failures = state.failures.entry(key.clone()).or_default();
                 let delay = FIRST_DELAY.saturating_mul(1 << (*failures).min(16)).min(LAST_DELAY);
                 *failures += 1;
-                state.add_at(key.clone(), Instant::now() + delay);
+                state.add_at(key.clone(), after(delay));
             }
         }
         if state.again.remove(&key) {

@@ -72,8 +72,8 @@ pub fn merge_managers(one: Option<&Value>, other: &Value) -> Option<Value> {
 pub struct Kind {
     api_version: String,
     kind: String,
-    /// Other versions of the kind that managers may have used.
-    siblings: Vec<String>,
+    /// All versions of the kind that managers may have used; the versions of a definition share the list.
+    siblings: Arc<[String]>,
     root: Root,
     /// An object without any fields set.
     empty: Value,
@@ -106,11 +106,18 @@ impl Kind {
         if type_id.is_none() {
             object::set_type(&mut empty, &api_version, kind);
         }
-        Kind { api_version, kind: kind.to_owned(), siblings: Vec::new(), root: Root::Type(type_id), empty }
+        Kind {
+            api_version,
+            kind: kind.to_owned(),
+            siblings: Arc::default(),
+            root: Root::Type(type_id),
+            empty,
+        }
     }
 
-    /// Adds other versions that managers may have used and that have the same field names.
-    pub fn with_siblings(self, siblings: Vec<String>) -> Self {
+    /// Adds the versions that managers may have used and that have the same field names. This version may be
+    /// among them.
+    pub fn with_siblings(self, siblings: Arc<[String]>) -> Self {
         Kind { siblings, ..self }
     }
 
@@ -374,7 +381,7 @@ impl Kind {
         let owned = |value| field_set::of(shape, value).map(|set| set.with_named_fields(shape));
         let last = last.set.clone().with_named_fields(shape);
         let managed = others.iter().map(|entry| &entry.set).chain([&own.set]);
-        let managed = managed.fold(Set::default(), |all, set| all.union(set.clone()));
+        let managed = Set::union_of(managed.cloned().collect());
         let whole = owned(merged)?;
         let without_last = remove::remove(shape, merged, &last);
         let kept = owned(&without_last)?.union(managed.with_named_fields(shape));

@@ -6,7 +6,7 @@ use std::fmt;
 
 use atoll_meta::{Status, json};
 
-use crate::{MAX_COPIED_BYTES, MAX_OPERATIONS};
+use crate::{MAX_COPIED_BYTES, MAX_MOVED_ELEMENTS, MAX_OPERATIONS};
 
 /// The reason why a patch cannot be applied. The messages are those of upstream's libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub enum PatchError {
         /// Number of copied bytes.
         bytes: usize,
     },
+    /// The operations move too many elements of lists.
+    TooMuchMoved,
     /// The document would nest too deeply.
     TooDeep,
     /// A directive of a strategic merge is invalid.
@@ -76,7 +78,9 @@ impl PatchError {
             PatchError::NotMergeable | PatchError::InvalidDirective(_) => {
                 Status::bad_request(self.to_string())
             }
-            PatchError::TooManyOperations { .. } => Status::request_entity_too_large(self.to_string()),
+            PatchError::TooManyOperations { .. } | PatchError::TooMuchMoved => {
+                Status::request_entity_too_large(self.to_string())
+            }
             // Upstream fails when it decodes the result, which is not a valid object.
             PatchError::TooDeep => Status::bad_request(self.to_string()),
             // Upstream reports these as internal errors.
@@ -111,6 +115,11 @@ impl fmt::Display for PatchError {
                 f,
                 "Unable to complete the copy, the accumulated size increase of copy is {bytes}, exceeding the limit \
                  {MAX_COPIED_BYTES}"
+            ),
+            PatchError::TooMuchMoved => write!(
+                f,
+                "The operations of the JSON patch move more than {MAX_MOVED_ELEMENTS} list elements; replace the list as a \
+                 whole, or split the patch"
             ),
             PatchError::TooDeep => {
                 write!(f, "the patched object nests more than {} levels deep", json::MAX_DEPTH)

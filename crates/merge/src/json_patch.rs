@@ -25,6 +25,10 @@ pub const MAX_OPERATIONS: usize = 10_000;
 /// Maximum number of bytes that all copies of a patch may add.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
+/// Maximum number of list elements that all operations of a patch may move. Inserting at the beginning of a list
+/// moves the others; thousands of such operations in a long list would take seconds.
+pub const MAX_MOVED_ELEMENTS: usize = 50_000_000;
+
 /// Maximum number of times that the depth of the document is measured; after that an upper bound is used.
 /// Without a limit, a patch of many moves in a large document would spend too much time on measuring.
 const MAX_MEASUREMENTS: usize = 16;
@@ -41,7 +45,7 @@ pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
         return Err(PatchError::TooManyOperations { count: operations.len() });
     }
     let depth = depth_of(target);
-    let mut document = Document { root: target, copied: 0, depth, measurements: 0 };
+    let mut document = Document { root: target, copied: 0, moved: 0, depth, measurements: 0 };
     operations.iter().try_for_each(|operation| document.apply(operation))
 }
 
@@ -49,6 +53,8 @@ struct Document<'a> {
     root: &'a mut Value,
     /// Number of bytes copied so far.
     copied: usize,
+    /// Number of list elements moved so far.
+    moved: usize,
     /// Upper bound of the depth of the document.
     depth: usize,
     measurements: usize,
@@ -75,7 +81,7 @@ impl Document<'_> {
             missing(&format!("add operation does not apply: doc is missing path: \"{path}\""))
         })?;
         let context = format!("error in add for path: '{path}'");
-        container.add(&key, value, &context)?;
+        container.add(&key, value, &mut self.moved, &context)?;
         self.check_depth(steps(path) + depth)
     }
 
@@ -84,7 +90,7 @@ impl Document<'_> {
         let (container, key) = find(self.root, path).ok_or_else(|| {
             missing(&format!("remove operation does not apply: doc is missing path: \"{path}\""))
         })?;
-        container.remove(&key, &format!("error in remove for path: '{path}'")).map(drop)
+        container.remove(&key, &mut self.moved, &format!("error in remove for path: '{path}'")).map(drop)
     }
 
     fn replace_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
@@ -127,14 +133,14 @@ impl Document<'_> {
         let (container, key) = find(self.root, from).ok_or_else(|| {
             missing(&format!("move operation does not apply: doc is missing from path: {from}"))
         })?;
-        let value = container.remove(&key, &format!("error in move for path: '{key}'"))?;
+        let value = container.remove(&key, &mut self.moved, &format!("error in move for path: '{key}'"))?;
         let path = operation
             .path
             .ok_or_else(|| missing("move operation failed to decode path: operation missing path field"))?;
         let (container, key) = find(self.root, path).ok_or_else(|| {
             missing(&format!("move operation does not apply: doc is missing destination path: {path}"))
         })?;
-        container.add(&key, value, &format!("error in move for path: '{path}'"))?;
+        container.add(&key, value, &mut self.moved, &format!("error in move for path: '{path}'"))?;
         // A moved value is at most as deep as the document below its old position.
         self.check_depth(self.depth.saturating_sub(steps(from)) + steps(path))
     }
@@ -162,7 +168,7 @@ impl Document<'_> {
         let (container, key) = find(self.root, path).ok_or_else(|| {
             missing(&format!("copy operation does not apply: doc is missing destination path: {path}"))
         })?;
-        container.add(&key, value, "error while adding value during copy")?;
+        container.add(&key, value, &mut self.moved, "error while adding value during copy")?;
         self.check_depth(steps(path) + depth)
     }
 

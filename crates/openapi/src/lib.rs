@@ -32,6 +32,7 @@ pub use atoll_kinds::kind as own_kind;
 pub use custom::{PublishedSchema, kind as custom_kind};
 pub use metrics::kinds as metrics_kinds;
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use atoll_schema::Types;
@@ -110,14 +111,10 @@ impl Api {
 
     /// Returns the served group versions, in the order of the resources.
     fn group_versions(&self) -> Vec<(&str, &str)> {
-        let mut seen: Vec<(&str, &str)> = Vec::new();
-        for resource in &self.resources {
-            let pair = (resource.group.as_str(), resource.version.as_str());
-            if !seen.contains(&pair) {
-                seen.push(pair);
-            }
-        }
-        seen
+        let mut seen = HashSet::new();
+        let pairs =
+            self.resources.iter().map(|resource| (resource.group.as_str(), resource.version.as_str()));
+        pairs.filter(|pair| seen.insert(*pair)).collect()
     }
 }
 

@@ -12,9 +12,12 @@ use atoll_testkit::{Atoll, Client, TOKEN, Upstream};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// Starts Atoll without the controllers that would evict Pods from nodes without a kubelet.
+/// Starts Atoll without the controllers that would evict Pods from nodes without a kubelet, and without the one
+/// that binds volumes: the tests act in its place.
 fn atoll() -> Atoll {
-    Atoll::start_with(&["--controllers=*,-nodelifecycle,-taint-eviction-controller"])
+    Atoll::start_with(&[
+        "--controllers=*,-nodelifecycle,-taint-eviction-controller,-persistentvolume-binder-controller",
+    ])
 }
 
 #[tokio::test(flavor = "multi_thread")]

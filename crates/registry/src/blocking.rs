@@ -2,11 +2,13 @@
 //! are shared fairly among tenants.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use atoll_meta::{Deadline, Status};
-use tokio::sync::oneshot;
+use serde_json::Value;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::Registry;
 use crate::definitions;
@@ -16,6 +18,25 @@ use crate::row::Row;
 pub(crate) const INLINE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Time limit of a check on another thread.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Number of bytes of a body or an object from which work on it may be slow.
+pub const LARGE: usize = 64 << 10;
+
+/// The position of a request among those of its tenant that wait for a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The request has only received its body.
+    New,
+    /// The request has an object in memory. It goes before new requests, so that there are few such objects.
+    Started,
+}
+
+/// Number of KiB of large bodies of one tenant that are worked on at the same time. Their objects need a hundred
+/// times as much memory.
+const STARTED_KIB: u32 = 2 << 10;
+
+/// The large requests of each tenant that were started.
+static STARTED: LazyLock<Mutex<HashMap<String, Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
 
 /// The threads for slow work: half of the cores.
 static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
@@ -47,7 +68,7 @@ where
     let failed = |error: &dyn std::fmt::Display| {
         Status::internal_error(format!("slow work for the request failed: {error}"))
     };
-    let permit = SLOTS.acquire(tenant).await.map_err(|error| failed(&error))?;
+    let permit = SLOTS.acquire(tenant, Stage::Started).await.map_err(|error| failed(&error))?;
     let done = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         work()
@@ -63,6 +84,93 @@ impl Registry {
         F: FnOnce() -> T + Send + 'static,
     {
         run_blocking(&self.tenant_of(workspace), work).await
+    }
+
+    /// Waits until few other large requests of the tenant are in progress. The request has started until the
+    /// result is dropped. Requests with small bodies need not wait.
+    pub async fn start_request(
+        &self,
+        workspace: &str,
+        size: usize,
+    ) -> Result<Option<OwnedSemaphorePermit>, Status> {
+        if size < LARGE {
+            return Ok(None);
+        }
+        let kib = u32::try_from(size >> 10).unwrap_or(STARTED_KIB).min(STARTED_KIB);
+        let started = started_requests(&self.tenant_of(workspace)).acquire_many_owned(kib).await;
+        started.map(Some).map_err(|error| Status::internal_error(error.to_string()))
+    }
+
+    /// Runs work on a body or an object of `size` bytes. If it is large, the work waits until a slot is free, and
+    /// other requests of this thread continue on another one meanwhile.
+    pub async fn run_sized<T, F>(
+        &self,
+        workspace: &str,
+        size: usize,
+        stage: Stage,
+        work: F,
+    ) -> Result<T, Status>
+    where
+        F: FnOnce() -> T,
+    {
+        if size < LARGE {
+            return Ok(work());
+        }
+        let permit = SLOTS.acquire(&self.tenant_of(workspace), stage).await;
+        let _permit = permit
+            .map_err(|error| Status::internal_error(format!("slow work for the request failed: {error}")))?;
+        Ok(run_in_place(size, work))
+    }
+}
+
+fn started_requests(tenant: &str) -> Arc<Semaphore> {
+    let mut all = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(started) = all.get(tenant).and_then(Weak::upgrade) {
+        return started;
+    }
+    all.retain(|_, started| started.strong_count() > 0);
+    let started = Arc::new(Semaphore::new(STARTED_KIB as usize));
+    all.insert(tenant.to_owned(), Arc::downgrade(&started));
+    started
+}
+
+/// Runs work on this thread, whose other requests continue on another one meanwhile if there is much to do.
+pub(crate) fn run_in_place<T>(size: usize, work: impl FnOnce() -> T) -> T {
+    let can_move =
+        || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if size >= LARGE && can_move() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Returns the approximate size of a value, which is not measured beyond [`LARGE`].
+pub fn size_of(value: &Value) -> usize {
+    let mut size = 0;
+    add_size(value, &mut size);
+    size
+}
+
+fn add_size(value: &Value, size: &mut usize) {
+    // The smallest value with its separator.
+    *size += 2;
+    match value {
+        Value::String(text) => *size += text.len(),
+        Value::Array(items) => {
+            for item in items {
+                if *size >= LARGE {
+                    return;
+                }
+                add_size(item, size);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if *size >= LARGE {
+                    return;
+                }
+                *size += name.len() + 2;
+                add_size(field, size);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -124,9 +232,13 @@ impl Slots {
         Slots { all, state: Mutex::default() }
     }
 
-    async fn acquire(self: &Arc<Slots>, tenant: &str) -> Result<SlotPermit, oneshot::error::RecvError> {
+    async fn acquire(
+        self: &Arc<Slots>,
+        tenant: &str,
+        stage: Stage,
+    ) -> Result<SlotPermit, oneshot::error::RecvError> {
         let (sender, receiver) = oneshot::channel();
-        self.state().enqueue(tenant, sender);
+        self.state().enqueue(tenant, stage, sender);
         self.serve();
         receiver.await
     }
@@ -134,7 +246,7 @@ impl Slots {
     /// Hands out all slots that are free.
     fn serve(self: &Arc<Slots>) {
         loop {
-            // The lock is not used_by_tenant during `send`: a permit that is not received is dropped, which locks
+            // The lock is not held during `send`: a permit that is not received is dropped, which locks
             // again.
             let next = self.state().next(self.all);
             let Some((sender, tenant)) = next else { return };
@@ -148,8 +260,9 @@ impl Slots {
 }
 
 impl SlotState {
-    fn enqueue(&mut self, tenant: &str, sender: oneshot::Sender<SlotPermit>) {
+    fn enqueue(&mut self, tenant: &str, stage: Stage, sender: oneshot::Sender<SlotPermit>) {
         match self.waiting.iter_mut().find(|(waiting, _)| waiting == tenant) {
+            Some((_, queue)) if stage == Stage::Started => queue.push_front(sender),
             Some((_, queue)) => queue.push_back(sender),
             None => self.waiting.push_back((tenant.to_string(), VecDeque::from([sender]))),
         }
@@ -193,7 +306,7 @@ mod tests {
         let slots = Arc::new(Slots::new(4));
         let wait = |tenant: &'static str| -> Waiting {
             let slots = slots.clone();
-            Box::pin(async move { slots.acquire(tenant).await.unwrap() })
+            Box::pin(async move { slots.acquire(tenant, Stage::New).await.unwrap() })
         };
         let mut waiting: Vec<Waiting> = ["a", "a", "a", "a", "a", "b", "b", "b"].map(wait).into();
         let mut turns = Vec::new();
@@ -228,6 +341,71 @@ mod tests {
         let mut last = vec![wait("a")];
         assert_eq!(tenants(&poll(&mut last)), "a");
         assert_eq!(slots.state().used, 0, "all slots are released");
+    }
+
+    #[test]
+    fn started_requests_go_before_new_ones_of_their_tenant() {
+        let slots = Arc::new(Slots::new(2));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut poll = |waiting: &mut Waiting| waiting.as_mut().poll(&mut context);
+        let wait = |stage| -> Waiting {
+            let slots = slots.clone();
+            Box::pin(async move { slots.acquire("a", stage).await.unwrap() })
+        };
+        let (mut running, mut new, mut started) = (wait(Stage::New), wait(Stage::New), wait(Stage::Started));
+        let Poll::Ready(permit) = poll(&mut running) else { panic!("there are free slots") };
+        assert!(poll(&mut new).is_pending() && poll(&mut started).is_pending());
+        drop(permit);
+        assert!(poll(&mut new).is_pending());
+        let Poll::Ready(permit) = poll(&mut started) else { panic!("it goes before the new one") };
+        drop(permit);
+        assert!(poll(&mut new).is_ready());
+    }
+
+    #[test]
+    fn sizes_are_measured_up_to_the_limit() {
+        let text = "x".repeat(LARGE);
+        for (value, is_large) in [
+            (serde_json::json!({ "a": [1, 2, "x"] }), false),
+            (serde_json::json!({ "a": [text] }), true),
+            (serde_json::json!({ (text.clone()): 1 }), true),
+            (Value::Array(vec![Value::Null; LARGE]), true),
+            (Value::Array(vec![Value::Null; 100]), false),
+        ] {
+            assert_eq!(size_of(&value) >= LARGE, is_large);
+        }
+    }
+
+    #[test]
+    fn few_large_requests_of_a_tenant_are_in_progress() {
+        let mut context = Context::from_waker(Waker::noop());
+        let start = |tenant: &str, kib| Box::pin(started_requests(tenant).acquire_many_owned(kib));
+        let (mut first, mut second) = (start("few-a", STARTED_KIB), start("few-a", 100));
+        let Poll::Ready(permit) = first.as_mut().poll(&mut context) else { panic!("it is the first") };
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(start("few-b", STARTED_KIB).as_mut().poll(&mut context).is_ready(), "another tenant");
+        drop(permit);
+        assert!(second.as_mut().poll(&mut context).is_ready());
+    }
+
+    /// Work on a large body of a server that has one thread does not keep that thread from other tasks.
+    #[test]
+    fn other_tasks_continue_during_large_work() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (started, is_started) = oneshot::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let large = tokio::spawn(async move {
+                run_in_place(LARGE, || {
+                    started.send(()).unwrap();
+                    receiver.recv().unwrap()
+                })
+            });
+            is_started.await.unwrap();
+            tokio::spawn(async move { sender.send("done").unwrap() }).await.unwrap();
+            assert_eq!(large.await.unwrap(), "done");
+        });
     }
 
     #[test]

@@ -9,6 +9,7 @@ use atoll_meta::{Status, id, object};
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::blocking::{Stage, run_in_place, size_of};
 use crate::definitions;
 use crate::row::{ObjectRef, Row};
 use crate::strategy::Context;
@@ -38,17 +39,9 @@ impl Registry {
             return Err(Status::forbidden(&row.group, &row.resource, object::name(&object), message));
         }
         let labelled = object::labels(&object).next().is_some();
-        row.fill_defaults(&mut object)?;
-        let fields = object::metadata_mut(&mut object);
-        for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
-            fields.remove(unset);
-        }
-        if placement::keep(&mut object, None) {
-            admission.placement_ignored(&object);
-        }
-        if let Some(manager) = manager {
-            self.record_new(row, &mut object, manager);
-        }
+        let size = size_of(&object);
+        let prepare = || self.prepare_create(row, &mut object, manager, admission);
+        self.run_sized(object_ref.workspace, size, Stage::Started, prepare).await??;
         admission.mutate(&mut object, None).await?;
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
@@ -65,6 +58,28 @@ impl Registry {
             }
         }
         Err(Status::generate_name_conflict(&row.group, &row.resource, &base, 1))
+    }
+
+    /// Sets defaults and managed fields, and removes fields that clients cannot set.
+    fn prepare_create<A: Admission>(
+        &self,
+        row: &Row,
+        object: &mut Value,
+        manager: Option<&str>,
+        admission: &A,
+    ) -> Result<(), Status> {
+        row.fill_defaults(object)?;
+        let fields = object::metadata_mut(object);
+        for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
+            fields.remove(unset);
+        }
+        if placement::keep(object, None) {
+            admission.placement_ignored(object);
+        }
+        if let Some(manager) = manager {
+            self.record_new(row, object, manager);
+        }
+        Ok(())
     }
 
     /// Records `manager` as the field manager of a new object.
@@ -159,7 +174,7 @@ impl Registry {
             return (Err(refused), WriteOutcome::NotWritten);
         }
         let compiled = self.compile_ahead(row, object_ref.workspace, &object).await;
-        let (encoded, facts) = self.encode_stored(row, &mut object);
+        let (encoded, facts) = run_in_place(size_of(&object), || self.encode_stored(row, &mut object));
         let reserved = match limited {
             true => self.reserve(row, object_ref, &key, None, encoded.len(), compiled.as_deref()),
             false => Ok((None, None)),

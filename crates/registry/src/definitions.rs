@@ -1,7 +1,7 @@
-//! CustomVersion resources, defined by the CustomResourceDefinitions of a workspace.
+//! Custom resources, defined by the CustomResourceDefinitions of a workspace.
 //!
 //! ```text
-//!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its CustomVersion
+//!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its custom version
 //!          │    written or loaded             ▲             names, schema, subresources, columns
 //!          │                                  └─ Interned: equal definitions are shared by all workspaces
 //!          ├─ api_services: an APIService for each version
@@ -69,7 +69,8 @@ pub struct Definition {
     /// Whether no objects can be created because the definition is being deleted.
     pub is_terminating: bool,
     /// Whether the condition about the size in the status is outdated: a definition from before there was a
-    /// limit may be too large, and some of its patterns and rules are then not compiled.
+    /// limit may be too large, and some of its patterns and rules are then not compiled. With too many versions,
+    /// it is not served.
     pub(crate) is_size_outdated: bool,
     /// The served versions, in the order of the definition.
     pub rows: Vec<SharedRow>,
@@ -77,11 +78,11 @@ pub struct Definition {
     pub stored: Option<SharedRow>,
     /// The JSON of the spec.
     pub(crate) spec: Bytes,
-    /// Estimated memory of the compiled spec, in bytes.
-    pub(crate) size: u64,
+    /// Estimated memory of the compiled spec and of its documents, in bytes.
+    pub size: u64,
     /// Hash of the spec: definitions with the same spec share the compiled form.
     pub(crate) hash: u64,
-    /// The text that this definition was compiled from.
+    /// Identifies the state and the spec that this definition was compiled from.
     pub(crate) source: Bytes,
 }
 
@@ -137,9 +138,7 @@ impl Registry {
             return None;
         }
         let (catalog, object) = (self.catalog.clone(), object.clone());
-        run_blocking(&self.tenant_of(workspace), move || compile::definition(&catalog.definitions, &object))
-            .await
-            .ok()
+        run_blocking(&self.tenant_of(workspace), move || compile::definition(&catalog, &object)).await.ok()
     }
 
     /// The row of a resource in a workspace (`None`: in all of them).

@@ -57,6 +57,21 @@ impl Decode for Decoder {
             _ => Facts::none(),
         }
     }
+
+    fn past_facts(&self, key: &Key, value: &Bytes) -> Arc<Facts> {
+        let built_in = key.parts().filter(|parts| !parts.is_custom());
+        let row = built_in.and_then(|parts| self.catalog.stored(parts.api_group(), parts.resource));
+        let Some(row) = row.filter(|row| definitions::is_definitions(row)) else {
+            return self.facts(key, value, None);
+        };
+        match atoll_meta::json::parse(value) {
+            Ok(parsed) => {
+                let (labels, fields) = (labels(&self.catalog, &parsed.value), fields(row, &parsed.value));
+                Arc::new(Facts { labels, fields, extra: None })
+            }
+            Err(_) => Facts::none(),
+        }
+    }
 }
 
 /// The labels of an object, and those by which dialects select it.
@@ -75,31 +90,31 @@ fn annotations(catalog: &Catalog, object: &Value) -> Vec<Bytes> {
     long.map(|(_, value)| catalog.texts.text(atoll_meta::json::to_vec(value).into())).collect()
 }
 
+/// The selectable fields of an object of a built-in resource.
+fn fields(row: &Row, object: &Value) -> Box<[(&'static str, Box<str>)]> {
+    let fields = row.strategy.fields.iter().filter_map(|field| {
+        let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
+        let own = strategy::at(object, field.path).filter(|value| !is_empty(value));
+        let found = own.or_else(|| strategy::at(object, field.fallback?));
+        let value = match found {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Bool(flag)) => flag.to_string(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => field.absent.to_string(),
+        };
+        (!value.is_empty()).then(|| (field.label, value.into()))
+    });
+    fields.collect()
+}
+
 /// The facts of an object in its stored form.
 pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
     if let Some(custom) = &row.custom {
         return definitions::conversion::of(catalog, custom.storage(), object);
     }
-    let labels = labels(catalog, object);
-    let fields: Box<[_]> = row
-        .strategy
-        .fields
-        .iter()
-        .filter_map(|field| {
-            let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
-            let own = strategy::at(object, field.path).filter(|value| !is_empty(value));
-            let found = own.or_else(|| strategy::at(object, field.fallback?));
-            let value = match found {
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Bool(flag)) => flag.to_string(),
-                Some(Value::Number(number)) => number.to_string(),
-                _ => field.absent.to_string(),
-            };
-            (!value.is_empty()).then(|| (field.label, value.into()))
-        })
-        .collect();
+    let (labels, fields) = (labels(catalog, object), fields(row, object));
     let extra = definitions::is_definitions(row).then(|| {
-        let compiled = definitions::compile::definition(&catalog.definitions, object);
+        let compiled = definitions::compile::definition(catalog, object);
         let mut shared = annotations(catalog, object);
         shared.push(compiled.spec.clone());
         Box::new(ExtraFacts { shared: shared.into(), compiled: Some(compiled), ..ExtraFacts::default() })

@@ -73,9 +73,9 @@ fn set(object: &mut Value, placement: Option<Value>) {
 
 impl Registry {
     /// The reason why a workspace is paused, with the command that resumes it.
-    pub fn pause_message(&self, workspace: &str, brake: &Pause) -> String {
+    pub fn pause_message(&self, workspace: &str, pause: &Pause) -> String {
         let path = self.workspace_path(workspace);
-        brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}"))
+        pause.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}"))
     }
 
     /// Changes the placement of an object. `change` is called again after concurrent changes.
@@ -105,6 +105,7 @@ impl Registry {
         let update = Update {
             subresource: SUBRESOURCE,
             manager: None,
+            size: 0,
             transform: &transform,
             admission: &NoAdmission,
             uid,

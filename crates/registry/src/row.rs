@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use atoll_defaults::Defaults;
 use atoll_crd::Schema;
+use atoll_defaults::Defaults;
 use atoll_merge::apply::Kind;
 use atoll_meta::Status;
 use atoll_schema::{TypeId, Types};
@@ -84,7 +84,7 @@ impl Row {
         self.view.map_or(&self.group, |view| view.group)
     }
 
-    /// The group in the keys of its objects. CustomVersion objects have a prefix, so that they never alias built-in
+    /// The group in the keys of its objects. Custom objects have a prefix, so that they never alias built-in
     /// ones.
     fn key_group(&self) -> &str {
         self.custom.as_ref().map_or_else(|| self.storage_group(), |custom| &custom.key_group)

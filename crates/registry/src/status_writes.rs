@@ -21,6 +21,7 @@ impl Registry {
         let update = Update {
             subresource: "status",
             manager: Some(manager),
+            size: 0,
             transform: &transform,
             admission: &NoAdmission,
             uid: None,

@@ -3,7 +3,7 @@
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
@@ -12,6 +12,7 @@ use atoll_store::Key;
 use atoll_watch::{Object, Snapshot};
 use serde_json::Value;
 
+use crate::blocking::{Stage, run_in_place, size_of};
 use crate::catalog::ATOLL;
 use crate::definitions;
 use crate::row::{ObjectRef, Row};
@@ -33,6 +34,8 @@ pub struct Update<'a, A> {
     pub subresource: &'a str,
     /// The field manager; `None` if `transform` updates the managed fields.
     pub manager: Option<&'a str>,
+    /// Number of bytes of the request's body from which `transform` computes the object.
+    pub size: usize,
     /// Called for each attempt.
     pub transform: &'a Transform<'a>,
     /// Called for each attempt.
@@ -71,27 +74,12 @@ impl Registry {
                 }
                 continue;
             };
-            let old = match row.custom {
-                Some(_) => parse(&row.to_served(existing.clone()).json())?,
-                None => parse(&existing.json())?,
-            };
-            check_uid(row, object_ref, update.uid, &old)?;
-            let mut existing_view = Cow::Borrowed(&old);
-            if row.view.is_some() {
-                row.to_view(existing_view.to_mut());
-            }
-            let mut new = (update.transform)(Some(&existing_view))?;
-            if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(&existing_view))
-            {
-                update.admission.placement_ignored(&new);
-            }
-            row.fill_defaults(&mut new)?;
-            if let Some(manager) = update.manager {
-                let (time, resets) = (self.now(), reset_fields::of(row, update.subresource));
-                let author = Author { manager, subresource: update.subresource, time: &time, resets };
-                self.record(row, &existing_view, &mut new, &author);
-            }
-            update.admission.mutate(&mut new, Some(&existing_view)).await?;
+            let size = update.size.max(existing.size());
+            let prepare = || self.prepare_update(row, object_ref, update, &existing);
+            let PreparedUpdate { old, view, mut new } =
+                self.run_sized(object_ref.workspace, size, Stage::Started, prepare).await??;
+            let existing_view = view.as_ref().unwrap_or(&old);
+            update.admission.mutate(&mut new, Some(existing_view)).await?;
             check_revision(row, object_ref, &new, &existing)?;
             self.check_reserved(row, object_ref, &new, Some(&old))?;
             row.to_stored(&mut new);
@@ -121,6 +109,38 @@ impl Registry {
                 }
             }
         }
+    }
+
+    /// Computes the new object from the existing one, with defaults and managed fields.
+    fn prepare_update<A: Admission>(
+        &self,
+        row: &Row,
+        object_ref: &ObjectRef<'_>,
+        update: &Update<'_, A>,
+        existing: &Arc<Object>,
+    ) -> Result<PreparedUpdate, Status> {
+        let old = match row.custom {
+            Some(_) => parse(&row.to_served(existing.clone()).json())?,
+            None => parse(&existing.json())?,
+        };
+        check_uid(row, object_ref, update.uid, &old)?;
+        let view = row.view.is_some().then(|| {
+            let mut view = old.clone();
+            row.to_view(&mut view);
+            view
+        });
+        let existing_view = view.as_ref().unwrap_or(&old);
+        let mut new = (update.transform)(Some(existing_view))?;
+        if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(existing_view)) {
+            update.admission.placement_ignored(&new);
+        }
+        row.fill_defaults(&mut new)?;
+        if let Some(manager) = update.manager {
+            let (time, resets) = (self.now(), reset_fields::of(row, update.subresource));
+            let author = Author { manager, subresource: update.subresource, time: &time, resets };
+            self.record(row, existing_view, &mut new, &author);
+        }
+        Ok(PreparedUpdate { old, view, new })
     }
 
     /// Attempts one write; `None` if another writer was faster.
@@ -160,7 +180,7 @@ impl Registry {
             UpdateStep::Unchanged => return unwritten(RenderedObject { json: existing.object.json() }),
             UpdateStep::Put(mut new) => {
                 let compiled = self.compile_ahead(row, existing.workspace, &new).await;
-                let (encoded, facts) = self.encode_stored(row, &mut new);
+                let (encoded, facts) = run_in_place(size_of(&new), || self.encode_stored(row, &mut new));
                 let same = render(&encoded, revision);
                 if same.json == existing.object.json() {
                     return unwritten(same);
@@ -220,7 +240,8 @@ impl Registry {
         if let Some(uid) = update.uid {
             return Err(uid_conflict(row, object_ref, uid, ""));
         }
-        let mut new = (update.transform)(None)?;
+        let transform = || (update.transform)(None);
+        let mut new = self.run_sized(object_ref.workspace, update.size, Stage::Started, transform).await??;
         object::metadata_mut(&mut new).remove("resourceVersion");
         self.create(row, object_ref, new, update.manager, update.dry_run, update.admission)
             .await
@@ -259,6 +280,15 @@ impl Registry {
         update.admission.validate(Some(&new), Some(old)).await?;
         Ok(if is_finished(row, &new) { UpdateStep::Delete(new) } else { UpdateStep::Put(new) })
     }
+}
+
+/// An update before admission.
+struct PreparedUpdate {
+    /// The existing object.
+    old: Value,
+    /// The existing object as it is served, if that differs.
+    view: Option<Value>,
+    new: Value,
 }
 
 /// The existing object of an update.

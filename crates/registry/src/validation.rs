@@ -5,7 +5,7 @@ use atoll_store::Key;
 use serde_json::Value;
 
 use crate::Registry;
-use crate::blocking::{self, INLINE_TIMEOUT, run_blocking, run_blocking_check};
+use crate::blocking::{self, INLINE_TIMEOUT, Stage, run_blocking, run_blocking_check, size_of};
 use crate::definitions::Definition;
 use crate::row::{ObjectRef, Row};
 use crate::usage::{CompileReservation, Reservation};
@@ -46,8 +46,11 @@ impl Registry {
             })
             .await;
         }
-        let errors = strategy.check_create(&object, namespaced, checks);
-        let errors = row.check_schema(&object, None, errors);
+        let check = || {
+            let errors = strategy.check_create(&object, namespaced, checks);
+            row.check_schema(&object, None, errors)
+        };
+        let errors = self.run_sized(workspace, size_of(&object), Stage::Started, check).await?;
         let Some(custom) = &row.custom else { return Ok((object, errors)) };
         let (kind, api_version) = (row.kind.clone(), row.api_version());
         if !custom.version.schema.is_slow(&object) {
@@ -84,10 +87,15 @@ impl Registry {
             })
             .await;
         }
-        let mut errors = strategy.check_update(subresource, &new, old, namespaced, checks);
-        if subresource.is_empty() {
-            errors = row.check_schema(&new, Some(old), errors);
-        }
+        let check = || {
+            let errors = strategy.check_update(subresource, &new, old, namespaced, checks);
+            match subresource {
+                "" => row.check_schema(&new, Some(old), errors),
+                _ => errors,
+            }
+        };
+        let size = size_of(&new).max(size_of(old));
+        let errors = self.run_sized(workspace, size, Stage::Started, check).await?;
         let Some(custom) = &row.custom else { return Ok((new, errors)) };
         let (kind, api_version) = (row.kind.clone(), row.api_version());
         if !custom.version.schema.is_slow(&new) {

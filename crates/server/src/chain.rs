@@ -284,7 +284,7 @@ where
             Ok(respond::json(&answer))
         }
         path => {
-            let answer = discovery::handle(server, &documents.discovery, &workspace, path, &parts.headers)?;
+            let answer = discovery::handle(server, &documents, &workspace, path, &parts.headers).await?;
             let is_document = answer.status() == StatusCode::OK;
             if is_document && !is_get { Err(Status::method_not_supported_generic()) } else { Ok(answer) }
         }

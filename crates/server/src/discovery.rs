@@ -6,7 +6,7 @@
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/handler.go
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_meta::Status;
@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Server;
 use crate::body::Body;
+use crate::discovery_cache::ApiDocuments;
 use crate::negotiate::{Media, Output, clauses};
 use crate::network_faults::GroupVersion;
 use crate::workspace::Workspace;
@@ -41,12 +42,20 @@ type CustomDocuments = (Box<[u64]>, Arc<Documents>);
 
 /// Maximum number of cached sets of custom resources.
 const MAX_CUSTOM_SETS: usize = 64;
+/// Maximum total size of the cached sets, in bytes.
+const MAX_CUSTOM_BYTES: usize = 64 << 20;
+/// Maximum size of one cached set. Larger sets are built for every request.
+const MAX_SET_BYTES: usize = MAX_CUSTOM_BYTES / 4;
+/// Number of rows from which documents are built on another thread.
+const SLOW_ROWS: usize = 256;
 
 /// Documents by path. For a set of custom resources, only those that differ from the shared ones.
 struct Documents {
     legacy: HashMap<String, Document>,
     /// For `/api` and `/apis`, by version of the format.
     aggregated: HashMap<(&'static str, &'static str), Document>,
+    /// Estimated memory of all documents.
+    bytes: usize,
 }
 
 struct Document {
@@ -64,35 +73,31 @@ impl DocumentCache {
         DocumentCache { shared, custom: Mutex::default(), rows, hidden: hidden.into() }
     }
 
-    /// Returns the documents of a workspace with these definitions, `None` if it has no custom resources.
-    fn custom(&self, definitions: &[Arc<Definition>]) -> Option<Arc<Documents>> {
-        let established = definitions.iter().filter(|definition| definition.is_established);
-        let established: Vec<&Arc<Definition>> = established.collect();
-        if established.is_empty() {
-            return None;
-        }
+    /// Returns the documents of a workspace with these definitions, all of which are established.
+    fn custom(&self, established: &[Arc<Definition>]) -> Arc<Documents> {
         let ids: Box<[u64]> = established.iter().map(|definition| definition.id).collect();
         if let Some(known) = self.cached(&ids) {
-            return Some(known);
+            return known;
         }
+        let known: HashSet<(&str, &str)> = self.rows.iter().map(|row| group_version_of(row)).collect();
+        let is_hidden = |row: &SharedRow| {
+            self.hidden.iter().any(|(group, version)| *group == row.group && *version == row.version)
+        };
         let own = established.iter().flat_map(|definition| &definition.rows);
-        let own: Vec<SharedRow> = own
-            .filter(|row| {
-                let is_hidden =
-                    self.hidden.iter().any(|(group, version)| *group == row.group && *version == row.version);
-                let known = |known: &SharedRow| known.group == row.group && known.version == row.version;
-                !is_hidden && !self.rows.iter().any(known)
-            })
-            .cloned()
-            .collect();
+        let own: Vec<SharedRow> =
+            own.filter(|row| !is_hidden(row) && !known.contains(&group_version_of(row))).cloned().collect();
         let all: Vec<SharedRow> = self.rows.iter().chain(&own).cloned().collect();
-        let made = Arc::new(Documents::new(&groups(&all), |group| own.iter().any(|row| row.group == group)));
-        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
-        if custom.len() == MAX_CUSTOM_SETS {
-            custom.remove(0);
+        let wanted: HashSet<&str> = own.iter().map(|row| row.group.as_str()).collect();
+        let made = Arc::new(Documents::new(&groups(&all), |group| wanted.contains(group)));
+        if made.bytes <= MAX_SET_BYTES {
+            let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+            custom.push((ids, made.clone()));
+            let mut bytes: usize = custom.iter().map(|(_, documents)| documents.bytes).sum();
+            while custom.len() > MAX_CUSTOM_SETS || bytes > MAX_CUSTOM_BYTES {
+                bytes -= custom.remove(0).1.bytes;
+            }
         }
-        custom.push((ids, made.clone()));
-        Some(made)
+        made
     }
 
     fn cached(&self, ids: &[u64]) -> Option<Arc<Documents>> {
@@ -143,9 +148,14 @@ impl Documents {
                 aggregated.insert((path, format), Document::new(&document));
             }
         }
-        Documents { legacy, aggregated }
+        let bodies = legacy.values().chain(aggregated.values());
+        let bytes = bodies.map(|document| DOCUMENT_OVERHEAD + document.body.len()).sum();
+        Documents { legacy, aggregated, bytes }
     }
 }
+
+/// Memory of a document besides its body: path, hash, entry in a map.
+const DOCUMENT_OVERHEAD: usize = 512;
 
 impl Document {
     fn new(value: &Value) -> Self {
@@ -170,16 +180,19 @@ struct Version<'a> {
 /// Groups rows: first the built-in groups in their order, then the others by name.
 fn groups(rows: &[SharedRow]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
+    // Definitions may have thousands of versions: searching for each would take too long.
+    let (mut positions, mut version_positions) = (HashMap::new(), HashMap::new());
     for row in rows {
-        let position = groups.iter().position(|group| group.name == row.group).unwrap_or_else(|| {
+        let position = *positions.entry(row.group.as_str()).or_insert_with(|| {
             groups.push(Group { name: &row.group, versions: Vec::new() });
             groups.len() - 1
         });
         let versions = &mut groups[position].versions;
-        match versions.iter_mut().find(|version| version.name == row.version) {
-            Some(version) => version.rows.push(row),
-            None => versions.push(Version { name: &row.version, rows: vec![row] }),
-        }
+        let version = *version_positions.entry(group_version_of(row)).or_insert_with(|| {
+            versions.push(Version { name: &row.version, rows: Vec::new() });
+            versions.len() - 1
+        });
+        versions[version].rows.push(row);
     }
     let is_custom = |group: &Group<'_>| group.versions.iter().any(|version| version.rows[0].custom.is_some());
     // Aggregated APIs come last.
@@ -195,6 +208,10 @@ fn groups(rows: &[SharedRow]) -> Vec<Group<'_>> {
         }
     }
     groups
+}
+
+fn group_version_of(row: &Row) -> (&str, &str) {
+    (&row.group, &row.version)
 }
 
 fn group_version(group: &str, version: &str) -> String {
@@ -324,16 +341,42 @@ fn aggregated_resource(row: &Row) -> Value {
     entry
 }
 
-/// Returns a discovery document, or 404.
-pub fn handle(
+/// Returns the documents of the custom resources of a workspace, `None` if it has none. Large sets are built
+/// on another thread.
+async fn custom(
     server: &Server,
-    cache: &DocumentCache,
+    documents: &Arc<ApiDocuments>,
+    workspace: &Workspace,
+) -> Result<Option<Arc<Documents>>, Status> {
+    let Some(workspace) = workspace.scope() else { return Ok(None) };
+    let mut established = server.registry.definitions(workspace);
+    established.retain(|definition| definition.is_established);
+    if established.is_empty() {
+        return Ok(None);
+    }
+    let rows: usize = established.iter().map(|definition| definition.rows.len()).sum();
+    if rows < SLOW_ROWS {
+        return Ok(Some(documents.discovery.custom(&established)));
+    }
+    let ids: Vec<u64> = established.iter().map(|definition| definition.id).collect();
+    if let Some(known) = documents.discovery.cached(&ids) {
+        return Ok(Some(known));
+    }
+    let documents = documents.clone();
+    let made = server.registry.run_blocking(workspace, move || documents.discovery.custom(&established));
+    made.await.map(Some)
+}
+
+/// Returns a discovery document, or 404.
+pub async fn handle(
+    server: &Server,
+    documents: &Arc<ApiDocuments>,
     workspace: &Workspace,
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
-    let custom =
-        workspace.scope().and_then(|workspace| cache.custom(&server.registry.definitions(workspace)));
+    let custom = custom(server, documents, workspace).await?;
+    let cache = &documents.discovery;
     let path = match path.trim_end_matches('/') {
         "" => return Ok(index(cache, custom.as_deref())),
         path => path,

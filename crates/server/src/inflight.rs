@@ -8,13 +8,14 @@
 //!   head ─► CountedRequest of the sender ─► body, within its time and memory ─► Permit ─► verb ─► answer, within memory
 //! ```
 //!
-//! The memory for bodies, and for large responses until they are sent, is divided among senders in the same
-//! way.
+//! The memory for bodies, and for large responses and events of watches until they are sent, is divided among
+//! senders in the same way. So is the number of watches, which need no other permit.
 
 // upstream: staging/src/k8s.io/apiserver/pkg/server/filters/maxinflight.go
 
 mod large_responses;
 mod memory;
+mod watch_buffer;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +33,8 @@ use tokio::time::{Instant, timeout_at};
 use self::large_responses::SerializationPermits;
 pub use self::large_responses::{LARGE, ResponseLimits, ResponseReservation};
 use self::memory::{Memory, Reservation};
+use self::watch_buffer::WatchPermit;
+pub use self::watch_buffer::{UnreadBytes, WatchBuffer, WatchProgress};
 use crate::request::RequestInfo;
 use crate::workspace::Workspace;
 use crate::{MAX_BODY, health, impersonation};
@@ -48,7 +51,8 @@ const RESPONSE_MEMORY: usize = 1 << 30;
 pub struct InFlight {
     reading: Arc<Semaphore>,
     mutating: Arc<Semaphore>,
-    limits: [usize; 2],
+    watching: Arc<Semaphore>,
+    limits: [usize; 3],
     bodies: Arc<Memory>,
     responses: Arc<Memory>,
     permits: Arc<SerializationPermits>,
@@ -57,9 +61,9 @@ pub struct InFlight {
     senders: Arc<Senders>,
 }
 
-/// Requests in flight of each sender, reading and mutating. Senders without requests have no entry.
+/// Requests in flight of each sender: reading, mutating and watching. Senders without requests have no entry.
 #[derive(Default)]
-struct Senders(Mutex<HashMap<Box<str>, [usize; 2]>>);
+struct Senders(Mutex<HashMap<Box<str>, [usize; 3]>>);
 
 /// The groups that a request counts for, widest first: the workspaces of its path, then the user; in root the
 /// namespace of a ServiceAccount, then the account. A tenant that makes up names of users, accounts or
@@ -99,6 +103,8 @@ pub struct CountedRequest<'a> {
     sender: Option<Sender>,
     /// Memory of the body, until the request ends.
     memory: Reservation,
+    /// Permit of a watch. `None` for an exempt watch.
+    watch: Option<Arc<WatchPermit>>,
 }
 
 /// The right to run a request, until it is dropped.
@@ -111,6 +117,7 @@ pub struct Permit<'a> {
 enum RequestKind {
     Reading = 0,
     Mutating = 1,
+    Watching = 2,
 }
 
 fn too_many_requests() -> Status {
@@ -118,12 +125,13 @@ fn too_many_requests() -> Status {
 }
 
 impl InFlight {
-    /// Limits of reading and mutating requests, and the time that bodies may take.
-    pub fn new(reading: usize, mutating: usize, body_timeout: Duration) -> Self {
+    /// Limits of reading and mutating requests and of watches, and the time that bodies may take.
+    pub fn new(reading: usize, mutating: usize, watching: usize, body_timeout: Duration) -> Self {
         InFlight {
             reading: Arc::new(Semaphore::new(reading)),
             mutating: Arc::new(Semaphore::new(mutating)),
-            limits: [reading, mutating],
+            watching: Arc::new(Semaphore::new(watching)),
+            limits: [reading, mutating, watching],
             bodies: Memory::new(mutating.max(SENDER_DIVISOR).saturating_mul(MAX_BODY), MAX_BODY),
             responses: Memory::new(RESPONSE_MEMORY, RESPONSE_MEMORY / 2),
             permits: Arc::new(SerializationPermits::new()),
@@ -132,19 +140,32 @@ impl InFlight {
         }
     }
 
-    /// Counts a request for its sender, or returns an error with Retry-After. Long-running requests are not
-    /// counted, nor are probes, so that a busy server does not look dead.
+    /// Counts a request for its sender, or returns an error with Retry-After. Watches are counted by
+    /// themselves. Other long-running requests are not counted, nor are probes, so that a busy server does
+    /// not look dead.
     pub fn start(&self, request: &RequestInfo, sender: Option<Sender>) -> Result<CountedRequest<'_>, Status> {
         let is_probe = !request.is_resource && health::is_check(&request.path);
         let is_exempt = request.is_long_running() || is_probe;
         let reads = matches!(request.verb, "get" | "list" | "head");
         let kind = if reads { RequestKind::Reading } else { RequestKind::Mutating };
+        let watch = match &sender {
+            Some(sender) if request.verb == "watch" => Some(self.watch_permit(sender)?),
+            _ => None,
+        };
         let sender = sender.filter(|_| !is_exempt);
         if let Some(sender) = &sender {
             self.senders.acquire(sender, kind, self.limits[kind as usize])?;
         }
         let memory = self.bodies.empty_reservation(sender.clone());
-        Ok(CountedRequest { inflight: self, kind, sender, memory })
+        Ok(CountedRequest { inflight: self, kind, sender, memory, watch })
+    }
+
+    fn watch_permit(&self, sender: &Sender) -> Result<Arc<WatchPermit>, Status> {
+        let of_all = self.watching.clone().try_acquire_owned().map_err(|_| too_many_requests())?;
+        let kind = RequestKind::Watching;
+        self.senders.acquire(sender, kind, self.limits[kind as usize])?;
+        let (senders, sender) = (self.senders.clone(), sender.clone());
+        Ok(Arc::new(WatchPermit { senders, sender, _of_all: of_all }))
     }
 }
 
@@ -170,7 +191,7 @@ impl Senders {
         for group in sender.0.iter() {
             if let Some(count) = counts.get_mut(group) {
                 count[kind as usize] = count[kind as usize].saturating_sub(1);
-                if *count == [0, 0] {
+                if *count == [0; 3] {
                     counts.remove(group);
                 }
             }
@@ -226,6 +247,7 @@ impl<'a> CountedRequest<'a> {
             permits: self.inflight.permits.clone(),
             memory: self.inflight.responses.clone(),
             sender: self.sender.clone(),
+            watch: self.watch.clone(),
             may_refuse: matches!(self.kind, RequestKind::Reading),
         }
     }
@@ -234,7 +256,8 @@ impl<'a> CountedRequest<'a> {
     pub fn acquire(self) -> Result<Permit<'a>, Status> {
         let permits = match self.kind {
             RequestKind::Reading => &self.inflight.reading,
-            RequestKind::Mutating => &self.inflight.mutating,
+            // A watch takes its permit when it starts.
+            RequestKind::Mutating | RequestKind::Watching => &self.inflight.mutating,
         };
         let permit = match self.sender {
             Some(_) => Some(permits.clone().try_acquire_owned().map_err(|_| too_many_requests())?),

@@ -81,6 +81,8 @@ pub struct Limits {
     pub reading: usize,
     /// Maximum number of mutating requests in flight.
     pub mutating: usize,
+    /// Maximum number of watches.
+    pub watching: usize,
     /// Time that requests may take to finish during shutdown.
     pub drain: Duration,
 }
@@ -92,6 +94,7 @@ impl Default for Limits {
             header_timeout: Duration::from_secs(10),
             reading: 400,
             mutating: 200,
+            watching: 10_000,
             drain: Duration::from_secs(10),
         }
     }
@@ -165,7 +168,7 @@ impl Server {
             open_views: sync::OpenViews::default(),
             event_limits: sync::EventLimits::default(),
             report_sequences: sync::ReportSequences::default(),
-            inflight: InFlight::new(limits.reading, limits.mutating, limits.header_timeout),
+            inflight: InFlight::new(limits.reading, limits.mutating, limits.watching, limits.header_timeout),
             admission: AdmissionChain::default(),
             tokens: None,
             tracer: None,

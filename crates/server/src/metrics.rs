@@ -12,7 +12,7 @@ use atoll_client::memory_limits::{self, Budgets};
 use atoll_registry::usage;
 use atoll_registry::{Catalog, Registry, SharedRow};
 use atoll_store::{
-    BoxFuture, Key, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Write, WriteError,
+    BoxFuture, Key, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Visit, Write, WriteError,
 };
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -339,6 +339,14 @@ impl Store for TimedStore {
         self.store.subscribe(after, sink)
     }
 
+    fn tail_start(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.store.tail_start(bytes)
+    }
+
+    fn visit(&self, visit: Visit) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.store.visit(visit)
+    }
+
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), WriteError>> {
         self.store.compact(through)
     }
@@ -358,11 +366,74 @@ impl Store for TimedStore {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use atoll_registry::Profile;
+    use atoll_store::memory::MemoryStore;
     use http::Method;
 
     use super::*;
     use crate::query::Query;
+
+    /// A store that answers questions without reading everything, and counts them.
+    #[derive(Default)]
+    struct Shortcuts {
+        store: MemoryStore,
+        used: AtomicUsize,
+    }
+
+    impl Store for Shortcuts {
+        fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>> {
+            self.store.write(write)
+        }
+
+        fn range(
+            &self,
+            range: Range,
+            at: Option<Revision>,
+            limit: usize,
+        ) -> BoxFuture<'_, Result<Page, ReadError>> {
+            self.store.range(range, at, limit)
+        }
+
+        fn revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+            self.store.revision()
+        }
+
+        fn compacted(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
+            self.store.compacted()
+        }
+
+        fn subscribe(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {
+            self.store.subscribe(after, sink)
+        }
+
+        fn tail_start(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
+            Box::pin(async move { Ok(bytes as Revision) })
+        }
+
+        fn visit(&self, _: Visit) -> BoxFuture<'_, Result<(), ReadError>> {
+            self.used.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Ok(()) })
+        }
+
+        fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), WriteError>> {
+            self.store.compact(through)
+        }
+
+        fn raise(&self, to: Revision) -> BoxFuture<'_, Result<(), WriteError>> {
+            self.store.raise(to)
+        }
+    }
+
+    #[tokio::test]
+    async fn timed_stores_keep_the_shortcuts_of_the_store() {
+        let store = Arc::new(Shortcuts::default());
+        let timed = Metrics::new().timed(store.clone());
+        assert_eq!(timed.tail_start(7).await, Ok(7));
+        assert_eq!(timed.visit(Arc::new(|_, _, _| {})).await, Ok(()));
+        assert_eq!(store.used.load(Ordering::Relaxed), 1);
+    }
 
     #[test]
     fn requests_are_counted_by_resource_and_never_by_name() {

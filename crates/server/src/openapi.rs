@@ -5,7 +5,7 @@
 // upstream: k8s.io/kube-openapi/pkg/handler/handler.go
 // upstream: k8s.io/kube-openapi/pkg/handler3/handler.go
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Read, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -51,11 +51,13 @@ pub struct DocumentCache {
     hidden: Box<[GroupVersion]>,
 }
 
-/// IDs of the definitions and their documents.
-type CustomDocuments = (Box<[u64]>, Arc<Documents>);
+/// IDs of the definitions, their documents, and the estimated memory of these.
+type CustomDocuments = (Box<[u64]>, Arc<Documents>, u64);
 
 /// Maximum number of cached sets of custom resources.
 const MAX_CUSTOM_SETS: usize = 16;
+/// Maximum estimated memory of the cached sets, in bytes. The set that was used last is kept in any case.
+const MAX_CUSTOM_BYTES: u64 = 256 << 20;
 
 impl DocumentCache {
     /// For `rows` and for custom resources that are not in `hidden`.
@@ -73,12 +75,8 @@ impl DocumentCache {
             return None;
         }
         let ids: Box<[u64]> = established.iter().map(|definition| definition.id).collect();
-        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(position) = custom.iter().position(|(known, _)| *known == ids) {
-            let found = custom.remove(position);
-            let documents = found.1.clone();
-            custom.push(found);
-            return Some(documents);
+        if let Some(known) = self.cached(&ids) {
+            return Some(known);
         }
         let is_hidden = |row: &SharedRow| {
             self.hidden.iter().any(|(group, version)| *group == row.group && *version == row.version)
@@ -92,12 +90,26 @@ impl DocumentCache {
             .collect();
         paths.sort_unstable();
         paths.dedup();
+        // Created outside the lock, so that other workspaces do not wait. If two threads create the same
+        // documents, both are valid.
         let made = Arc::new(Documents::new(Api::new(resources, kinds), paths));
-        if custom.len() == MAX_CUSTOM_SETS {
-            custom.remove(0);
+        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = established.iter().map(|definition| definition.size).sum();
+        custom.push((ids, made.clone(), size));
+        let mut bytes: u64 = custom.iter().map(|(.., size)| size).sum();
+        while custom.len() > MAX_CUSTOM_SETS || (custom.len() > 1 && bytes > MAX_CUSTOM_BYTES) {
+            bytes -= custom.remove(0).2;
         }
-        custom.push((ids, made.clone()));
         Some(made)
+    }
+
+    fn cached(&self, ids: &[u64]) -> Option<Arc<Documents>> {
+        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = custom.iter().position(|(known, ..)| **known == *ids)?;
+        let found = custom.remove(position);
+        let documents = found.1.clone();
+        custom.push(found);
+        Some(documents)
     }
 }
 
@@ -120,11 +132,10 @@ fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::KindSchema> {
 /// Returns the kinds of a definition.
 fn published(definition: &Definition) -> Vec<atoll_openapi::KindSchema> {
     let spec = definition.spec();
-    let schema = |row: &Row| {
-        let mut versions = spec["versions"].as_array().into_iter().flatten();
-        let version = versions.find(|version| version["name"] == *row.version)?;
-        version["schema"].get("openAPIV3Schema").cloned()
-    };
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    let versions: HashMap<&str, &Value> =
+        versions.filter_map(|version| Some((version["name"].as_str()?, version))).collect();
+    let schema = |row: &Row| versions.get(row.version.as_str())?["schema"].get("openAPIV3Schema").cloned();
     let kind = |row: &SharedRow| {
         let custom = row.custom.as_ref()?;
         let schema = schema(row);
@@ -145,7 +156,7 @@ fn published(definition: &Definition) -> Vec<atoll_openapi::KindSchema> {
 /// Documents, each generated on first use.
 struct Documents {
     api: Api,
-    /// Paths of the documents of version 3; all if empty.
+    /// Paths of the documents of version 3, sorted; all if empty.
     paths: Vec<String>,
     /// Generated together, because the index needs the hashes of all of them.
     v3: OnceLock<BTreeMap<String, Document>>,
@@ -170,7 +181,8 @@ impl Documents {
         self.v3.get_or_init(|| {
             let author = self.api.writer();
             let wanted = author.paths().into_iter();
-            let wanted = wanted.filter(|path| self.paths.is_empty() || self.paths.contains(path));
+            let wanted =
+                wanted.filter(|path| self.paths.is_empty() || self.paths.binary_search(path).is_ok());
             let written = wanted.filter_map(|path| {
                 let document = Document::write(|out| author.v3(&path, out)).ok()?;
                 Some((path, document))

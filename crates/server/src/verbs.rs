@@ -23,11 +23,13 @@ mod token;
 mod update;
 mod watch;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use atoll_meta::{FieldError, FieldPath, Status, names};
+use atoll_registry::bootstrap::ROOT;
 use atoll_registry::catalog::METRICS;
-use atoll_registry::{ObjectRef, Row};
+use atoll_registry::{ObjectRef, Row, Stage};
 use http::{HeaderValue, Method, Response, header};
 use serde_json::Value;
 
@@ -76,6 +78,7 @@ pub async fn dispatch(
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
         call.output.skew = skew;
     }
+    let _started = server.registry.start_request(workspace.unwrap_or(ROOT), call.body.len()).await?;
     let checked = if row.custom.is_some() { check_custom_path(&row, info) } else { Ok(()) };
     let answer = match checked {
         Ok(()) => call_verb(server, &row, &call, forwarded).await,
@@ -239,12 +242,9 @@ fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call
 fn limit_warnings(warnings: &[String]) -> Vec<&str> {
     const MAX_LENGTH: usize = 4096;
     const MAX_LENGTH_EACH: usize = 256;
-    let mut each: Vec<&str> = Vec::with_capacity(warnings.len());
-    for warning in warnings {
-        if !warning.is_empty() && !each.contains(&warning.as_str()) {
-            each.push(warning);
-        }
-    }
+    let mut seen = HashSet::new();
+    let distinct = warnings.iter().filter(|warning| !warning.is_empty() && seen.insert(warning.as_str()));
+    let mut each: Vec<&str> = distinct.map(String::as_str).collect();
     let length = |text: &str| text.chars().count();
     let (mut total, mut over) = (0, None);
     for (index, warning) in each.iter().enumerate() {
@@ -283,19 +283,27 @@ fn prepend_warning(answer: Result<Response<Body>, Status>, warning: &str, call: 
     response
 }
 
+/// Runs work on the body of a request. Large bodies take turns by tenant, aside from other requests.
+async fn with_body<T>(server: &Server, call: &Call, work: impl FnOnce() -> T) -> Result<T, Status> {
+    let workspace = call.workspace.scope().unwrap_or(ROOT);
+    server.registry.run_sized(workspace, call.body.len(), Stage::New, work).await
+}
+
 /// Removes duplicate owner references and returns a warning about them.
 fn dedup_owners(object: &mut Value, patched: bool) -> Option<String> {
     let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut seen: HashSet<&Value> = HashSet::with_capacity(owners.len());
     let mut repeated = Vec::new();
-    for owner in std::mem::take(owners) {
-        if kept.contains(&owner) {
+    let is_first: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
+    drop(seen);
+    let mut is_first = is_first.into_iter();
+    owners.retain(|owner| {
+        let is_kept = is_first.next().unwrap_or(true);
+        if !is_kept {
             repeated.push(owner["uid"].as_str().unwrap_or_default().to_string());
-        } else {
-            kept.push(owner);
         }
-    }
-    *owners = kept;
+        is_kept
+    });
     // Upstream checks a patched object later, and its message says so.
     let when = if patched { " after mutating admission happens" } else { "" };
     (!repeated.is_empty()).then(|| {
@@ -309,7 +317,23 @@ fn dedup_owners(object: &mut Value, patched: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::limit_warnings;
+    use serde_json::{Value, json};
+
+    use super::{dedup_owners, limit_warnings};
+
+    #[test]
+    fn repeated_owners_are_removed_in_order() {
+        let owner =
+            |uid: &str, controller: bool| json!({ "kind": "Pod", "uid": uid, "controller": controller });
+        let owners = [("a", true), ("b", true), ("a", true), ("a", false), ("b", true)];
+        let owners = owners.map(|(uid, controller)| owner(uid, controller));
+        let mut object = json!({ "metadata": { "ownerReferences": owners } });
+        let warning = dedup_owners(&mut object, false).unwrap();
+        assert!(warning.ends_with("; duplicate UID(s) observed: a, b"), "{warning}");
+        let kept: Value = [owner("a", true), owner("b", true), owner("a", false)].into_iter().collect();
+        assert_eq!(object["metadata"]["ownerReferences"], kept);
+        assert_eq!(dedup_owners(&mut object, false), None);
+    }
 
     #[test]
     fn warnings_fit_into_headers() {

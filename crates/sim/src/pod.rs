@@ -1,4 +1,4 @@
-//! ContainerState machine of a pod on a simulated node.
+//! State machine of a pod on a simulated node.
 //!
 //! Pure: time and faults are inputs; the output is a status, when to continue, and whether the pod can be
 //! deleted.

@@ -260,11 +260,13 @@ fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions,
     conversion(errors, &spec.get("conversion"), known_reviews, preserves);
 }
 
-/// Estimates the memory that the compiled schemas of all versions need, or returns the field that exceeds the
-/// limit.
+/// Estimates the memory that all versions with their compiled schemas need, or returns the field that exceeds
+/// the limit.
 pub(crate) fn compiled_size(spec: &FieldValue<'_>) -> Result<u64, FieldError> {
     let mut size = limits::Size::default();
+    let names = spec.get("names");
     for version in spec.get("versions").items() {
+        size.add_version(version.value, names.value, &version.path)?;
         let schema = version.get("schema").get("openAPIV3Schema");
         size.add(schema.value, &schema.path)?;
     }
@@ -280,7 +282,7 @@ pub fn size(definition: &Value) -> Result<u64, FieldError> {
     compiled_size(&FieldValue::field(definition, "spec"))
 }
 
-/// Returns the field, if any, that makes the compiled schemas of a definition exceed the memory limit.
+/// Returns the field, if any, that makes the compiled definition exceed the memory limit.
 pub fn too_large(definition: &Value) -> Option<FieldError> {
     size(definition).err()
 }

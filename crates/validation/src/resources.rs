@@ -3,7 +3,7 @@
 // upstream: pkg/apis/core/validation/validation.go
 // upstream: pkg/apis/core/helper/helpers.go
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath, names};
@@ -210,6 +210,9 @@ pub(crate) fn check_overhead(errors: &mut Vec<FieldError>, overhead: &Value, pat
     }
 }
 
+/// Maximum number of names in the errors about unknown claims of a container.
+const MAX_LISTED_NAMES: usize = 10_000;
+
 /// Checks that each claim refers to one of the pod's claims, and that no two overlap.
 fn check_claims(
     errors: &mut Vec<FieldError>,
@@ -217,7 +220,9 @@ fn check_claims(
     pod_claims: &BTreeSet<&str>,
     path: &FieldPath,
 ) {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
+    let mut seen_by_name: HashMap<&str, usize> = HashMap::new();
+    let mut unknown = 0;
     for (index, claim) in claims.iter().enumerate() {
         let path = || path.child("claims").index(index);
         let (name, request) = (claim.text("name"), claim.text("request"));
@@ -234,11 +239,11 @@ fn check_claims(
                     errors.push(FieldError::duplicate(&path(), format!("{name}/{request}")));
                 }
             } else {
-                let overlapping = seen.iter().filter(|(other, _)| *other == name).count();
+                let overlapping = seen_by_name.get(name).copied().unwrap_or_default();
                 errors.extend((0..overlapping).map(|_| FieldError::duplicate(&path(), name)));
             }
-            if !seen.contains(&(name, request)) {
-                seen.push((name, request));
+            if seen.insert((name, request)) {
+                *seen_by_name.entry(name).or_default() += 1;
             }
         }
         if !pod_claims.contains(name) {
@@ -246,6 +251,11 @@ fn check_claims(
             if pod_claims.is_empty() {
                 detail.push_str(" which is empty");
             } else {
+                // Each error lists all names; a response shows few such errors.
+                unknown += pod_claims.len();
+                if unknown > MAX_LISTED_NAMES && unknown > pod_claims.len() {
+                    continue;
+                }
                 detail.push_str(": ");
                 detail.push_str(&pod_claims.iter().copied().collect::<Vec<&str>>().join(", "));
             }

@@ -2,7 +2,7 @@
 
 // upstream: pkg/apis/storage/validation/validation.go
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use atoll_meta::field::BadValue;
 use atoll_meta::{FieldError, FieldPath, names};
@@ -85,9 +85,12 @@ fn parameters(errors: &mut Errors, parameters: &FieldValue<'_>, may_be_empty: bo
     }
 }
 
+/// Maximum number of errors about equal terms, which grows with the square of the number of terms.
+const MAX_DUPLICATES: usize = 10_000;
+
 fn topologies(errors: &mut Errors, topologies: &FieldValue<'_>) {
     // Upstream starts with as many empty terms as there are terms, so an empty term counts as a duplicate.
-    let mut seen = vec![BTreeMap::<&str, BTreeSet<&str>>::new(); topologies.len()];
+    let mut seen = HashMap::from([(BTreeMap::<&str, BTreeSet<&str>>::new(), topologies.len())]);
     for term in topologies.items() {
         let expressions = term.get("matchLabelExpressions");
         let mut values_of = BTreeMap::new();
@@ -105,9 +108,11 @@ fn topologies(errors: &mut Errors, topologies: &FieldValue<'_>) {
                 errors.push(FieldError::duplicate(&key.path, key.text()));
             }
         }
-        let same = seen.iter().filter(|other| **other == values_of).count();
-        errors.extend((0..same).map(|_| FieldError::duplicate(&expressions.path, "")));
-        seen.push(values_of);
+        let same = seen.entry(values_of).or_default();
+        // A response shows far fewer errors.
+        let shown = (*same).min(MAX_DUPLICATES.saturating_sub(errors.len()));
+        errors.extend((0..shown).map(|_| FieldError::duplicate(&expressions.path, "")));
+        *same += 1;
     }
 }
 
@@ -352,4 +357,23 @@ fn capacity(capacity: &Value, lenient: bool) -> Errors {
     class.rules(&mut errors, names::dns1123_subdomain(class.text()));
     quantities::not_negative(&mut errors, &FieldValue::field(capacity, "capacity"));
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::checks_for;
+
+    #[test]
+    fn errors_about_equal_terms_are_limited() {
+        let class = |terms: usize| {
+            json!({ "metadata": { "name": "a" }, "provisioner": "example.com/a", "reclaimPolicy": "Delete",
+                "volumeBindingMode": "Immediate", "allowedTopologies": vec![json!({}); terms] })
+        };
+        let errors = |terms| (checks_for("storage.k8s.io", "storageclasses").create)(&class(terms)).len();
+        // An empty term is equal to as many empty terms as there are terms, and to those before it.
+        assert_eq!(errors(3), 3 + 4 + 5);
+        assert_eq!(errors(3000), 10_000);
+    }
 }

@@ -2,7 +2,7 @@
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use atoll_meta::object::validate_label_selector;
 use atoll_meta::{FieldError, FieldPath, names};
@@ -34,17 +34,20 @@ pub(crate) fn check_label_keys(errors: &mut Vec<FieldError>, term: &Value, path:
     }
     if let Some(selector) = selector {
         let mut seen: HashSet<&str> = selector.entries("matchLabels").map(|(key, _)| key).collect();
+        let keys = term.list("matchLabelKeys").iter().enumerate();
+        let positions: HashMap<&str, usize> =
+            keys.filter_map(|(index, key)| Some((key.as_str()?, index))).collect();
         for expression in selector.list("matchExpressions") {
             let key = expression.text("key");
-            let position = term.list("matchLabelKeys").iter().rposition(|candidate| candidate == key);
-            if let (Some(position), false) = (position, seen.insert(key)) {
+            if let (Some(&position), false) = (positions.get(key), seen.insert(key)) {
                 let detail = "exists in both matchLabelKeys and labelSelector";
                 errors.push(FieldError::invalid(&path.index(position), key, detail));
             }
         }
     }
+    let mismatched: HashSet<&str> = term.texts("mismatchLabelKeys").collect();
     for (index, key) in term.texts("matchLabelKeys").enumerate() {
-        if term.texts("mismatchLabelKeys").any(|other| other == key) {
+        if mismatched.contains(key) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.push(FieldError::invalid(&path.child("matchLabelKeys").index(index), key, detail));
         }
@@ -57,6 +60,14 @@ pub(crate) fn check_spread_constraints(
     constraints: &[Value],
     path: &FieldPath,
 ) {
+    let identity = |constraint: &'_ Value| -> (String, String) {
+        (constraint.text("topologyKey").to_owned(), constraint.text("whenUnsatisfiable").to_owned())
+    };
+    // Number of constraints of each kind from the current one on.
+    let mut left: HashMap<(String, String), usize> = HashMap::new();
+    for constraint in constraints {
+        *left.entry(identity(constraint)).or_default() += 1;
+    }
     for (index, constraint) in constraints.iter().enumerate() {
         let path = path.index(index);
         let (key, action) = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
@@ -69,9 +80,10 @@ pub(crate) fn check_spread_constraints(
             let path = path.child("whenUnsatisfiable");
             errors.push(FieldError::not_supported(&path, named(action), &supported));
         }
-        let is_repeated = constraints[index + 1..]
-            .iter()
-            .any(|other| other.text("topologyKey") == key && other.text("whenUnsatisfiable") == action);
+        let is_repeated = left.get_mut(&identity(constraint)).is_some_and(|left| {
+            *left -= 1;
+            *left > 0
+        });
         if is_repeated {
             let path = path.child("{topologyKey, whenUnsatisfiable}");
             errors.push(FieldError::duplicate(&path, format!("{{{key}, {action}}}")));

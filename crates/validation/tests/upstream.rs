@@ -7,11 +7,11 @@
 mod definitions;
 // The object generator belongs to another comparison.
 #[allow(dead_code)]
-#[path = "../../extension/tests/upstream/generator.rs"]
+#[path = "../../crd/tests/upstream/generator.rs"]
 mod generator;
-#[path = "../../extension/tests/upstream/go.rs"]
+#[path = "../../crd/tests/upstream/go.rs"]
 mod go;
-#[path = "../../extension/tests/upstream/rules.rs"]
+#[path = "../../crd/tests/upstream/rules.rs"]
 mod rules;
 
 use std::collections::BTreeMap;

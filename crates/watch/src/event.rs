@@ -14,6 +14,8 @@ pub enum EventType {
     Deleted,
 }
 
+/// A change. Its objects have no compiled definitions, because the history keeps them after they have been
+/// replaced; the current snapshot has them.
 #[derive(Debug)]
 pub struct Event {
     pub key: Key,
@@ -57,6 +59,7 @@ impl Event {
         previous: Option<Arc<Object>>,
         object: Option<Arc<Object>>,
     ) -> Self {
+        let [previous, object] = [previous, object].map(|object| object.map(|object| object.to_past()));
         Event { key, revision, previous, object, frames: Default::default(), others: OnceLock::new() }
     }
 
@@ -118,12 +121,29 @@ impl Event {
         self.frames[event_type as usize].get_or_init(make).clone()
     }
 
-    /// Memory that this event uses after the object has been replaced.
+    /// Memory that this event uses after the object has been replaced, without the parts that it shares.
     pub(crate) fn weight(&self) -> usize {
         const OVERHEAD: usize = 256;
-        let kept = self.object.as_ref().or(self.previous.as_ref());
-        OVERHEAD + kept.map_or(0, |object| object.own_size())
+        OVERHEAD + self.kept().map_or(0, |object| object.own_size())
     }
+
+    /// The parts of the JSON that other events may share.
+    pub(crate) fn shared_parts(&self) -> impl Iterator<Item = &Bytes> {
+        self.kept().into_iter().flat_map(|object| object.shared_parts())
+    }
+
+    /// The object whose memory is attributed to this event.
+    fn kept(&self) -> Option<&Arc<Object>> {
+        self.object.as_ref().or(self.previous.as_ref())
+    }
+}
+
+/// The bytes after the object in a line of a JSON watch.
+pub const CLOSING: &[u8] = b"}\n";
+
+/// Returns the text before the object in a line of a JSON watch.
+pub fn opening(event_type: EventType) -> String {
+    format!("{{\"type\":\"{}\",\"object\":", event_type.as_str())
 }
 
 /// One line of a JSON watch.
@@ -133,7 +153,7 @@ pub fn frame(event_type: &str, object: &[u8]) -> Bytes {
     line.extend_from_slice(event_type.as_bytes());
     line.extend_from_slice(b"\",\"object\":");
     line.extend_from_slice(object);
-    line.extend_from_slice(b"}\n");
+    line.extend_from_slice(CLOSING);
     Bytes::from(line)
 }
 

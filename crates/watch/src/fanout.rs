@@ -12,6 +12,9 @@ use crate::snapshot::Scope;
 /// Maximum queue length of one watcher. A watcher with more pending events catches up from the history
 /// instead, so that a slow reader uses bounded memory.
 const QUEUE: usize = 512;
+/// Maximum size of the objects in the queue of one watcher, unless it contains only one event. The history
+/// may have dropped them already, and then only the queue keeps them in memory.
+const QUEUE_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Index {
@@ -27,6 +30,8 @@ pub(crate) struct Queue {
 
 pub(crate) struct Pending {
     events: VecDeque<Arc<Event>>,
+    /// Size of the events.
+    bytes: usize,
     /// If set, events after this revision are not in the queue and must be read from the history.
     behind: Option<Revision>,
 }
@@ -42,7 +47,7 @@ pub(crate) enum QueueContents {
 impl Index {
     /// The queue starts out `behind`: the watcher first reads missed events from the history.
     pub fn register(&mut self, scope: &Scope, after: Revision) -> Arc<Queue> {
-        let pending = Pending { events: VecDeque::new(), behind: Some(after) };
+        let pending = Pending { events: VecDeque::new(), bytes: 0, behind: Some(after) };
         let queue = Arc::new(Queue { pending: Mutex::new(pending), filled: Notify::new() });
         self.watchers.entry(scope.prefix.as_str().into()).or_default().push(queue.clone());
         self.count += 1;
@@ -86,11 +91,14 @@ impl Queue {
             return false;
         }
         let first = pending.events.is_empty();
-        if pending.events.len() == QUEUE {
+        let bytes = pending.bytes + event.weight();
+        if pending.events.len() == QUEUE || !first && bytes > QUEUE_BYTES {
             let dropped = std::mem::take(&mut pending.events);
+            pending.bytes = 0;
             pending.behind = dropped.front().map(|oldest| oldest.revision - 1);
         } else {
             pending.events.push_back(event.clone());
+            pending.bytes = bytes;
         }
         first
     }
@@ -100,7 +108,10 @@ impl Queue {
         match pending.behind {
             Some(after) => QueueContents::Behind(after),
             None if pending.events.is_empty() => QueueContents::Nothing,
-            None => QueueContents::Events(std::mem::take(&mut pending.events)),
+            None => {
+                pending.bytes = 0;
+                QueueContents::Events(std::mem::take(&mut pending.events))
+            }
         }
     }
 

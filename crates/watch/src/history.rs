@@ -1,5 +1,6 @@
 //! Recent events, bounded in bytes and in age.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub(crate) struct History {
     /// All events in order of revision, for removing the oldest.
     order: VecDeque<(Instant, Arc<Event>)>,
     bytes: usize,
+    /// Number of events that have each shared part, by its address. A part counts once.
+    parts: HashMap<usize, usize>,
     /// The history contains every event after this revision.
     floor: Revision,
     limits: Limits,
@@ -35,7 +38,14 @@ pub(crate) struct History {
 
 impl History {
     pub fn new(floor: Revision, limits: Limits) -> Self {
-        History { resources: HashMap::new(), order: VecDeque::new(), bytes: 0, floor, limits }
+        History {
+            resources: HashMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            parts: HashMap::new(),
+            floor,
+            limits,
+        }
     }
 
     pub fn floor(&self) -> Revision {
@@ -49,6 +59,13 @@ impl History {
 
     pub fn push(&mut self, event: Arc<Event>) {
         self.bytes += event.weight();
+        for part in event.shared_parts() {
+            let events = self.parts.entry(part.as_ptr().addr()).or_default();
+            if *events == 0 {
+                self.bytes += part.len();
+            }
+            *events += 1;
+        }
         self.order.push_back((Instant::now(), event.clone()));
         let resource = resource_of(&event.key);
         match self.resources.get_mut(resource) {
@@ -76,13 +93,26 @@ impl History {
         }
     }
 
-    /// Events in `scope` after `revision`, oldest first and at most `limit`, and whether there are more.
-    pub fn after(&self, scope: &Scope, revision: Revision, limit: usize) -> (Vec<Arc<Event>>, bool) {
+    /// Events in `scope` after `revision`, oldest first, and whether there are more. There are at most `limit`
+    /// of them, and if there is more than one, their objects have at most `bytes`.
+    pub fn after(
+        &self,
+        scope: &Scope,
+        revision: Revision,
+        limit: usize,
+        bytes: usize,
+    ) -> (Vec<Arc<Event>>, bool) {
         let Some(events) = self.resources.get(resource_of(&scope.prefix)) else { return (Vec::new(), false) };
         let start = events.partition_point(|event| event.revision <= revision);
-        let mut within = events.range(start..).filter(|event| scope.contains(&event.key)).cloned();
-        let found = within.by_ref().take(limit).collect();
-        (found, within.next().is_some())
+        let mut within = events.range(start..).filter(|event| scope.contains(&event.key)).peekable();
+        let (mut found, mut size) = (Vec::new(), 0);
+        while let Some(event) =
+            within.next_if(|event| found.is_empty() || found.len() < limit && size + event.weight() <= bytes)
+        {
+            size += event.weight();
+            found.push(event.clone());
+        }
+        (found, within.peek().is_some())
     }
 
     /// Events in `scope` after `revision`, newest first.
@@ -102,6 +132,15 @@ impl History {
     fn drop_oldest(&mut self) {
         let Some((_, event)) = self.order.pop_front() else { return };
         self.bytes -= event.weight();
+        for part in event.shared_parts() {
+            if let Entry::Occupied(mut events) = self.parts.entry(part.as_ptr().addr()) {
+                *events.get_mut() -= 1;
+                if *events.get() == 0 {
+                    events.remove();
+                    self.bytes -= part.len();
+                }
+            }
+        }
         self.floor = event.revision;
         let resource = resource_of(&event.key);
         if let Some(events) = self.resources.get_mut(resource) {

@@ -26,13 +26,14 @@ mod parallel;
 pub mod snapshot;
 mod watcher;
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use atoll_store::{Batch, Change, Entry, Range, ReadError, Revision, Store, WriteError};
+use atoll_store::{Batch, Change, Entry, Key, Range, ReadError, Revision, Store, WriteError};
 use tokio::time::Instant;
 
 pub use cursor::ObjectCursor;
@@ -55,7 +56,7 @@ const LOAD_BATCH: usize = 4_096;
 pub struct Cache {
     current: ArcSwap<Snapshot>,
     watch_state: Mutex<WatchState>,
-    pins: Mutex<Vec<(Instant, Arc<Snapshot>)>>,
+    pins: Mutex<Pins>,
     advanced: tokio::sync::watch::Sender<Revision>,
     opened: Instant,
     /// The last revision that was current for longer than the history's maximum age without a change; 0 if
@@ -64,6 +65,16 @@ pub struct Cache {
     waker: Waker,
     decode: Arc<dyn Decode>,
     observers: Vec<Arc<dyn Observer>>,
+}
+
+/// Snapshots that are kept for lists that are continued.
+#[derive(Default)]
+struct Pins {
+    /// In order of use, the most recent last.
+    snapshots: Vec<(Instant, Arc<Snapshot>)>,
+    /// Objects with compiled definitions that have been replaced and are still in use, with what pinned
+    /// snapshots have instead: they keep the JSON of replaced definitions, but not the compiled form.
+    replaced: Vec<(Weak<Object>, Arc<Object>)>,
 }
 
 /// Recent events and the watchers of new ones.
@@ -79,6 +90,14 @@ pub enum RevisionError {
     Expired { requested: Revision, oldest: Revision },
     /// The store has not reached the revision.
     Future { requested: Revision, current: Revision },
+}
+
+/// Replaces an object with a compiled definition by one without.
+fn demote(snapshot: &mut Arc<Snapshot>, (object, past): &(Weak<Object>, Arc<Object>)) {
+    let found = snapshot.stored_object(&past.key);
+    if found.is_some_and(|found| std::ptr::eq(Arc::as_ptr(&found), object.as_ptr())) {
+        Arc::make_mut(snapshot).insert(past.clone());
+    }
 }
 
 impl Cache {
@@ -129,7 +148,7 @@ impl Cache {
                 history: History::new(base, limits),
                 index: Index::default(),
             }),
-            pins: Mutex::new(Vec::new()),
+            pins: Mutex::default(),
             advanced: tokio::sync::watch::channel(base).0,
             opened: Instant::now(),
             idle: AtomicU64::new(0),
@@ -215,28 +234,45 @@ impl Cache {
     pub fn pin(&self, snapshot: &Arc<Snapshot>) {
         let mut pins = self.pins();
         // A snapshot in which only one scope was reverted does not replace a complete one.
-        let kept = pins.iter().position(|(_, pinned)| {
+        let kept = pins.snapshots.iter().position(|(_, pinned)| {
             pinned.revision == snapshot.revision
                 && (pinned.reverted.is_none() || pinned.reverted == snapshot.reverted)
         });
         let snapshot = match kept {
-            Some(position) => pins.remove(position).1,
-            None => snapshot.clone(),
+            Some(position) => pins.snapshots.remove(position).1,
+            None => {
+                let mut snapshot = snapshot.clone();
+                pins.replaced.iter().for_each(|replaced| demote(&mut snapshot, replaced));
+                snapshot
+            }
         };
-        if pins.len() == PINS {
-            pins.remove(0);
+        if pins.snapshots.len() == PINS {
+            pins.snapshots.remove(0);
         }
-        pins.push((Instant::now(), snapshot));
+        pins.snapshots.push((Instant::now(), snapshot));
+    }
+
+    /// Removes the compiled definitions of replaced objects from pinned snapshots.
+    fn demote_pinned(&self, replaced: Vec<(Weak<Object>, Arc<Object>)>) {
+        let mut pins = self.pins();
+        for (_, pinned) in &mut pins.snapshots {
+            replaced.iter().for_each(|replaced| demote(pinned, replaced));
+        }
+        // A request that is under way may still pin a snapshot with these objects.
+        pins.replaced.extend(replaced);
+        pins.replaced.retain(|(object, _)| object.strong_count() > 0);
     }
 
     fn pinned(&self, revision: Revision, scope: &Scope) -> Option<Arc<Snapshot>> {
         let pins = self.pins();
-        let mut fitting =
-            pins.iter().filter(|(_, pinned)| pinned.revision == revision && pinned.is_accurate_for(scope));
+        let mut fitting = pins
+            .snapshots
+            .iter()
+            .filter(|(_, pinned)| pinned.revision == revision && pinned.is_accurate_for(scope));
         fitting.next().map(|(_, pinned)| pinned.clone())
     }
 
-    fn pins(&self) -> MutexGuard<'_, Vec<(Instant, Arc<Snapshot>)>> {
+    fn pins(&self) -> MutexGuard<'_, Pins> {
         // Every change to the list is complete before anything can panic.
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -265,7 +301,10 @@ impl Cache {
     /// store may be compacted.
     pub fn expire(&self, age: Duration) -> Revision {
         let now = Instant::now();
-        self.pins().retain(|(since, _)| now.duration_since(*since) < age);
+        let mut pins = self.pins();
+        pins.snapshots.retain(|(since, _)| now.duration_since(*since) < age);
+        pins.replaced.retain(|(object, _)| object.strong_count() > 0);
+        drop(pins);
         let mut watch_state = self.watch_state();
         watch_state.history.expire(now, age);
         if watch_state.history.is_empty() && now.duration_since(self.opened) > age {
@@ -278,20 +317,29 @@ impl Cache {
     fn apply(&self, batch: &Batch) {
         let mut next = Snapshot::clone(&self.current.load());
         let raised = batch.changes.is_empty() && batch.revision > next.revision;
+        let is_replay = !batch.changes.iter().any(|change| change.hint.is_some());
+        let replayed = batch.changes.iter().filter(|_| is_replay);
+        let last: HashMap<&Key, Revision> = replayed.map(|change| (&change.key, change.revision)).collect();
         let object = |change: &Change| {
             let value = change.value.as_ref()?;
-            let facts = self.decode.facts(&change.key, value, change.hint.as_ref());
+            let is_replaced = last.get(&change.key).is_some_and(|last| *last != change.revision);
+            let facts = match is_replaced {
+                true => self.decode.past_facts(&change.key, value),
+                false => self.decode.facts(&change.key, value, change.hint.as_ref()),
+            };
             Some(Arc::new(Object::new(change.key.clone(), change.revision, value, facts)))
         };
         // Objects of this process's writes come with their facts and are cheap to create; replayed ones are
         // not.
-        let objects: Vec<_> = match batch.changes.iter().any(|change| change.hint.is_some()) {
-            true => batch.changes.iter().map(object).collect(),
-            false => parallel::map(&batch.changes, object),
+        let objects: Vec<_> = match is_replay {
+            true => parallel::map(&batch.changes, object),
+            false => batch.changes.iter().map(object).collect(),
         };
+        let mut replaced = Vec::new();
         let changes = batch.changes.iter().zip(objects);
-        let events: Vec<_> =
-            changes.map(|(change, object)| Arc::new(self.change(&mut next, change, object))).collect();
+        let events: Vec<_> = changes
+            .map(|(change, object)| Arc::new(self.change(&mut next, change, object, &mut replaced)))
+            .collect();
         next.revision = batch.revision;
         // Store the snapshot first, so that a watcher that receives an event finds the object. The lock is
         // held until the history has the event too: a watch that starts in between waits and misses nothing.
@@ -306,11 +354,22 @@ impl Cache {
             watch_state.history.raise(batch.revision);
         }
         drop(watch_state);
+        if !replaced.is_empty() {
+            self.demote_pinned(replaced);
+        }
         self.waker.wake(asleep);
         self.advanced.send_replace(batch.revision);
     }
 
-    fn change(&self, snapshot: &mut Snapshot, change: &Change, object: Option<Arc<Object>>) -> Event {
+    /// Applies a change to `snapshot`. An object with a compiled definition that it replaces is added to
+    /// `replaced`.
+    fn change(
+        &self,
+        snapshot: &mut Snapshot,
+        change: &Change,
+        object: Option<Arc<Object>>,
+        replaced: &mut Vec<(Weak<Object>, Arc<Object>)>,
+    ) -> Event {
         for observer in &self.observers {
             observer.changed(&change.key, change.value.as_ref(), change.revision);
         }
@@ -328,7 +387,12 @@ impl Cache {
         }
         // A tombstone hides an object of the layer; for readers the object does not exist.
         let object = object.filter(|object| !object.is_tombstone());
-        Event::new(change.key.clone(), change.revision, previous, object)
+        let compiled = previous.as_ref().filter(|previous| previous.is_compiled()).map(Arc::downgrade);
+        let event = Event::new(change.key.clone(), change.revision, previous, object);
+        if let (Some(compiled), Some(past)) = (compiled, &event.previous) {
+            replaced.push((compiled, past.clone()));
+        }
+        event
     }
 
     pub(crate) fn watch_state(&self) -> MutexGuard<'_, WatchState> {

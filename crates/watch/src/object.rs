@@ -23,6 +23,12 @@ const OPENING: &[u8] = b"\"metadata\":{\"resourceVersion\":\"";
 pub trait Decode: Send + Sync + 'static {
     /// `hint` is the writer's hint, if the value was written by this process.
     fn facts(&self, key: &Key, value: &Bytes, hint: Option<&WriteHint>) -> Arc<Facts>;
+
+    /// Returns the facts of a value that has been replaced since. Only the history shows it, so nothing is
+    /// compiled.
+    fn past_facts(&self, key: &Key, value: &Bytes) -> Arc<Facts> {
+        self.facts(key, value, None)
+    }
 }
 
 /// Maintains an index that is derived from objects. It is called for every change before readers can see the
@@ -54,7 +60,8 @@ pub struct ExtraFacts {
     /// Texts that occur in the JSON of this object and of other objects, each as the value of a field, in
     /// this order.
     pub shared: Box<[Bytes]>,
-    /// The compiled CustomResourceDefinition.
+    /// The compiled CustomResourceDefinition. Only objects of snapshots have it, not those of events: it may
+    /// be a thousand times as large as the JSON.
     pub compiled: Option<Arc<dyn Any + Send + Sync>>,
     /// Number of the form (version and schema) that the JSON already has; 0 if unknown. The registry assigns
     /// the numbers.
@@ -81,15 +88,15 @@ pub struct Object {
     pub facts: Arc<Facts>,
 }
 
-/// The JSON of an object.
-#[derive(Debug)]
+/// The JSON of an object. Clones share it.
+#[derive(Clone, Debug)]
 enum Json {
     Whole(Bytes),
     /// Long parts that also occur in other objects are shared.
     Parts {
-        own: Box<[u8]>,
+        own: Bytes,
         /// Each text with its position in `own`.
-        shared: Box<[(usize, Bytes)]>,
+        shared: Arc<[(usize, Bytes)]>,
     },
 }
 
@@ -134,6 +141,34 @@ impl Object {
             None => Json::Whole(json),
         };
         Object { key, revision, json, facts }
+    }
+
+    /// Returns the object for the history: the same, but without a compiled definition.
+    pub(crate) fn to_past(self: &Arc<Self>) -> Arc<Object> {
+        let Some(extra) = self.facts.extra.as_ref().filter(|_| self.is_compiled()) else {
+            return self.clone();
+        };
+        let extra = ExtraFacts {
+            custom_fields: extra.custom_fields.clone(),
+            shared: extra.shared.clone(),
+            ..ExtraFacts::default()
+        };
+        let facts = Facts {
+            labels: self.facts.labels.clone(),
+            fields: self.facts.fields.clone(),
+            extra: Some(Box::new(extra)),
+        };
+        Arc::new(Object {
+            key: self.key.clone(),
+            revision: self.revision,
+            json: self.json.clone(),
+            facts: Arc::new(facts),
+        })
+    }
+
+    /// Whether the object has a compiled definition.
+    pub(crate) fn is_compiled(&self) -> bool {
+        self.facts.extra.as_ref().is_some_and(|extra| extra.compiled.is_some())
     }
 
     /// The complete JSON, including `metadata.resourceVersion`. Empty for a tombstone.
@@ -184,6 +219,15 @@ impl Object {
             Json::Whole(json) => json.len(),
             Json::Parts { own, .. } => own.len(),
         }
+    }
+
+    /// The parts of the JSON that other objects may share.
+    pub(crate) fn shared_parts(&self) -> impl Iterator<Item = &Bytes> {
+        let shared: &[(usize, Bytes)] = match &self.json {
+            Json::Whole(_) => &[],
+            Json::Parts { shared, .. } => shared,
+        };
+        shared.iter().map(|(_, text)| text)
     }
 
     pub fn is_tombstone(&self) -> bool {
@@ -248,7 +292,7 @@ impl Json {
             return Json::Whole(json);
         }
         own.extend_from_slice(&json[start..]);
-        Json::Parts { own: own.into(), shared: removed.into() }
+        Json::Parts { own: own.into_boxed_slice().into(), shared: removed.into() }
     }
 }
 

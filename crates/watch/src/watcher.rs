@@ -12,6 +12,8 @@ use crate::snapshot::Scope;
 
 /// Maximum number of events that are read from the history at a time.
 const CATCH_UP: usize = 256;
+/// Maximum size of their objects, if there is more than one.
+const CATCH_UP_BYTES: usize = 1 << 20;
 
 pub struct Watcher {
     cache: Arc<Cache>,
@@ -73,7 +75,7 @@ impl Watcher {
         if after < oldest {
             return Err(Expired { seen: self.seen, oldest });
         }
-        let (events, more) = watch_state.history.after(&self.scope, after, CATCH_UP);
+        let (events, more) = watch_state.history.after(&self.scope, after, CATCH_UP, CATCH_UP_BYTES);
         self.queue.caught_up(events.last().filter(|_| more).map(|last| last.revision));
         Ok(events.into())
     }

@@ -433,3 +433,28 @@ async fn counts_equal_the_length_of_lists() {
         }
     }
 }
+
+/// Events that the history has dropped are kept only by queues of watchers.
+#[tokio::test]
+async fn large_events_are_queued_within_a_size() {
+    const EVENTS: usize = 64;
+    let world = World::new().await;
+    let start = world.put("a", "a").await;
+    let mut watcher = world.watch(everything(), start);
+    assert!(watcher.ready().unwrap().is_none(), "the watcher has caught up");
+    let mut written = Vec::new();
+    for _ in 0..EVENTS {
+        written.push(world.write(&key("w", "n", "a"), Some(encoded("a", "a", 100 << 10))).await);
+    }
+    let mut received = Vec::new();
+    while received.len() < EVENTS {
+        let events = watcher.next().await.expect("the history has all events");
+        assert!(events.len() <= 10, "{} events at once", events.len());
+        received.extend(events.iter().map(|event| event.revision));
+    }
+    assert_eq!(received, written);
+    // One event may be larger.
+    let revision = world.write(&key("w", "n", "a"), Some(encoded("a", "a", 3 << 20))).await;
+    let next = watcher.next().await.unwrap();
+    assert_eq!(next.iter().map(|event| event.revision).collect::<Vec<_>>(), [revision]);
+}

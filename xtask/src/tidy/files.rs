@@ -4,7 +4,7 @@ use super::Finding;
 use super::source::{code, line, test_blocks, words};
 
 /// File names that say nothing about the content.
-const VAGUE: [&str; 6] = ["mod", "util", "utils", "common", "helper", "helpers"];
+const VAGUE: [&str; 7] = ["mod", "util", "utils", "common", "helper", "helpers", "misc"];
 
 const WARN_LINES: usize = 400;
 const MAX_LINES: usize = 800;

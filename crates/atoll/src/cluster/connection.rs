@@ -67,9 +67,9 @@ impl ClusterConnection {
     pub async fn check_not_paused(&self) -> Result<(), Failure> {
         let name = &self.name;
         let resume = |what: &str| format!("{} resume {what}", invocation());
-        if let Some(brake) = Pause::of_cluster(&self.cluster) {
+        if let Some(pause) = Pause::of_cluster(&self.cluster) {
             let how = resume(&format!("--cluster {name}"));
-            return Err(paused(&brake.why(&format!("cluster {name}"), &how)));
+            return Err(paused(&pause.why(&format!("cluster {name}"), &how)));
         }
         let mut may_look = true;
         let mut workspace = Some(self.fleet.session.current.as_str());
@@ -80,9 +80,9 @@ impl ClusterConnection {
             );
             match self.fleet.api.find_anywhere(&at).await {
                 Ok(Some(found)) => {
-                    let brake = Pause::of_config_map(&found);
+                    let pause = Pause::of_config_map(&found);
                     let what = format!("workspace {path}");
-                    return Err(paused(&brake.why(&what, &resume(&format!("--workspace {path}")))));
+                    return Err(paused(&pause.why(&what, &resume(&format!("--workspace {path}")))));
                 }
                 Ok(None) => {}
                 Err(_) => may_look = false,

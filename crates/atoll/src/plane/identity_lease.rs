@@ -103,6 +103,7 @@ async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &
     let update = Update {
         subresource: "",
         manager: Some(MANAGER),
+        size: 0,
         transform: &transform,
         admission: &NoAdmission,
         uid: None,

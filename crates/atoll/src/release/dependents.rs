@@ -27,7 +27,7 @@ pub struct Dependents {
     pub kept: Vec<(ApiResource, Value)>,
 }
 
-/// ApiResource and name.
+/// Resource and name.
 type Name = (String, String);
 
 impl Dependents {

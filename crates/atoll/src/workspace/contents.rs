@@ -15,7 +15,7 @@ use crate::place::discover;
 use crate::place::resources::ApiResource;
 use atoll_joining::client::Problem;
 
-/// ApiResource version of bootstrap objects that were never changed.
+/// Resource version of bootstrap objects that were never changed.
 const BOOTSTRAP_VERSION: &str = "1";
 
 #[derive(Debug, Default, PartialEq, Eq)]

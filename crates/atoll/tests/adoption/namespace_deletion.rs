@@ -89,7 +89,9 @@ async fn emptied_namespace_is_deleted_after_the_agent_restarts() {
     for name in ["first", "second"] {
         let path = format!("/api/v1/namespaces/{name}");
         wait_for("the namespace waits for the cluster", &above, &path, |namespace| {
-            namespace["status"]["conditions"].to_string().contains("Waiting for clusters to let go")
+            namespace["status"]["conditions"]
+                .to_string()
+                .contains("Waiting for clusters to remove placed objects")
         })
         .await;
         below.get(&path).await.expect(200);

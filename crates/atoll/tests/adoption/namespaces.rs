@@ -57,7 +57,11 @@ async fn namespace_waits_for_an_unreachable_cluster_after_its_history_expired() 
         "the namespace names the cluster it waits for",
         &above,
         &format!("{NAMESPACES}/shop"),
-        |namespace| namespace["status"]["conditions"].to_string().contains("Waiting for clusters to let go"),
+        |namespace| {
+            namespace["status"]["conditions"]
+                .to_string()
+                .contains("Waiting for clusters to remove placed objects")
+        },
     )
     .await;
     assert!(held["status"]["conditions"].to_string().contains("east (1)"), "{held}");

@@ -109,3 +109,22 @@ async fn endless_answers_of_a_cluster_are_cut_off() {
     wait_until_not_ready(&control_plane, &above, "values", "AnswerTooLarge").await;
     wait_until_ready(&above, "good").await;
 }
+
+/// A proxy in front of a cluster may not support HTTP/2, or may not select any protocol.
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_without_http2_are_synced() {
+    let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
+    let above = control_plane.admin();
+    for (name, protocols) in [("one", &["http/1.1"][..]), ("none", &[])] {
+        let cluster = FakeCluster::with_protocols(name, protocols, |_, _| None).await;
+        cluster.register(&above, name).await;
+        wait_until_ready(&above, name).await;
+    }
+    // Answers have the same limits.
+    let text = || FakeResponse::Endless(Bytes::from_static(b"{\"a\":\""), Bytes::from("x".repeat(1 << 16)));
+    let endless = FakeCluster::with_protocols("endless", &["http/1.1"], move |_, target| {
+        (target == "/api/v1/namespaces/kube-system").then(text)
+    });
+    endless.await.register(&above, "endless").await;
+    wait_until_not_ready(&control_plane, &above, "endless", "AnswerTooLarge").await;
+}

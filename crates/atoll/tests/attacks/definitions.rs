@@ -223,7 +223,7 @@ async fn invalid_limits_are_rejected() {
 }
 
 /// Changes the stored bytes of an object to what a version without the limit would have stored.
-async fn rewrite_stored(directory: &Path, key: Key, change: impl FnOnce(&mut Value)) {
+pub async fn rewrite_stored(directory: &Path, key: Key, change: impl FnOnce(&mut Value)) {
     let store = SqliteStore::open(directory, SqliteOptions::default()).unwrap();
     let range = Range { start: Bound::Included(key.clone()), end: Bound::Included(key.clone()) };
     let found = store.range(range, None, 1).await.unwrap();

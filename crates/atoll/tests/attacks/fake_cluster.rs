@@ -62,9 +62,19 @@ impl FakeCluster {
         name: &str,
         behaviour: impl Fn(&Method, &str) -> Option<FakeResponse> + Send + Sync + 'static,
     ) -> FakeCluster {
+        FakeCluster::with_protocols(name, &["h2", "http/1.1"], behaviour).await
+    }
+
+    /// The same with the application protocols that the cluster offers in TLS.
+    pub async fn with_protocols(
+        name: &str,
+        protocols: &[&str],
+        behaviour: impl Fn(&Method, &str) -> Option<FakeResponse> + Send + Sync + 'static,
+    ) -> FakeCluster {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (config, authority_pem) = tls_identity();
+        let (mut config, authority_pem) = tls_identity();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let connections = Arc::new(AtomicUsize::new(0));
         let state = Arc::new(FakeState {
@@ -243,9 +253,7 @@ fn tls_identity() -> (ServerConfig, String) {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    (config, authority_pem)
+    (builder.with_no_client_auth().with_single_cert(chain, key).unwrap(), authority_pem)
 }
 
 /// Returns status, reason and message of a condition of a Cluster.

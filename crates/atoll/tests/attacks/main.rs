@@ -16,10 +16,15 @@ mod dialing;
 mod fairness;
 mod fake_cluster;
 mod injection;
+mod large;
+mod many_versions;
 mod namespaces;
 mod owners;
+mod past_definitions;
 mod proxied_pages;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;
+mod timeouts;
+mod watches;
 mod workspaces;

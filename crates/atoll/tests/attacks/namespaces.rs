@@ -398,6 +398,50 @@ async fn placed_pods_meet_the_pod_security_level_of_the_cluster() {
     refused.expect_status(403, "Forbidden");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_take_no_precedence_over_the_owner_of_a_cluster() {
+    let above = Atoll::start_bare();
+    let admin = above.admin();
+    let team = tenant(&admin, "root", "team").await;
+    let cluster = json!({ "metadata": { "name": "east" }, "spec": { "mode": "none" } });
+    admin.post(CLUSTERS, cluster).await.expect(201);
+    let cases = [
+        ("node", json!({ "priorityClassName": "system-node-critical" }), "priority class"),
+        ("cluster", json!({ "priorityClassName": "system-cluster-critical" }), "priority class"),
+        ("pinned", json!({ "nodeName": "control-plane" }), "sets spec.nodeName"),
+    ];
+    let template = |pod: &Value| json!({ "spec": { "template": { "spec": pod } } });
+    for (name, pod, reason) in &cases {
+        let web = format!("{DEPLOYMENTS}/{name}");
+        for access in [&admin, &team] {
+            access.post(DEPLOYMENTS, deployment_using_owner_objects(name, pod.clone())).await.expect(201);
+        }
+        let refused = team.merge(&format!("{web}/placement"), placement_on("east")).await;
+        let refused = refused.expect_status(403, "Forbidden");
+        assert!(refused.contains(reason) && refused.contains("spec.podSecurity of the Cluster"), "{refused}");
+        admin.merge(&format!("{web}/placement"), placement_on("east")).await.expect(200);
+        // Neither does a later change of the template.
+        let later = format!("{DEPLOYMENTS}/later-{name}");
+        let plain = deployment_using_owner_objects(&format!("later-{name}"), json!({}));
+        team.post(DEPLOYMENTS, plain).await.expect(201);
+        team.merge(&format!("{later}/placement"), placement_on("east")).await.expect(200);
+        let refused = team.merge(&later, template(pod)).await.expect_status(403, "Forbidden");
+        assert!(refused.contains(reason), "{refused}");
+    }
+    // The owner may allow it. Objects that are placed stay when the owner no longer does.
+    let level = |level: Value| json!({ "spec": { "podSecurity": level } });
+    admin.merge(&format!("{CLUSTERS}/east"), level("privileged".into())).await.expect(200);
+    for (name, pod, _) in &cases {
+        team.merge(&format!("{DEPLOYMENTS}/{name}/placement"), placement_on("east")).await.expect(200);
+        team.merge(&format!("{DEPLOYMENTS}/later-{name}"), template(pod)).await.expect(200);
+    }
+    admin.merge(&format!("{CLUSTERS}/east"), level(Value::Null)).await.expect(200);
+    let web = format!("{DEPLOYMENTS}/node");
+    team.merge(&web, json!({ "spec": { "replicas": 3 } })).await.expect(200);
+    team.merge(&format!("{web}/placement"), placement_on("east")).await.expect(200);
+    team.merge(&web, template(&json!({ "nodeName": "other" }))).await.expect_status(403, "Forbidden");
+}
+
 /// Fields without a manager are not sent to clusters: omitting them must not weaken a Pod that was admitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_that_are_not_sent_are_ignored_by_the_pod_security_check() {

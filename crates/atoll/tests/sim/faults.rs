@@ -62,7 +62,7 @@ async fn commands_report_errors() {
     let cluster = SimulatedCluster::start(&["--nodes=0"]);
     for (line, expected) in [
         (vec!["add", "slow", "--latency", "soon"], "latency: \"soon\" is not a duration"),
-        (vec!["add", "lossy", "--rate", "2"], "rate: lossy needs one above 0 and at most 1"),
+        (vec!["add", "lossy", "--rate", "2"], "rate: required for lossy, above 0 and at most 1"),
         (vec!["add", "clock-skew", "later"], "skew: \"later\" is not a duration"),
         (vec!["remove", "9"], "faults \"9\" not found"),
     ] {

@@ -14,6 +14,9 @@ pub enum Toleration {
     Unlimited,
 }
 
+/// The longest limited toleration: a time that far in the future can be represented.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 pub fn tolerated_for(taints: &[&Value], tolerations: &Value) -> Toleration {
     let tolerations = tolerations.as_array().map_or(&[][..], Vec::as_slice);
     let mut shortest: Option<i64> = None;
@@ -28,7 +31,7 @@ pub fn tolerated_for(taints: &[&Value], tolerations: &Value) -> Toleration {
     match shortest {
         None => Toleration::Unlimited,
         Some(seconds) if seconds <= 0 => Toleration::For(Duration::ZERO),
-        Some(seconds) => Toleration::For(Duration::from_secs(seconds.unsigned_abs())),
+        Some(seconds) => Toleration::For(Duration::from_secs(seconds.unsigned_abs()).min(LONGEST)),
     }
 }
 
@@ -70,6 +73,12 @@ mod tests {
                 vec![&a],
                 json!([toleration("a", json!(-5))]),
                 Toleration::For(Duration::ZERO),
+            ),
+            (
+                "longer than can be represented",
+                vec![&a],
+                json!([toleration("a", json!(i64::MAX))]),
+                Toleration::For(LONGEST),
             ),
             (
                 "the shortest",

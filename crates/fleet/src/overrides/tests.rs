@@ -206,15 +206,15 @@ fn errors_have_field_paths() {
         (json!([{ "patch": [{ "op": "move", "path": "/a" }] }]), "o[0].patch[0].from: Required value"),
         (
             json!([{ "patch": [{ "op": "move", "path": "/a", "from": "/kind" }] }]),
-            "o[0].patch[0].from: Forbidden: /kind is not changed",
+            "o[0].patch[0].from: Forbidden: /kind cannot be changed",
         ),
         (
             json!([{ "patch": [{ "op": "replace", "path": "/metadata", "value": {} }] }]),
-            "o[0].patch[0].path: Forbidden: /metadata is not",
+            "o[0].patch[0].path: Forbidden: /metadata cannot be changed",
         ),
         (
             json!([{ "patch": [{ "op": "add", "path": "/status/x", "value": 1 }] }]),
-            "o[0].patch[0].path: Forbidden: /status/x is not",
+            "o[0].patch[0].path: Forbidden: /status/x cannot be changed",
         ),
     ];
     for (overrides, expected) in cases {

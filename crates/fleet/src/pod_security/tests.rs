@@ -64,6 +64,34 @@ fn pod_templates_of_all_kinds_are_checked() {
 }
 
 #[test]
+fn workspaces_below_do_not_take_precedence_over_the_owner() {
+    let critical = json!({ "priorityClassName": "system-node-critical" });
+    let pinned = json!({ "nodeName": "n1" });
+    for (set, is_registered_there, pod, expected) in [
+        ("", false, &critical, "uses the priority class system-node-critical"),
+        ("restricted", false, &json!({ "priorityClassName": "system-x" }), "violates PodSecurity"),
+        ("", false, &pinned, "sets spec.nodeName"),
+        ("", false, &json!({ "priorityClassName": "high", "nodeName": "" }), ""),
+        ("privileged", false, &critical, ""),
+        ("privileged", false, &pinned, ""),
+        ("", true, &critical, ""),
+        ("baseline", true, &pinned, ""),
+    ] {
+        let mut pod = pod.clone();
+        pod["containers"] = json!([{ "name": "a", "image": "a" }]);
+        for (resource, spec) in [
+            (("apps", "deployments"), json!({ "template": { "spec": pod } })),
+            (("batch", "cronjobs"), json!({ "jobTemplate": { "spec": { "template": { "spec": pod } } } })),
+        ] {
+            let object = json!({ "spec": spec });
+            let found = refusal(&cluster(set), is_registered_there, |_| None, resource, &object);
+            let found = found.unwrap_or_default();
+            assert!(found.starts_with(expected) && found.is_empty() == expected.is_empty(), "{found}");
+        }
+    }
+}
+
+#[test]
 fn labels_are_copied_and_the_stricter_level_wins() {
     let shown = |labels: &BTreeMap<String, String>| {
         let short = |key: &String| key.trim_start_matches("pod-security.kubernetes.io/").to_string();

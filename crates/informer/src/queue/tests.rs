@@ -162,3 +162,14 @@ impl atoll_client::Transport for Unreachable {
         Box::pin(async { Err("unreachable".into()) })
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn delays_that_are_too_long_to_be_represented_do_no_harm() {
+    let (queue, mut done) = recorded(|_| Ok(Next::After(Duration::MAX)));
+    queue.add_after(key("w", "a"), Duration::MAX);
+    queue.add(key("w", "b"));
+    for _ in 0..2 {
+        assert_eq!(done.recv().await.unwrap().0, "w/n/b");
+        queue.add(key("w", "b"));
+    }
+}

@@ -100,6 +100,8 @@ fn text(bytes: Vec<u8>) -> String {
 
 impl Ord for Element<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(test)]
+        super::tests::steps::count();
         match (self, other) {
             (Element::Field(left), Element::Field(right)) => left.cmp(right),
             (Element::Key(left), Element::Key(right)) => {

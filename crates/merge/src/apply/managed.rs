@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use atoll_meta::json;
 use serde_json::{Map, Value};
@@ -17,7 +18,7 @@ const MAX_UPDATERS: usize = 10;
 /// Manager that combines older managers of updates.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     Apply,
     Update,
@@ -42,6 +43,8 @@ pub struct MalformedEntries;
 impl<'a> Entry<'a> {
     /// Whether both entries belong to the same manager. Managers that apply may change the version.
     pub fn is_same_manager(&self, other: &Entry<'_>) -> bool {
+        #[cfg(test)]
+        super::tests::steps::count();
         self.operation == other.operation
             && self.manager == other.manager
             && self.subresource == other.subresource
@@ -50,6 +53,8 @@ impl<'a> Entry<'a> {
 
     /// Returns upstream's identifier, by which it sorts managers.
     pub fn identifier(&self) -> String {
+        #[cfg(test)]
+        super::tests::steps::count();
         let mut out = Vec::with_capacity(96);
         let mut member = |name: &str, value: &str| {
             if !value.is_empty() {
@@ -70,7 +75,7 @@ impl<'a> Entry<'a> {
     }
 
     fn decode(value: &'a Value) -> Result<Self, MalformedEntries> {
-        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let text = |name: &str| text(value, name);
         let operation = match text("operation") {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
@@ -110,10 +115,12 @@ impl<'a> Entry<'a> {
     /// Compares entries in canonical order: those of applies, oldest first, then those of updates. Timestamps
     /// sort as strings.
     fn order(&self, other: &Entry<'_>) -> Ordering {
-        let time = |time: &Option<Cow<'_, str>>| time.as_deref().unwrap_or_default().to_owned();
+        let time = |entry: &Entry<'_>, other: &Entry<'_>| {
+            entry.time.as_deref().unwrap_or_default().cmp(other.time.as_deref().unwrap_or_default())
+        };
         self.operation
             .cmp(&other.operation)
-            .then_with(|| time(&self.time).cmp(&time(&other.time)))
+            .then_with(|| time(self, other))
             .then_with(|| self.manager.cmp(&other.manager))
             .then_with(|| self.api_version.cmp(&other.api_version))
             .then_with(|| self.subresource.cmp(&other.subresource))
@@ -129,6 +136,10 @@ impl Operation {
     }
 }
 
+fn text<'v>(entry: &'v Value, name: &str) -> &'v str {
+    entry.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Parses `managedFields`. The last of several entries of the same manager wins.
 pub fn decode(value: Option<&Value>) -> Result<Vec<Entry<'_>>, MalformedEntries> {
     let list = match value {
@@ -136,13 +147,19 @@ pub fn decode(value: Option<&Value>) -> Result<Vec<Entry<'_>>, MalformedEntries>
         Some(Value::Array(list)) => list,
         Some(_) => return Err(MalformedEntries),
     };
-    let mut entries: Vec<Entry<'_>> = Vec::with_capacity(list.len());
+    let mut entries: Vec<Option<Entry<'_>>> = Vec::with_capacity(list.len());
+    let mut indices = HashMap::with_capacity(list.len());
     for value in list {
         let entry = Entry::decode(value)?;
-        entries.retain(|other| !other.is_same_manager(&entry));
-        entries.push(entry);
+        // Managers that apply may change the version.
+        let version = if entry.operation == Operation::Apply { "" } else { text(value, "apiVersion") };
+        let manager = (entry.operation, text(value, "manager"), version, text(value, "subresource"));
+        if let Some(earlier) = indices.insert(manager, entries.len()) {
+            entries[earlier] = None;
+        }
+        entries.push(Some(entry));
     }
-    Ok(entries)
+    Ok(entries.into_iter().flatten().collect())
 }
 
 /// Encodes `managedFields`. `None` if there are no managers.
@@ -170,21 +187,20 @@ pub(super) fn cap(entries: &mut Vec<Entry<'_>>) {
     if count <= MAX_UPDATERS {
         return;
     }
-    let mut oldest: Vec<(String, String)> = entries
-        .iter()
-        .filter(|entry| is_updater(entry))
+    let mut all = Managers::new(std::mem::take(entries));
+    let updaters = all.entries.iter().flatten().filter(|entry| is_updater(entry));
+    let mut oldest: Vec<(String, String)> = updaters
         .map(|entry| (entry.time.as_deref().unwrap_or_default().to_owned(), entry.identifier()))
         .collect();
     oldest.sort();
-    let mut firsts: Vec<(String, String)> = Vec::new();
+    let mut firsts: HashMap<String, String> = HashMap::new();
     for (_, identifier) in oldest {
         if count <= MAX_UPDATERS {
-            return;
+            break;
         }
-        let Some(index) = position(entries, &identifier) else { continue };
-        let version = entries[index].api_version.to_string();
-        let Some((_, first)) = firsts.iter().find(|(seen, _)| *seen == version) else {
-            firsts.push((version, identifier));
+        let Some(version) = all.get(&identifier).map(|entry| entry.api_version.to_string()) else { continue };
+        let Some(first) = firsts.get(&version) else {
+            firsts.insert(version, identifier);
             continue;
         };
         let bucket = Entry {
@@ -197,22 +213,72 @@ pub(super) fn cap(entries: &mut Vec<Entry<'_>>) {
         };
         // The first entry of the version becomes the bucket, unless there is one already.
         let bucket_id = bucket.identifier();
-        if position(entries, &bucket_id).is_none() {
-            let set = position(entries, first).map(|first| entries.remove(first).set);
-            entries.push(Entry { set: set.unwrap_or_default(), ..bucket });
+        if all.get(&bucket_id).is_none() {
+            let set = all.remove(first).map(|first| first.set);
+            all.push(bucket_id.clone(), Entry { set: set.unwrap_or_default(), ..bucket });
         }
-        let Some(index) = position(entries, &identifier) else { continue };
-        let entry = entries.remove(index);
         // A bucket that becomes the oldest entry itself is dropped, as upstream does.
-        if let Some(bucket) = position(entries, &bucket_id) {
-            let bucket = &mut entries[bucket];
-            bucket.set = entry.set.union(std::mem::take(&mut bucket.set));
-            bucket.time = entry.time;
+        if let Some(entry) = all.remove(&identifier) {
+            all.combine(entry, &bucket_id);
+            count -= 1;
         }
-        count -= 1;
+    }
+    *entries = all.into_entries();
+}
+
+/// Entries that are found by their identifiers.
+struct Managers<'a> {
+    /// In order; `None` for those that were removed.
+    entries: Vec<Option<Entry<'a>>>,
+    indices: HashMap<String, usize>,
+    /// Sets by the index of the entry to which they will be added, all at once in the end: one by one, each would
+    /// copy those before it.
+    added: HashMap<usize, Vec<Set<'a>>>,
+}
+
+impl<'a> Managers<'a> {
+    fn new(entries: Vec<Entry<'a>>) -> Self {
+        let indices = entries.iter().enumerate().map(|(index, entry)| (entry.identifier(), index)).collect();
+        Managers { entries: entries.into_iter().map(Some).collect(), indices, added: HashMap::new() }
+    }
+
+    fn get(&self, identifier: &str) -> Option<&Entry<'a>> {
+        self.entries[*self.indices.get(identifier)?].as_ref()
+    }
+
+    fn push(&mut self, identifier: String, entry: Entry<'a>) {
+        self.indices.insert(identifier, self.entries.len());
+        self.entries.push(Some(entry));
+    }
+
+    fn remove(&mut self, identifier: &str) -> Option<Entry<'a>> {
+        let index = self.indices.remove(identifier)?;
+        let mut entry = self.entries[index].take()?;
+        if let Some(added) = self.added.remove(&index) {
+            entry.set = union_with(entry.set, added);
+        }
+        Some(entry)
+    }
+
+    /// Adds the fields of an entry to those of another, which also gets its time.
+    fn combine(&mut self, entry: Entry<'a>, into: &str) {
+        let Some(&index) = self.indices.get(into) else { return };
+        let Some(bucket) = &mut self.entries[index] else { return };
+        bucket.time = entry.time;
+        self.added.entry(index).or_default().push(entry.set);
+    }
+
+    fn into_entries(mut self) -> Vec<Entry<'a>> {
+        for (index, added) in self.added {
+            if let Some(entry) = &mut self.entries[index] {
+                entry.set = union_with(std::mem::take(&mut entry.set), added);
+            }
+        }
+        self.entries.into_iter().flatten().collect()
     }
 }
 
-fn position(entries: &[Entry<'_>], identifier: &str) -> Option<usize> {
-    entries.iter().position(|entry| entry.identifier() == identifier)
+/// Returns the union of a set and those that were added to it. The notation of the last one wins.
+fn union_with<'a>(set: Set<'a>, added: Vec<Set<'a>>) -> Set<'a> {
+    Set::union_of(added.into_iter().rev().chain([set]).collect())
 }

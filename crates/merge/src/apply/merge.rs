@@ -2,6 +2,9 @@
 
 // upstream: sigs.k8s.io/structured-merge-diff/v6/typed/merge.go
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use serde_json::{Map, Value};
 
 use super::element::Element;
@@ -76,15 +79,16 @@ fn merge_items(
     let shape = element.shape();
     let left = steps(element, items, live)?;
     let right = steps(element, items, config)?;
-    if let Some(again) = right.iter().enumerate().find(|(index, step)| right[..*index].contains(step)) {
-        return Err(NoKey(format!("duplicate entries for key {}", again.1)));
+    let places = Places::of(&left);
+    let right_places = Places::of(&right);
+    if let Some(again) = right_places.first_repeated {
+        return Err(NoKey(format!("duplicate entries for key {}", right[again])));
     }
-    let position = |steps: &[Element<'_>], step: &Element<'_>| steps.iter().position(|other| other == step);
     // Index of each item in the other list.
-    let in_right: Vec<Option<usize>> = left.iter().map(|step| position(&right, step)).collect();
-    let in_left: Vec<Option<usize>> = right.iter().map(|step| position(&left, step)).collect();
+    let in_right: Vec<Option<usize>> = left.iter().map(|step| right_places.first(step)).collect();
+    let in_left: Vec<Option<usize>> = right.iter().map(|step| places.first(step)).collect();
     // A duplicate item of the live list is replaced, not merged.
-    let repeated = |index: usize| left.iter().filter(|step| **step == left[index]).count() > 1;
+    let repeated = |index: usize| places.is_repeated(&left[index]);
     let join = |right_index: usize| {
         let null = Value::Null;
         let before = in_left[right_index].map(|index| if repeated(index) { &null } else { &live[index] });
@@ -131,6 +135,41 @@ fn merge_items(
         }
     }
     Ok(out)
+}
+
+/// The places of the items of a list by path element, so that two long lists are compared in `n log n` steps.
+struct Places<'x, 'a> {
+    /// The first index of each element, and whether there are more.
+    indices: BTreeMap<&'x Element<'a>, (usize, bool)>,
+    /// Index of the first item that is equal to an earlier one.
+    first_repeated: Option<usize>,
+}
+
+impl<'x, 'a> Places<'x, 'a> {
+    fn of(steps: &'x [Element<'a>]) -> Self {
+        let mut places = Places { indices: BTreeMap::new(), first_repeated: None };
+        for (index, step) in steps.iter().enumerate() {
+            match places.indices.entry(step) {
+                Entry::Vacant(entry) => {
+                    entry.insert((index, false));
+                }
+                Entry::Occupied(mut entry) => {
+                    entry.get_mut().1 = true;
+                    places.first_repeated.get_or_insert(index);
+                }
+            }
+        }
+        places
+    }
+
+    /// Returns the index of the first item with this path element.
+    fn first(&self, step: &Element<'_>) -> Option<usize> {
+        self.indices.get(step).map(|(index, _)| *index)
+    }
+
+    fn is_repeated(&self, step: &Element<'_>) -> bool {
+        self.indices.get(step).is_some_and(|(_, is_repeated)| *is_repeated)
+    }
 }
 
 fn steps<'a>(

@@ -23,10 +23,9 @@ pub(super) struct SetNode<'a> {
     pub below: Set<'a>,
 }
 
-/// A path element that one or both of two sets have.
+/// A path element that the left or both of two sets have.
 enum Sides<'x, 'a, 'b> {
     Left(&'x SetNode<'a>),
-    Right,
     Both(&'x SetNode<'a>, &'x SetNode<'b>),
 }
 
@@ -104,22 +103,32 @@ impl<'a> Set<'a> {
         Set { nodes }
     }
 
-    /// Iterates over the elements of both sets in order.
+    /// Returns the union of all sets. Merging them in pairs copies each path only a few times, however many sets
+    /// there are.
+    pub(super) fn union_of(mut sets: Vec<Set<'a>>) -> Set<'a> {
+        while sets.len() > 1 {
+            let mut pairs = sets.into_iter();
+            sets = std::iter::from_fn(|| {
+                let left = pairs.next()?;
+                Some(left.union(pairs.next().unwrap_or_default()))
+            })
+            .collect();
+        }
+        sets.pop().unwrap_or_default()
+    }
+
+    /// Iterates over the elements of this set in order. Those of the other set between them are skipped quickly,
+    /// because a small set may be compared with a large one many times.
     fn sides<'x, 'b>(&'x self, other: &'x Set<'b>) -> impl Iterator<Item = Sides<'x, 'a, 'b>> {
-        let mut left = self.nodes.iter().peekable();
-        let mut right = other.nodes.iter().peekable();
-        std::iter::from_fn(move || {
-            let order = match (left.peek(), right.peek()) {
-                (Some(left), Some(right)) => left.element.cmp(&right.element),
-                (Some(_), None) => Ordering::Less,
-                (None, _) => Ordering::Greater,
-            };
-            match order {
-                Ordering::Less => left.next().map(Sides::Left),
-                Ordering::Greater => right.next().map(|_| Sides::Right),
-                Ordering::Equal => {
-                    left.next().zip(right.next()).map(|(left, right)| Sides::Both(left, right))
+        let mut rest = other.nodes.as_slice();
+        self.nodes.iter().map(move |left| {
+            rest = skip_before(rest, &left.element);
+            match rest.split_first() {
+                Some((right, after)) if right.element == left.element => {
+                    rest = after;
+                    Sides::Both(left, right)
                 }
+                _ => Sides::Left(left),
             }
         })
     }
@@ -145,7 +154,6 @@ impl<'a> Set<'a> {
                     let below = left.below.difference(&right.below);
                     out.push(left.element.clone(), left.member && !right.member, below);
                 }
-                Sides::Right => {}
             }
         }
         out
@@ -156,14 +164,13 @@ impl<'a> Set<'a> {
             Sides::Both(left, right) => {
                 !(left.member && right.member) && left.below.is_disjoint(&right.below)
             }
-            _ => true,
+            Sides::Left(_) => true,
         })
     }
 
     pub fn is_subset(&self, other: &Set<'_>) -> bool {
         self.sides(other).all(|sides| match sides {
             Sides::Left(_) => false,
-            Sides::Right => true,
             Sides::Both(left, right) => (right.member || !left.member) && left.below.is_subset(&right.below),
         })
     }
@@ -232,6 +239,18 @@ impl<'a> Set<'a> {
         let set = way.iter().try_fold(self, |set, step| set.find(step).map(|node| &node.below));
         set.and_then(|set| set.find(last)).is_some_and(|node| node.member)
     }
+}
+
+/// Returns the nodes without those before an element, in steps that double until they reach it.
+fn skip_before<'x, 'b>(nodes: &'x [SetNode<'b>], element: &Element<'_>) -> &'x [SetNode<'b>] {
+    let is_before = |node: &SetNode<'b>| node.element < *element;
+    let mut bound = 1;
+    while nodes.get(bound - 1).is_some_and(is_before) {
+        bound *= 2;
+    }
+    let (low, high) = (bound / 2, bound.min(nodes.len()));
+    let skipped = low + nodes[low..high].partition_point(is_before);
+    &nodes[skipped..]
 }
 
 /// A path, displayed as in conflicts: `.spec.ports[port=80,protocol="TCP"].nodePort`.

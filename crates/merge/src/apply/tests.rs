@@ -5,6 +5,7 @@ mod custom;
 mod elements;
 mod extract;
 mod properties;
+pub mod steps;
 mod writes;
 
 use atoll_schema::Types;

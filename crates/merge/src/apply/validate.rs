@@ -2,6 +2,7 @@
 
 // upstream: sigs.k8s.io/structured-merge-diff/v6/typed/validate.go
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde_json::{Map, Value};
@@ -86,25 +87,24 @@ impl Validator {
 
     fn items(&mut self, element: ItemType<'_>, items: ListIdentity<'_>, list: &[Value]) {
         let shape = element.shape();
-        let mut seen: Vec<Element<'_>> = Vec::new();
+        let mut seen: BTreeSet<Element<'_>> = BTreeSet::new();
         for (index, item) in list.iter().enumerate() {
-            let step = match items {
-                ListIdentity::Atomic => Element::Index(index as i64),
-                items => match items.step(element, item) {
-                    Ok(step) => {
-                        if seen.contains(&step) {
-                            self.add(&format!("duplicate entries for key {step}"));
-                        }
-                        step
-                    }
-                    Err(NoKey(message)) => {
-                        self.add(&format!("element {index}: {message}"));
-                        return;
-                    }
-                },
+            if let ListIdentity::Atomic = items {
+                self.below(&Element::Index(index as i64), |inner| inner.walk(shape, item));
+                continue;
+            }
+            let step = match items.step(element, item) {
+                Ok(step) => step,
+                Err(NoKey(message)) => {
+                    self.add(&format!("element {index}: {message}"));
+                    return;
+                }
             };
+            if seen.contains(&step) {
+                self.add(&format!("duplicate entries for key {step}"));
+            }
             self.below(&step, |inner| inner.walk(shape, item));
-            seen.push(step);
+            seen.insert(step);
         }
     }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::MAX_MOVED_ELEMENTS;
 use crate::PatchError;
 
 /// The parent of the value that a path refers to.
@@ -80,7 +81,14 @@ impl<'a> Container<'a> {
         }
     }
 
-    pub(super) fn add(self, key: &str, value: Value, context: &str) -> Result<(), PatchError> {
+    /// Adds a value, and counts the elements of a list that it moves.
+    pub(super) fn add(
+        self,
+        key: &str,
+        value: Value,
+        moved: &mut usize,
+        context: &str,
+    ) -> Result<(), PatchError> {
         match self {
             Container::Object(fields) => {
                 fields.insert(key.to_owned(), value);
@@ -97,23 +105,32 @@ impl<'a> Container<'a> {
                 // An element can be inserted after the last one.
                 let positions = elements.len() + 1;
                 let index = position(key, positions, context)?;
+                count_moved(moved, elements.len() - index)?;
                 elements.insert(index, value);
             }
         }
         Ok(())
     }
 
-    pub(super) fn remove(self, key: &str, context: &str) -> Result<Value, PatchError> {
+    /// Removes a value, and counts the elements of a list that it moves.
+    pub(super) fn remove(self, key: &str, moved: &mut usize, context: &str) -> Result<Value, PatchError> {
         match self {
             Container::Object(fields) => fields.remove(key).ok_or_else(|| PatchError::Missing {
                 message: format!("{context}: Unable to remove nonexistent key: {key}: missing value"),
             }),
             Container::Array(elements) => {
                 let index = position(key, elements.len(), context)?;
+                count_moved(moved, elements.len() - index)?;
                 Ok(elements.remove(index))
             }
         }
     }
+}
+
+/// Counts moved elements of a list, up to the limit.
+fn count_moved(moved: &mut usize, more: usize) -> Result<(), PatchError> {
+    *moved += more;
+    if *moved > MAX_MOVED_ELEMENTS { Err(PatchError::TooMuchMoved) } else { Ok(()) }
 }
 
 /// Returns the index of a path element. Negative ones count from the end.

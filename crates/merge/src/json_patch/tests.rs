@@ -53,6 +53,29 @@ fn failed_operations_get_upstreams_generic_error() {
 }
 
 #[test]
+fn moved_elements_are_limited() {
+    let list: Vec<usize> = (0..100_000).collect();
+    let insert = json!({"op": "add", "path": "/list/0", "value": 1});
+    let shift = json!({"op": "move", "from": "/list/0", "path": "/list/-"});
+    for (operation, count, is_allowed) in
+        [(&insert, 400, true), (&insert, 1000, false), (&shift, 400, true), (&shift, 1000, false)]
+    {
+        let mut target = json!({ "list": list });
+        let patched = json_patch(&mut target, &vec![operation.clone(); count].into());
+        if is_allowed {
+            assert_eq!(patched, Ok(()));
+        } else {
+            assert_eq!(patched, Err(PatchError::TooMuchMoved));
+            assert_eq!(PatchError::TooMuchMoved.status().code(), 413);
+        }
+    }
+    // At the end of a list nothing is moved.
+    let append = json!({"op": "add", "path": "/list/-", "value": 1});
+    let mut target = json!({ "list": list });
+    assert_eq!(json_patch(&mut target, &vec![append; 5000].into()), Ok(()));
+}
+
+#[test]
 fn root_can_only_be_replaced_by_a_container() {
     for patch in [json!([{"op": "replace", "path": "", "value": 1}]), json!([{"op": "replace", "path": ""}])]
     {

@@ -5,15 +5,12 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 /// Compares values in the order of server-side apply: numbers, then strings, booleans, lists, maps, and null.
 pub fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
-            (Some(left), Some(right)) => left.cmp(&right),
-            _ => left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal),
-        },
+        (Value::Number(left), Value::Number(right)) => compare_numbers(left, right),
         (Value::String(left), Value::String(right)) => left.cmp(right),
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
         (Value::Array(left), Value::Array(right)) => {
@@ -24,6 +21,23 @@ pub fn compare(left: &Value, right: &Value) -> Ordering {
         (Value::Object(left), Value::Object(right)) => compare_maps(left, right),
         _ => rank(left).cmp(&rank(right)),
     }
+}
+
+/// Compares exactly: with integers rounded to floats, large ones would be equal to the same float and not to
+/// each other, and sorting by such an order panics.
+fn compare_numbers(left: &Number, right: &Number) -> Ordering {
+    let float = |number: &Number| number.as_f64().unwrap_or_default();
+    match (left.as_i128(), right.as_i128()) {
+        (Some(left), Some(right)) => left.cmp(&right),
+        (Some(left), None) => compare_to_float(left, float(right)),
+        (None, Some(right)) => compare_to_float(right, float(left)).reverse(),
+        (None, None) => float(left).partial_cmp(&float(right)).unwrap_or(Ordering::Equal),
+    }
+}
+
+fn compare_to_float(integer: i128, float: f64) -> Ordering {
+    // The conversion saturates, beyond every integer of JSON.
+    integer.cmp(&(float.trunc() as i128)).then_with(|| 0.0_f64.total_cmp(&(float.fract() + 0.0)))
 }
 
 fn compare_maps(left: &Map<String, Value>, right: &Map<String, Value>) -> Ordering {

@@ -171,10 +171,14 @@ pub fn validate_annotations<'a>(
     errors
 }
 
+/// Maximum number of owner references in errors, besides those of the first error. A response shows far fewer.
+const SHOWN_OWNERS_LIMIT: usize = 10_000;
+
 /// Validates owner references: each complete, at most one of them the controller.
 pub fn validate_owner_references(object: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut controller: Option<String> = None;
+    let mut shown = 0;
     for reference in owner_references(object) {
         let (group, version) = split_api_version(reference.api_version).unwrap_or_default();
         if version.is_empty() {
@@ -201,9 +205,12 @@ pub fn validate_owner_references(object: &Value, path: &FieldPath) -> Vec<FieldE
             let current = format!("{}/{}", reference.kind, reference.name);
             match &controller {
                 None => controller = Some(current),
+                // Each error shows all owners.
+                Some(_) if shown >= SHOWN_OWNERS_LIMIT => {}
                 Some(first) => {
                     let all: Vec<String> =
                         owner_references(object).map(|owner| owner_as_json(&owner)).collect();
+                    shown += all.len();
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {current}"
                     );
@@ -297,15 +304,17 @@ pub fn validate_managed_fields(object: &Value, path: &FieldPath) -> Vec<FieldErr
 /// Validates the name of a field manager.
 pub fn validate_field_manager(manager: &str, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let mut shown = manager.len();
     if manager.len() > FIELD_MANAGER_LIMIT {
         errors.push(FieldError::too_long(path, FIELD_MANAGER_LIMIT));
+        // Each error shows the whole name.
+        shown = 1;
     }
-    for (position, character) in manager.char_indices() {
-        if !quote::is_print(character) {
-            let number = u32::from(character);
-            let detail = format!("invalid character U+{number:04X} (at position {position})");
-            errors.push(FieldError::invalid(path, manager, detail));
-        }
+    let invalid = manager.char_indices().filter(|(_, character)| !quote::is_print(*character));
+    for (position, character) in invalid.take(shown) {
+        let number = u32::from(character);
+        let detail = format!("invalid character U+{number:04X} (at position {position})");
+        errors.push(FieldError::invalid(path, manager, detail));
     }
     errors
 }

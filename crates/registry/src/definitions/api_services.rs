@@ -18,27 +18,26 @@ const MANAGER: &str = "kube-apiserver";
 const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 impl Registry {
-    /// Updates the APIServices of a workspace from the versions that a definition served before and serves
-    /// now.
+    /// Updates the APIServices of a workspace from the versions that a definition may have served before and
+    /// those that it serves now.
     pub(super) async fn sync_api_services(
         &self,
         workspace: &str,
-        before: Option<&Definition>,
+        before: &BTreeSet<(String, String)>,
         now: Option<&Definition>,
     ) {
-        let served = |definition: Option<&Definition>| -> BTreeSet<(String, String)> {
-            let rows = definition.filter(|own| own.is_established).into_iter().flat_map(|own| &own.rows);
-            rows.map(|row| (row.group.clone(), row.version.clone())).collect()
-        };
-        let (before, now) = (served(before), served(now));
+        let rows = now.filter(|own| own.is_established).into_iter().flat_map(|own| &own.rows);
+        let now: BTreeSet<(String, String)> =
+            rows.map(|row| (row.group.clone(), row.version.clone())).collect();
         let is_own = |group: &str, version: &str| !self.catalog.has_group_version(group, version);
         for (group, version) in now.iter().filter(|(group, version)| is_own(group, version)) {
             self.create_api_service(workspace, group, version).await;
         }
         let snapshot = self.snapshot();
         let gone = before.difference(&now).filter(|(group, version)| is_own(group, version));
+        let gone: Vec<&(String, String)> = gone.collect();
+        let others = if gone.is_empty() { Vec::new() } else { list(&snapshot, workspace) };
         for (group, version) in gone {
-            let others = list(&snapshot, workspace);
             let is_served = others
                 .iter()
                 .any(|other| other.is_established && *other.group == **group && other.row(version).is_some());

@@ -2,12 +2,14 @@
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/version/helpers.go
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use atoll_defaults::Defaults;
 use atoll_crd::Version;
+use atoll_crd::limits::has_too_many_versions;
+use atoll_defaults::Defaults;
 use atoll_merge::apply::Kind;
 use atoll_meta::object::is_being_deleted;
 use atoll_validation::warnings;
@@ -15,9 +17,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::custom::{self, CustomVersion};
-use super::intern::Interned;
 use super::status::TOO_LARGE;
 use super::{Definition, Names, conditions, reserved};
+use crate::catalog::Catalog;
 use crate::dialect::DialectKind;
 use crate::row::{Row, SharedRow, Subresource};
 
@@ -36,7 +38,7 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
 /// The compiled definition of an object, shared with equal ones.
-pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Definition> {
+pub fn definition(catalog: &Catalog, object: &Value) -> Arc<Definition> {
     let has = |kind: &str| conditions::is_true(object, kind);
     let is_established = has("Established");
     let mut state = json!({
@@ -50,13 +52,15 @@ pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Defini
         state["reported"] = true.into();
     }
     let mut source = atoll_meta::json::to_vec(&state);
-    let start = source.len();
-    atoll_meta::json::write(&object["spec"], &mut source);
-    interned.get(Bytes::from(source), |source| compile(object, &state, source, start))
+    // The text is shared by all states of the definition, also by those in the history, which are not
+    // compiled. While a definition has it, its address identifies it.
+    let text = catalog.texts.text(atoll_meta::json::to_vec(&object["spec"]).into());
+    source.extend_from_slice(&text.as_ptr().addr().to_be_bytes());
+    catalog.definitions.get(Bytes::from(source), |source| compile(object, &state, source, text))
 }
 
-/// `source` identifies the definition; it contains the spec from `start` on.
-fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Definition {
+/// `source` identifies the definition, and `text` is the JSON of the spec.
+fn compile(object: &Value, state: &Value, source: Bytes, text: Bytes) -> Definition {
     let (spec, accepted) = (&object["spec"], Names::read(&state["accepted"]));
     let flag = |name: &str| state[name] == true;
     let has_names = [&accepted.plural, &accepted.singular, &accepted.kind, &accepted.list_kind]
@@ -67,23 +71,34 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
     let is_reserved = reserved::is_built_in(spec["group"].as_str().unwrap_or_default(), &accepted.plural);
     // Clients may write the status. Another plural name would serve the objects of another definition.
     let plural = spec["names"]["plural"].as_str().unwrap_or_default();
-    let is_complete = has_names && !is_reserved && accepted.plural == plural;
+    let is_named = has_names && !is_reserved && accepted.plural == plural;
+    // Older versions of Atoll accepted any number of versions, and clients may write any number of names to
+    // the status: the rows alone could fill the memory.
+    let is_small = |names: &Value| !has_too_many_versions(spec, names);
+    let is_complete = is_named && is_small(&spec["names"]) && is_small(&state["accepted"]);
     // Without accepted names, its objects cannot be requested.
     let compiled = atoll_crd::Definition::compile(if is_complete { object } else { &Value::Null });
+    let group = spec["group"].as_str().unwrap_or_default();
+    let siblings = compiled.versions().iter().map(|version| format!("{group}/{}", version.name));
     let compiler = Compiler {
         compiled: &compiled,
-        spec,
-        group: spec["group"].as_str().unwrap_or_default(),
+        group,
+        kind: spec["names"]["kind"].as_str().unwrap_or_default(),
         names: &accepted,
+        siblings: siblings.collect(),
+        newest: newest(spec),
         is_terminating: flag("terminating"),
     };
-    let stored = compiled.storage_version().map(|version| compiler.row(version, None));
+    let sources: HashMap<&str, &Value> =
+        versions(spec).rev().map(|version| (version["name"].as_str().unwrap_or_default(), version)).collect();
+    let in_spec = |version: &Version| sources.get(&*version.name).copied().unwrap_or(&Value::Null);
+    let stored = compiled.storage_version().map(|version| compiler.row(version, in_spec(version), None));
     let served = compiled.versions().iter().filter(|version| version.served);
     let rows = served.filter_map(|version| {
         let stored = stored.as_ref()?;
         match version.storage {
             true => Some(stored.clone()),
-            false => Some(compiler.row(version, stored.custom.clone())),
+            false => Some(compiler.row(version, in_spec(version), stored.custom.clone())),
         }
     });
     let size = atoll_validation::definition_size(object);
@@ -95,34 +110,50 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         is_served: flag("served") && is_complete,
         is_established: flag("established") && is_complete,
         is_terminating: compiler.is_terminating,
-        is_size_outdated: is_complete && size.is_err() != flag("reported"),
+        is_size_outdated: is_named && size.is_err() != flag("reported"),
         rows: rows.collect(),
         stored,
         accepted,
         size: size.unwrap_or(atoll_crd::limits::COMPILED),
-        hash: HASHES.hash_one(&source[start..]),
-        spec: source.slice(start..),
+        hash: HASHES.hash_one(&text[..]),
+        spec: text,
         source,
     }
 }
 
+fn versions(spec: &Value) -> impl DoubleEndedIterator<Item = &Value> {
+    spec["versions"].as_array().into_iter().flatten()
+}
+
+/// The newest version that is served and not deprecated.
+fn newest(spec: &Value) -> Option<&str> {
+    versions(spec)
+        .filter(|version| version["served"] == true && version["deprecated"] != true)
+        .filter_map(|version| version["name"].as_str())
+        .max_by(|one, other| compare_versions(one, other))
+}
+
 struct Compiler<'a> {
     compiled: &'a atoll_crd::Definition,
-    spec: &'a Value,
     group: &'a str,
+    /// The kind in the spec.
+    kind: &'a str,
     names: &'a Names,
+    /// The `apiVersion` of every version.
+    siblings: Arc<[String]>,
+    /// The newest version that is served and not deprecated.
+    newest: Option<&'a str>,
     is_terminating: bool,
 }
 
 impl Compiler<'_> {
-    fn row(&self, version: &Version, stored: Option<Arc<CustomVersion>>) -> SharedRow {
+    /// `source` is the version in the spec.
+    fn row(&self, version: &Version, source: &Value, stored: Option<Arc<CustomVersion>>) -> SharedRow {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         let verbs = if self.is_terminating { owned(&TERMINATING_VERBS) } else { owned(&VERBS) };
         let names = self.names;
-        let api_version = |name: &str| format!("{}/{name}", self.group);
-        let others = self.compiled.versions().iter().filter(|other| other.name != version.name);
-        let siblings = others.map(|other| api_version(&other.name)).collect();
-        let managed = Kind::custom(api_version(&version.name), &names.kind, version.schema.clone());
+        let api_version = format!("{}/{}", self.group, version.name);
+        let managed = Kind::custom(api_version, &names.kind, version.schema.clone());
         Arc::new(Row {
             group: self.group.into(),
             version: version.name.to_string(),
@@ -142,14 +173,14 @@ impl Compiler<'_> {
             defaults: Defaults::NONE,
             checks: atoll_validation::checks_for("", ""),
             warnings: warnings::warnings_for("", ""),
-            managed: managed.with_siblings(siblings),
+            managed: managed.with_siblings(self.siblings.clone()),
             custom: Some(Arc::new(CustomVersion {
                 form: number(),
                 version: version.clone(),
                 definition: self.compiled.clone(),
                 list_kind: names.list_kind.as_str().into(),
                 key_group: atoll_store::key::custom_group(self.group).into(),
-                deprecation: self.deprecation(&version.name).map(Box::from),
+                deprecation: self.deprecation(&version.name, source).map(Box::from),
                 stored,
                 selectable: version.selectable.iter().map(|field| Arc::from(&*field.name)).collect(),
                 is_terminating: self.is_terminating,
@@ -159,21 +190,15 @@ impl Compiler<'_> {
     }
 
     /// The deprecation warning of a version: the text in the definition, or the version to use instead.
-    fn deprecation(&self, name: &str) -> Option<String> {
-        let versions = || self.spec["versions"].as_array().into_iter().flatten();
-        let version = versions().find(|version| version["name"] == *name)?;
+    fn deprecation(&self, name: &str, version: &Value) -> Option<String> {
         if version["deprecated"] != true {
             return None;
         }
         if let Some(own) = version["deprecationWarning"].as_str() {
             return Some(own.to_string());
         }
-        let (group, kind) = (self.group, self.spec["names"]["kind"].as_str().unwrap_or_default());
-        let newer = versions()
-            .filter(|other| other["served"] == true && other["deprecated"] != true)
-            .filter_map(|other| other["name"].as_str())
-            .filter(|other| compare_versions(other, name).is_gt())
-            .max_by(|one, other| compare_versions(one, other));
+        let (group, kind) = (self.group, self.kind);
+        let newer = self.newest.filter(|newest| compare_versions(newest, name).is_gt());
         let warning = format!("{group}/{name} {kind} is deprecated");
         Some(match newer {
             Some(newer) => format!("{warning}; use {group}/{newer} {kind}"),

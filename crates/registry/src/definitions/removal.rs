@@ -3,7 +3,7 @@
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,22 +29,34 @@ pub async fn run(registry: Arc<Registry>) {
         drop(snapshot);
         for object in present {
             reconcile(&registry, &terminating, &object).await;
-            registry.sync_api_services(object.workspace(), None, Definition::of(&object).as_deref()).await;
+            let now = Definition::of(&object);
+            registry.sync_api_services(object.workspace(), &BTreeSet::new(), now.as_deref()).await;
         }
         // An expired watch is started again from the current snapshot.
         while let Ok(events) = watcher.next().await {
             for event in events {
                 let Some(parts) = event.key.parts() else { continue };
-                match &event.object {
+                // Objects of events are not compiled: the current one counts. A later change has an event.
+                let current = registry.snapshot().get(&event.key);
+                match &current {
                     Some(object) => reconcile(&registry, &terminating, object).await,
                     None => registry.update_definition_status(parts.workspace, parts.name).await,
                 }
-                let compiled = |object: &Option<Arc<Object>>| object.as_deref().and_then(Definition::of);
-                let (before, now) = (compiled(&event.previous), compiled(&event.object));
-                registry.sync_api_services(parts.workspace, before.as_deref(), now.as_deref()).await;
+                let before = event.previous.as_deref().map(group_versions).unwrap_or_default();
+                let now = current.as_deref().and_then(Definition::of);
+                registry.sync_api_services(parts.workspace, &before, now.as_deref()).await;
             }
         }
     }
+}
+
+/// The group and the names of all versions of a definition, served or not.
+fn group_versions(object: &Object) -> BTreeSet<(String, String)> {
+    let definition = parse(&object.json()).unwrap_or_default();
+    let spec = &definition["spec"];
+    let group = spec["group"].as_str().unwrap_or_default();
+    let names = spec["versions"].as_array().into_iter().flatten().filter_map(|own| own["name"].as_str());
+    names.map(|name| (group.to_string(), name.to_string())).collect()
 }
 
 /// The definitions that are being deleted.
@@ -81,7 +93,7 @@ async fn reconcile(registry: &Arc<Registry>, terminating: &Arc<TerminatingDefini
 }
 
 impl Registry {
-    /// Deletes all objects of a terminating definition, awaits_names until they are gone, and removes the finalizer.
+    /// Deletes all objects of a terminating definition, waits until they are gone, and removes the finalizer.
     async fn remove_definition(self: &Arc<Self>, key: &Key) -> Result<(), Status> {
         let condition =
             ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];

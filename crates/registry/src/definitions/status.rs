@@ -4,6 +4,7 @@
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/establish/establishing_controller.go
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/apiapproval/apiapproval_controller.go
 
+use atoll_crd::limits::has_too_many_versions;
 use atoll_merge::apply::Author;
 use atoll_meta::object;
 use atoll_store::Key;
@@ -94,7 +95,8 @@ fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
     snapshot.list(&scope, None).filter(waits).map(|object| object.name().to_string()).collect()
 }
 
-/// Condition of a definition from before there was a size limit: parts of it are not compiled.
+/// Condition of a definition from before there was a size limit: parts of it are not compiled, or it is not
+/// served.
 pub(super) const TOO_LARGE: &str = "SchemaTooLarge";
 
 /// Updates the status, given the names of other definitions.
@@ -111,7 +113,25 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
         }
         return;
     }
+    let is_unserved = has_too_many_versions(&definition["spec"], &definition["spec"]["names"]);
     match atoll_validation::definition_too_large(definition) {
+        Some(error) if is_unserved => {
+            let message = format!("the definition is not served: {error}");
+            for condition in [
+                [TOO_LARGE, "True", "LimitExceeded", &message],
+                [
+                    "Established",
+                    "False",
+                    "LimitExceeded",
+                    "the definition is too large to be served; make it smaller",
+                ],
+            ] {
+                if !conditions::has(definition, condition) {
+                    conditions::set(definition, condition, now);
+                }
+            }
+            return;
+        }
         Some(error) => {
             let message = format!(
                 "the schema is too large; values that need the patterns and rules beyond the limit are refused: {error}"

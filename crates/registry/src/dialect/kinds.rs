@@ -78,7 +78,7 @@ impl DialectKinds {
     fn compile(&self, catalog: &Catalog) -> Vec<Arc<Definition>> {
         let definitions = self.dialect.definitions();
         let plain: Vec<Arc<Definition>> =
-            definitions.iter().map(|object| compile::definition(&catalog.definitions, object)).collect();
+            definitions.iter().map(|object| compile::definition(catalog, object)).collect();
         let (views, sealed) = (self.dialect.views(), self.dialect.sealed_fields());
         plain.iter().map(|definition| Arc::new(self.extended(definition, &plain, &views, &sealed))).collect()
     }

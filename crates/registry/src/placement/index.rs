@@ -369,14 +369,14 @@ mod tests {
         assert_eq!(east.take(), (HashSet::new(), 5));
         assert_eq!(west.take(), (HashSet::from([a]), 7));
         assert_eq!(placements.count("west"), 1);
-        let brake = Key::object("", "configmaps", "w", SYSTEM_NAMESPACE, pause::NAME);
-        placements.changed(&brake, Some(&Bytes::from_static(b"{\"data\":{\"by\":\"me\"}}")), 8);
+        let pause_key = Key::object("", "configmaps", "w", SYSTEM_NAMESPACE, pause::NAME);
+        placements.changed(&pause_key, Some(&Bytes::from_static(b"{\"data\":{\"by\":\"me\"}}")), 8);
         assert_eq!(
             (east.take().0, west.take().0),
-            (HashSet::from([brake.clone()]), HashSet::from([brake.clone()]))
+            (HashSet::from([pause_key.clone()]), HashSet::from([pause_key.clone()]))
         );
         assert_eq!(placements.pauses()["w"].by, "me");
-        placements.changed(&brake, None, 8);
+        placements.changed(&pause_key, None, 8);
         assert!(placements.pauses().is_empty());
         assert_eq!((east.take().0.len(), west.take().0.len()), (1, 1));
         let own = Key::object(ATOLL, "clusters", "w", "", "east");

@@ -20,7 +20,7 @@ pub fn is_namespace(parts: &key::Parts<'_>) -> bool {
 }
 
 impl Registry {
-    /// Records that an object in a namespace is placed on the Cluster of this name and uid. WriteOutcome once for
+    /// Records that an object in a namespace is placed on the Cluster of this name and uid. Written once for
     /// each namespace and cluster.
     pub async fn place_namespace(
         &self,

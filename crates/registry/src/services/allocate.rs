@@ -2,6 +2,7 @@
 
 // upstream: pkg/registry/core/service/storage/alloc.go
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use atoll_meta::{FieldError, FieldPath, Status, id, object};
@@ -317,31 +318,32 @@ impl Allocator<'_> {
     async fn new_ports(&mut self, new: &mut Value) -> Result<(), Status> {
         let allocates = fields::allocates_node_ports(new);
         let ports = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
-        let mut given: Vec<(i64, i64)> = Vec::new();
+        let mut given: HashMap<i64, i64> = HashMap::new();
+        let mut requests: HashMap<i64, i64> = HashMap::new();
+        for port in ports.iter().filter(|port| number(port, "nodePort") != 0) {
+            requests.entry(number(port, "port")).or_insert_with(|| number(port, "nodePort"));
+        }
         for (index, port) in ports.iter().enumerate() {
             let (own, wanted) = (number(port, "port"), number(port, "nodePort"));
             if wanted == 0 && !allocates {
                 continue;
             }
             // Ports with the same number, as for TCP and UDP, share a node port.
-            let shared = given.iter().find(|(port, _)| *port == own).map(|(_, node)| *node);
-            let node = match shared {
+            let node = match given.get(&own).copied() {
                 Some(node) if wanted == 0 || wanted == node => node,
                 Some(_) => {
                     self.this_port(new, index, wanted).await?;
                     wanted
                 }
                 None => {
-                    let requested = ports.iter().filter(|other| number(other, "port") == own);
-                    let requested = requested.map(|other| number(other, "nodePort")).find(|node| *node != 0);
-                    let node = match requested {
+                    let node = match requests.get(&own).copied() {
                         Some(node) => {
                             self.this_port(new, index, node).await?;
                             node
                         }
                         None => self.any_port().await?,
                     };
-                    given.push((own, node));
+                    given.insert(own, node);
                     node
                 }
             };
@@ -352,8 +354,9 @@ impl Allocator<'_> {
 
     async fn changed_ports(&mut self, new: &mut Value, old: &Value) -> Result<(), Status> {
         let before = if fields::has_node_ports(old) { node_ports(old) } else { Vec::new() };
+        let before: HashSet<i64> = before.into_iter().collect();
         let allocates = fields::allocates_node_ports(new);
-        let mut given: Vec<i64> = Vec::new();
+        let mut given: HashSet<i64> = HashSet::new();
         let ports = new["spec"]["ports"].as_array().cloned().unwrap_or_default();
         for (index, port) in ports.iter().enumerate() {
             match number(port, "nodePort") {
@@ -362,7 +365,7 @@ impl Allocator<'_> {
                 wanted if before.contains(&wanted) || given.contains(&wanted) => {}
                 wanted => {
                     self.this_port(new, index, wanted).await?;
-                    given.push(wanted);
+                    given.insert(wanted);
                 }
             }
         }

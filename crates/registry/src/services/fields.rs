@@ -3,7 +3,7 @@
 // upstream: pkg/registry/core/service/storage/alloc.go
 // upstream: pkg/registry/core/service/strategy.go
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use atoll_meta::{FieldError, FieldPath};
@@ -78,7 +78,8 @@ pub fn keep_allocated(new: &mut Value, old: &Value) {
         }
     }
     if allocates_node_ports(old) && allocates_node_ports(new) {
-        let (before, now) = (node_ports(old), node_ports(new));
+        let set = |service: &Value| node_ports(service).into_iter().collect::<HashSet<i64>>();
+        let (before, now) = (set(old), set(new));
         let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_string();
         let known = old["spec"]["ports"].as_array().into_iter().flatten();
         let known: HashMap<String, i64> = known.map(|port| (name(port), number(port, "nodePort"))).collect();

@@ -149,7 +149,7 @@ mod tests {
 
     fn definition(number: usize) -> Definition {
         let catalog = crate::Catalog::new(crate::Profile::Minimal);
-        let made = crate::definitions::compile::definition(&catalog.definitions, &json!({}));
+        let made = crate::definitions::compile::definition(&catalog, &json!({}));
         let mut made = std::sync::Arc::into_inner(made).unwrap();
         (made.hash, made.size) = (number as u64, 16 << 20);
         made

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
-use serde_saphyr::{Error, Spanned};
+use serde_saphyr::{Budget, Error, Spanned};
 
 /// First line of the errors of upstream's YAML parser; the others follow one per line.
 const ERRORS_HEADER: &str = "yaml: unmarshal errors:";
@@ -19,7 +19,7 @@ pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
     // Errors do not quote the input because it may be secret.
     let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
     let options = serde_saphyr::options! {
-        legacy_octal_numbers: true, with_snippet: false, alias_limits: alias_limits(),
+        legacy_octal_numbers: true, with_snippet: false, alias_limits: alias_limits(), budget: budget(),
     };
     match serde_saphyr::from_str_with_options(text, options) {
         Ok(value) => Ok((value, None)),
@@ -34,6 +34,11 @@ pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
 /// rejects excessive aliasing, too.
 fn alias_limits() -> AliasLimits {
     serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 }
+}
+
+/// Limits the number of anchors: the parser keeps a copy of what each refers to.
+fn budget() -> Option<Budget> {
+    serde_saphyr::budget! { max_anchors: 1_000 }
 }
 
 /// Splits an error into its lines, one warning each.
@@ -52,6 +57,7 @@ fn with_duplicates(text: &str) -> Option<(Value, Option<String>)> {
     let options = || {
         serde_saphyr::options! {
             legacy_octal_numbers: true, duplicate_keys: DuplicateKeyPolicy::LastWins, alias_limits: alias_limits(),
+            budget: budget(),
         }
     };
     let value = serde_saphyr::from_str_with_options(text, options()).ok()?;
@@ -167,6 +173,10 @@ mod tests {
         });
         let bomb = format!("a0: &a0 [{}]\n{}", ["x"; 9].join(", "), levels.collect::<String>());
         assert!(bomb.len() < 600 && parse(bomb.as_bytes()).is_err());
+        let anchors = |count: usize| (0..count).map(|n| format!("a{n}: &a{n} x\n")).collect::<String>();
+        assert!(parse(anchors(1_000).as_bytes()).is_ok());
+        let refused = parse(anchors(1_001).as_bytes()).unwrap_err();
+        assert!(refused.contains("anchors"), "{refused}");
         assert_eq!(parse(b"a: &a [1]\nb: *a").unwrap().0, json!({ "a": [1], "b": [1] }));
         assert_eq!(
             warnings(format!("{ERRORS_HEADER}\n  line 1: x\n  line 2: y")),

@@ -10,6 +10,7 @@ use http::Response;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use super::memory::{Memory, Reservation};
+use super::watch_buffer::{WatchBuffer, WatchPermit};
 use super::{GROUP_DIVISOR, Sender};
 use crate::body::Body;
 
@@ -28,6 +29,8 @@ pub struct ResponseLimits {
     pub(super) permits: Arc<SerializationPermits>,
     pub(super) memory: Arc<Memory>,
     pub(super) sender: Option<Sender>,
+    /// Permit of a watch, if the sender is counted.
+    pub(super) watch: Option<Arc<WatchPermit>>,
     /// Whether a response may be refused for lack of memory. Mutating requests have already been carried out:
     /// their responses are only counted.
     pub(super) may_refuse: bool,
@@ -132,6 +135,11 @@ impl ResponseLimits {
         Ok(with_reservation(response, reserved))
     }
 
+    /// Returns the buffer of a watch.
+    pub fn watch_buffer(&self) -> Arc<WatchBuffer> {
+        WatchBuffer::new(self.memory.clone(), self.watch.clone())
+    }
+
     fn empty_reservation(&self) -> Reservation {
         self.memory.empty_reservation(self.sender.clone())
     }
@@ -144,6 +152,15 @@ impl ResponseLimits {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+impl ResponseLimits {
+    /// Returns the limits of a sender that is not counted.
+    pub fn without_limits() -> ResponseLimits {
+        let (permits, memory) = (Arc::new(SerializationPermits::new()), Memory::new(0, 0));
+        ResponseLimits { permits, memory, sender: None, watch: None, may_refuse: true }
     }
 }
 
@@ -177,7 +194,7 @@ mod tests {
 
     fn limits(memory: &Arc<Memory>, sender: Option<Sender>) -> ResponseLimits {
         let permits = Arc::new(SerializationPermits::with_permits(2));
-        ResponseLimits { permits, memory: memory.clone(), sender, may_refuse: true }
+        ResponseLimits { permits, memory: memory.clone(), sender, watch: None, may_refuse: true }
     }
 
     async fn write(limits: &ResponseLimits, size: usize) -> Result<Response<Body>, Status> {

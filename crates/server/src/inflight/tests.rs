@@ -32,7 +32,7 @@ fn start<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<
 
 #[test]
 fn requests_are_refused_while_all_permits_are_taken() {
-    let inflight = InFlight::new(1, 1, BODY_TIMEOUT);
+    let inflight = InFlight::new(1, 1, 16, BODY_TIMEOUT);
     let (ann, bob) = (user("ann"), user("bob"));
     let acquire =
         |verb: &'static str, user: &User| start(&inflight, verb, user).and_then(CountedRequest::acquire);
@@ -52,8 +52,33 @@ fn requests_are_refused_while_all_permits_are_taken() {
 }
 
 #[test]
+fn watches_have_permits_of_their_own() {
+    let inflight = InFlight::new(1, 1, 16, BODY_TIMEOUT);
+    let watch = |name: &str| start(&inflight, "watch", &user(name)).map(|started| started.response_limits());
+    let mut held: Vec<ResponseLimits> = std::iter::from_fn(|| watch("ann").ok()).collect();
+    assert_eq!(held.len(), 4, "the permit is kept by the limits of the response");
+    let refused = watch("ann").err().unwrap();
+    assert_eq!((refused.code(), refused.retry_after()), (429, Some(1)));
+    assert!(start(&inflight, "list", &user("ann")).is_ok());
+    // A watch that has ended keeps its permit until all of its data was read.
+    let buffer = held.pop().map(|limits| limits.watch_buffer());
+    assert!(watch("ann").is_err());
+    drop(buffer);
+    held.push(watch("ann").unwrap());
+    for name in ["bob", "cem", "dan"] {
+        held.extend(std::iter::from_fn(|| watch(name).ok()));
+    }
+    assert_eq!(held.len(), 16);
+    assert!(watch("eve").is_err(), "all permits are taken");
+    let exempt = inflight.start(&request("watch"), None).map(|started| started.response_limits());
+    assert!(exempt.is_ok_and(|limits| !limits.watch_buffer().is_counted()));
+    drop(held);
+    assert!(inflight.senders.0.lock().unwrap().is_empty());
+}
+
+#[test]
 fn a_sender_cannot_exceed_its_share() {
-    let inflight = InFlight::new(16, 16, BODY_TIMEOUT);
+    let inflight = InFlight::new(16, 16, 16, BODY_TIMEOUT);
     let (ann, bob) = (user("ann"), user("bob"));
     let held: Vec<_> = std::iter::from_fn(|| start(&inflight, "create", &ann).ok()).collect();
     assert_eq!(held.len(), 4);
@@ -79,7 +104,7 @@ fn a_sender_cannot_exceed_its_share() {
 
 #[test]
 fn accounts_of_a_namespace_share_but_agents_do_not() {
-    let inflight = InFlight::new(16, 16, BODY_TIMEOUT);
+    let inflight = InFlight::new(16, 16, 16, BODY_TIMEOUT);
     let root = within(&[]);
     let fill = |namespace: &str, name: &str| -> Vec<CountedRequest<'_>> {
         let user = user(&format!("system:serviceaccount:{namespace}:{name}")).of_workspace(ROOT);
@@ -113,7 +138,7 @@ impl http_body::Body for Chunks {
 
 #[tokio::test(start_paused = true)]
 async fn slow_bodies_time_out() {
-    let inflight = InFlight::new(4, 4, BODY_TIMEOUT);
+    let inflight = InFlight::new(4, 4, 16, BODY_TIMEOUT);
     let ann = user("ann");
     let mut share = start(&inflight, "create", &ann).unwrap();
     assert_eq!(share.read(Full::new(Bytes::from("whole"))).await.unwrap(), "whole");
@@ -146,7 +171,7 @@ async fn slow_bodies_time_out() {
 
 #[tokio::test]
 async fn memory_for_bodies_is_limited() {
-    let inflight = InFlight::new(4, 4, BODY_TIMEOUT);
+    let inflight = InFlight::new(4, 4, 16, BODY_TIMEOUT);
     let whole = || Full::new(Bytes::from(vec![b'x'; MAX_BODY]));
     let mut held = Vec::new();
     for name in ["a", "b", "c", "d"] {
@@ -164,7 +189,7 @@ async fn memory_for_bodies_is_limited() {
 async fn bodies_of_one_sender_leave_memory_to_others() {
     // Sixteen bodies in total: four for a workspace, two for a user in it.
     let bodies = Memory::new(16 * MAX_BODY, MAX_BODY);
-    let inflight = InFlight { bodies, ..InFlight::new(64, 64, BODY_TIMEOUT) };
+    let inflight = InFlight { bodies, ..InFlight::new(64, 64, 16, BODY_TIMEOUT) };
     let whole = || Full::new(Bytes::from(vec![b'x'; MAX_BODY]));
     let org = within(&["o"]);
     let (mut held, mut counts) = (Vec::new(), Vec::new());
@@ -190,7 +215,7 @@ async fn bodies_of_one_sender_leave_memory_to_others() {
 
 #[tokio::test]
 async fn bodies_of_reading_requests_are_ignored() {
-    let inflight = InFlight::new(4, 4, BODY_TIMEOUT);
+    let inflight = InFlight::new(4, 4, 16, BODY_TIMEOUT);
     for verb in ["get", "list"] {
         let mut share = start(&inflight, verb, &user("ann")).unwrap();
         // This body never arrives.

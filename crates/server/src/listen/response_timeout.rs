@@ -1,4 +1,5 @@
-//! Timeout for reading large responses. A response that is never read would keep its memory from others.
+//! Timeout for reading large responses and the events of watches. What is never read would keep its memory
+//! from others. A watch without unread events has no timeout.
 
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -7,28 +8,45 @@ use http::Response;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::inflight::ResponseReservation;
+use crate::inflight::{ResponseReservation, WatchBuffer, WatchProgress};
 
 /// Time that reading any response may take.
 const BASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum bytes per second after that.
 const MIN_RATE: u32 = 512 << 10;
 
-/// The large responses that a connection is sending.
+/// The large responses and the watches that a connection is sending.
 #[derive(Default)]
 pub struct ResponseTimeout {
-    responses: Mutex<Vec<(Instant, Weak<()>)>>,
+    sent: Mutex<SentResponses>,
     changed: Notify,
+}
+
+#[derive(Default)]
+struct SentResponses {
+    /// Large responses, with the time at which they must have been read.
+    large: Vec<(Instant, Weak<()>)>,
+    watches: Vec<Weak<WatchBuffer>>,
+}
+
+/// Returns the time that reading may take.
+fn allowed(bytes: usize) -> Duration {
+    BASE_TIMEOUT + Duration::from_secs(1) * u32::try_from(bytes).unwrap_or(u32::MAX) / MIN_RATE
 }
 
 impl ResponseTimeout {
     /// Starts the timeout of a response.
     pub fn start<B>(&self, response: &mut Response<B>) {
-        let Some(reservation) = response.extensions_mut().remove::<ResponseReservation>() else { return };
-        let extra = Duration::from_secs(1) * u32::try_from(reservation.bytes).unwrap_or(u32::MAX) / MIN_RATE;
-        let mut responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        responses.retain(|(_, alive)| alive.strong_count() > 0);
-        responses.push((Instant::now() + BASE_TIMEOUT + extra, reservation.alive));
+        let reservation = response.extensions_mut().remove::<ResponseReservation>();
+        let watch = response.extensions_mut().remove::<WatchProgress>();
+        if reservation.is_none() && watch.is_none() {
+            return;
+        }
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        sent.forget_ended();
+        let large = reservation.map(|large| (Instant::now() + allowed(large.bytes), large.alive));
+        sent.large.extend(large);
+        sent.watches.extend(watch.map(|watch| watch.0));
         self.changed.notify_one();
     }
 
@@ -50,9 +68,22 @@ impl ResponseTimeout {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let mut responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        responses.retain(|(_, alive)| alive.strong_count() > 0);
-        responses.iter().map(|(deadline, _)| *deadline).min()
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        sent.forget_ended();
+        let large = sent.large.iter().map(|(deadline, _)| *deadline);
+        let watches = sent.watches.iter().filter_map(Weak::upgrade).map(|watch| match watch.unread() {
+            Some(unread) => unread.since + allowed(unread.bytes),
+            // Look again later: there may be unread events then.
+            None => Instant::now() + BASE_TIMEOUT,
+        });
+        large.chain(watches).min()
+    }
+}
+
+impl SentResponses {
+    fn forget_ended(&mut self) {
+        self.large.retain(|(_, alive)| alive.strong_count() > 0);
+        self.watches.retain(|watch| watch.strong_count() > 0);
     }
 }
 
@@ -61,6 +92,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::inflight::ResponseLimits;
 
     #[tokio::test(start_paused = true)]
     async fn only_unread_responses_end_a_connection() {
@@ -81,5 +113,34 @@ mod tests {
         let _unread = started(100 * MIN_RATE as usize);
         assert!(waits(BASE_TIMEOUT + Duration::from_secs(99)).await);
         assert!(!waits(Duration::from_secs(2)).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_watches_with_unread_events_end_a_connection() {
+        let response_timeout = ResponseTimeout::default();
+        let waits =
+            async |time: Duration| tokio::time::timeout(time, response_timeout.expired()).await.is_err();
+        let watch = || {
+            let limits = ResponseLimits::without_limits();
+            let buffer = limits.watch_buffer();
+            let mut response = Response::new(());
+            response.extensions_mut().insert(WatchProgress(Arc::downgrade(&buffer)));
+            response_timeout.start(&mut response);
+            buffer
+        };
+        let (busy, idle) = (watch(), watch());
+        assert!(waits(100 * BASE_TIMEOUT).await, "nothing has happened");
+        for _ in 0..100 {
+            let unread = busy.reserve(1000).await;
+            assert!(waits(BASE_TIMEOUT - Duration::from_secs(1)).await, "the client reads slowly");
+            drop(unread);
+        }
+        let unread = busy.reserve(1000).await;
+        // The connection looks at an idle watch once in a while.
+        assert!(!waits(2 * BASE_TIMEOUT + Duration::from_secs(2)).await);
+        drop((busy, idle));
+        assert!(!waits(Duration::from_secs(1)).await, "the watch has ended, and its events are unread");
+        drop(unread);
+        assert!(waits(100 * BASE_TIMEOUT).await);
     }
 }

@@ -148,6 +148,7 @@ async fn write(
     let update = Update {
         subresource: "",
         manager: Some(MANAGER),
+        size: 0,
         transform: &transform,
         admission: &NoAdmission,
         uid: None,

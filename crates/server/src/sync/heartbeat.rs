@@ -188,6 +188,7 @@ impl ClusterHeartbeat<'_> {
             subresource: "",
             // Written often, and by the server only: field managers would double its size.
             manager: None,
+            size: 0,
             transform: &transform,
             admission: &NoAdmission,
             uid: None,

@@ -164,6 +164,7 @@ pub(super) async fn write_status<A: Admission>(
     let update = Update {
         subresource: "status",
         manager: Some(MANAGER),
+        size: 0,
         transform: &transform,
         admission,
         uid: None,

@@ -60,7 +60,7 @@ pub fn handle(
         chunk: Vec::new(),
         sender: sender.clone(),
     };
-    let follower = server.registry.placements.subscribe(cluster);
+    let subscriber = server.registry.placements.subscribe(cluster);
     let stopped = server.stopped();
     let (server, workspace, cluster, own) =
         (server.clone(), workspace.to_string(), cluster.to_string(), uid.clone());
@@ -68,7 +68,7 @@ pub fn handle(
         server.open_views.open(&workspace, &cluster);
         let is_stopped = tokio::select! {
             biased;
-            _ = view.run(follower, control_plane, uid) => false,
+            _ = view.run(subscriber, control_plane, uid) => false,
             () = stopped => true,
             () = sender.closed() => false,
         };
@@ -123,11 +123,11 @@ struct ViewEnded;
 impl View {
     async fn run(
         mut self,
-        follower: Arc<PlacementSubscriber>,
+        subscriber: Arc<PlacementSubscriber>,
         control_plane: String,
         uid: String,
     ) -> Result<(), ViewEnded> {
-        self.send_changes(&follower, true).await?;
+        self.send_changes(&subscriber, true).await?;
         // Includes the workspace of the Cluster: older syncers give plain namespace names to the only
         // workspace.
         let workspaces = self.sent.values().map(|sent| sent.target.workspace.clone());
@@ -149,7 +149,7 @@ impl View {
             self.flush().await?;
             tokio::select! {
                 biased;
-                () = follower.changed() => self.send_changes(&follower, false).await?,
+                () = subscriber.changed() => self.send_changes(&subscriber, false).await?,
                 changes = namespaces.changes() => {
                     self.send_labels(changes.relabelled).await?;
                     self.send_terminating(changes.terminating).await?;
@@ -174,10 +174,10 @@ impl View {
     /// Sends everything that has changed.
     async fn send_changes(
         &mut self,
-        follower: &PlacementSubscriber,
+        subscriber: &PlacementSubscriber,
         is_first: bool,
     ) -> Result<(), ViewEnded> {
-        let (mut keys, revision) = follower.take();
+        let (mut keys, revision) = subscriber.take();
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
         let read = |key: &Key| snapshot.get(key).and_then(|object| parse(&object.json()).ok());

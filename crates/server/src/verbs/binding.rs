@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::{check_namespace, warn};
+use super::{check_namespace, warn, with_body};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -21,8 +21,9 @@ use crate::{decode, respond};
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let decoded =
-        decode::other_kind(("", "v1", "Binding"), &call.headers, &call.body, options.field_validation)?;
+    let kind = ("", "v1", "Binding");
+    let decode = || decode::other_kind(kind, &call.headers, &call.body, options.field_validation);
+    let decoded = with_body(server, call, decode).await??;
     let (mut warnings, remarks) = (decoded.warnings, Warnings::default());
     let done = bind(server, row, call, decoded.object, &options, &remarks).await;
     warnings.extend(remarks.take());

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::admission::RequestAdmission;
 use super::patch::Warnings;
 use super::sealing::quotable_error;
-use super::{check_namespace, dedup_owners, object_ref, warn};
+use super::{check_namespace, dedup_owners, object_ref, warn, with_body};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -25,11 +25,14 @@ use crate::{decode, respond};
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
-    let decoded = decoded.map_err(|status| quotable_error(row, status))?;
-    let Decoded { mut object, mut warnings } = decoded;
-    warnings.extend(dedup_owners(&mut object, false));
-    warnings.extend(row.request_warnings(&object));
+    let decode = || {
+        let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
+        let Decoded { mut object, mut warnings } = decoded.map_err(|status| quotable_error(row, status))?;
+        warnings.extend(dedup_owners(&mut object, false));
+        warnings.extend(row.request_warnings(&object));
+        Ok((object, warnings))
+    };
+    let (object, mut warnings) = with_body(server, call, decode).await??;
     let remarks = Warnings::default();
     let created = create(server, row, call, object, &options, &remarks).await;
     warnings.extend(remarks.take());

@@ -11,14 +11,14 @@ use http::{Response, StatusCode};
 
 use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::{object_ref, warn};
+use super::{object_ref, warn, with_body};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::{decode, options, respond};
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    let options = read_options(call)?;
+    let options = with_body(server, call, || read_options(call)).await??;
     let object_ref = object_ref(row, call)?;
     let warnings = Warnings::default();
     let admission =

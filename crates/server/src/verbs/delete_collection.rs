@@ -16,6 +16,7 @@ use super::delete::read_options;
 use super::list::{position, scope};
 use super::patch::Warnings;
 use super::warn;
+use super::with_body;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -28,7 +29,7 @@ const CONCURRENT_DELETIONS: usize = 64;
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let list = ListOptions::parse(row, &call.query, false)?;
-    let options = Arc::new(read_options(call)?);
+    let options = Arc::new(with_body(server, call, || read_options(call)).await??);
     let scope = scope(row, call, &list);
     let (snapshot, token) = position(server, &scope, &list).await?;
     let start = token.as_ref().map(Token::start);

@@ -100,6 +100,7 @@ pub async fn handle(
     let update = Update {
         subresource: "",
         manager: Some(&manager),
+        size: call.body.len(),
         transform: &transform,
         admission: &admission,
         uid: None,

@@ -11,17 +11,20 @@ use super::admission::RequestAdmission;
 
 impl RequestAdmission<'_> {
     /// Checks the result of any kind of write, after mutating admission and before validation.
-    pub fn check_escalation(&self, new: &Value, old: Option<&Value>) -> Result<(), Status> {
+    pub async fn check_escalation(&self, new: &Value, old: Option<&Value>) -> Result<(), Status> {
         if self.row.group != GROUP {
             return Ok(());
         }
-        self.server.authorizer(self.workspace)?.check_escalation(&RoleChange {
-            user: self.user,
-            resource: &self.row.resource,
-            namespace: self.object_ref.namespace,
-            name: self.object_ref.name,
-            new,
-            old,
-        })
+        let check = || {
+            self.server.authorizer(self.workspace)?.check_escalation(&RoleChange {
+                user: self.user,
+                resource: &self.row.resource,
+                namespace: self.object_ref.namespace,
+                name: self.object_ref.name,
+                new,
+                old,
+            })
+        };
+        self.run_sized(new, check).await?
     }
 }

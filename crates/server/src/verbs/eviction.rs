@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::{check_namespace, object_ref, warn};
+use super::{check_namespace, object_ref, warn, with_body};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -21,8 +21,9 @@ use crate::{decode, respond};
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let write = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let decoded =
-        decode::other_kind(("policy", "v1", "Eviction"), &call.headers, &call.body, write.field_validation)?;
+    let kind = ("policy", "v1", "Eviction");
+    let decode = || decode::other_kind(kind, &call.headers, &call.body, write.field_validation);
+    let decoded = with_body(server, call, decode).await??;
     let (mut warnings, remarks) = (decoded.warnings, Warnings::default());
     let done = evict(server, row, call, decoded.object, &write, &remarks).await;
     warnings.extend(remarks.take());

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::admission::RequestAdmission;
 use super::sealing::{quotable_error, quotable_json};
 use super::update::check_name;
-use super::{check_namespace, dedup_owners, object_ref, warn};
+use super::{check_namespace, dedup_owners, object_ref, warn, with_body};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -39,7 +39,8 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let kind = PatchKind::of(call, row)?;
     let options = options(call, kind)?;
     // A missing object is reported before an invalid patch.
-    let patch = Patch::parse(kind, &call.body).map_err(|status| quotable_error(row, status));
+    let parse = || Patch::parse(kind, &call.body).map_err(|status| quotable_error(row, status));
+    let patch = with_body(server, call, parse).await?;
     let object_ref = object_ref(row, call)?;
     let warnings = Warnings::default();
     let manager = options.manager(&call.headers);
@@ -76,6 +77,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         subresource: &call.info.subresource,
         // Apply records managed fields itself.
         manager: (!applies).then_some(&*manager),
+        size: call.body.len(),
         transform: &transform,
         admission: &admission,
         uid: None,

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::object_ref;
 use super::patch::{PatchKind, options as patch_options};
+use super::with_body;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -43,13 +44,15 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
-            let body = decode::options(ATOLL, VERSION, KIND, &call.headers, &call.body)?;
+            let decode = || decode::options(ATOLL, VERSION, KIND, &call.headers, &call.body);
+            let body = with_body(server, call, decode).await??;
             (PlacementChange::Replace(body), options.dry_run)
         }
         _ => {
             let kind = PatchKind::of(call, row)?;
             let dry_run = patch_options(call, kind)?.dry_run;
-            let patch = json::parse(&call.body)
+            let patch = with_body(server, call, || json::parse(&call.body))
+                .await?
                 .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
             match kind {
                 PatchKind::Json => (PlacementChange::JsonPatch(patch.value), dry_run),

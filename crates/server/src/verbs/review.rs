@@ -15,6 +15,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::check_namespace;
+use super::with_body;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -30,7 +31,8 @@ pub fn is_review(row: &Row) -> bool {
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
+    let decode = || decode::object(row, &call.headers, &call.body, options.field_validation);
+    let decoded = with_body(server, call, decode).await??;
     let Decoded { object: mut review, warnings } = decoded;
     check_namespace(row, call, &review)?;
     if row.namespaced {

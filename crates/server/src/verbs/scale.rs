@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::admission::RequestAdmission;
 use super::patch::{Patch, PatchKind, PatchTarget, Warnings, options as patch_options};
 use super::update::check_name;
-use super::{check_namespace, object_ref, warn};
+use super::{check_namespace, object_ref, warn, with_body};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -35,7 +35,8 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
             let kind = ("autoscaling", "v1", "Scale");
-            let decoded = decode::other_kind(kind, &call.headers, &call.body, options.field_validation)?;
+            let decode = || decode::other_kind(kind, &call.headers, &call.body, options.field_validation);
+            let decoded = with_body(server, call, decode).await??;
             let scale = decoded.object;
             warnings.set_request_warnings(decoded.warnings);
             check_namespace(row, call, &scale)?;
@@ -45,7 +46,8 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         _ => {
             let kind = PatchKind::of(call, row)?;
             applies = kind == PatchKind::Apply;
-            (ScaleChange::Patch(Patch::parse(kind, &call.body)), patch_options(call, kind)?)
+            let patch = with_body(server, call, || Patch::parse(kind, &call.body)).await?;
+            (ScaleChange::Patch(patch), patch_options(call, kind)?)
         }
     };
     let uid = match &wanted {
@@ -85,6 +87,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let update = Update {
         subresource: "",
         manager: None,
+        size: call.body.len(),
         transform: &transform,
         admission: &admission,
         uid,

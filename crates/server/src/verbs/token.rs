@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::admission::RequestAdmission;
 use super::patch::Warnings;
-use super::{check_namespace, object_ref, warn};
+use super::{check_namespace, object_ref, warn, with_body};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -34,12 +34,9 @@ const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let decoded = decode::other_kind(
-        (GROUP, "v1", "TokenRequest"),
-        &call.headers,
-        &call.body,
-        options.field_validation,
-    )?;
+    let kind = (GROUP, "v1", "TokenRequest");
+    let decode = || decode::other_kind(kind, &call.headers, &call.body, options.field_validation);
+    let decoded = with_body(server, call, decode).await??;
     let Decoded { object: request, mut warnings } = decoded;
     check_namespace(row, call, &request)?;
     let remarks = Warnings::default();

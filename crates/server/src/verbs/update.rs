@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::admission::RequestAdmission;
 use super::patch::Warnings;
 use super::sealing::quotable_error;
-use super::{check_namespace, dedup_owners, object_ref, warn};
+use super::{check_namespace, dedup_owners, object_ref, warn, with_body};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -23,10 +23,13 @@ use crate::{decode, respond};
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
-    let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
-    let decoded = decoded.map_err(|status| quotable_error(row, status))?;
-    let Decoded { mut object, mut warnings } = decoded;
-    warnings.extend(dedup_owners(&mut object, false));
+    let decode = || {
+        let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
+        let Decoded { mut object, mut warnings } = decoded.map_err(|status| quotable_error(row, status))?;
+        warnings.extend(dedup_owners(&mut object, false));
+        Ok((object, warnings))
+    };
+    let (object, mut warnings) = with_body(server, call, decode).await??;
     let remarks = Warnings::default();
     let updated = update(server, row, call, &object, &options, &remarks).await;
     warnings.extend(remarks.take());
@@ -57,6 +60,7 @@ async fn update(
     let update = Update {
         subresource: &call.info.subresource,
         manager: Some(&manager),
+        size: call.body.len(),
         transform: &|_| Ok(wanted.clone()),
         admission: &admission,
         uid,

@@ -12,7 +12,8 @@ use std::time::Duration;
 use atoll_meta::Status;
 use atoll_registry::{Row, Selection};
 use atoll_schema::{TypeRef, Types};
-use atoll_watch::{Event, Expired, Object, RevisionError, Scope, Watcher};
+use atoll_watch::event;
+use atoll_watch::{Event, EventType, Expired, Object, ObjectCursor, RevisionError, Scope, Snapshot, Watcher};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::json;
@@ -24,6 +25,7 @@ use super::list::{parse_revision, scope, wait_for_revision};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
+use crate::inflight::{UnreadBytes, WatchBuffer, WatchProgress};
 use crate::options::ListOptions;
 use crate::respond;
 use crate::respond::table::INITIAL_EVENTS_END;
@@ -31,15 +33,25 @@ use crate::workspace::Workspace;
 
 /// A watch without a timeout of its own ends after once to twice this time, so that not all end at once.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The longest timeout: a time that far in the future can be represented.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 /// Interval of bookmarks, if the client asked for them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// Time before the end at which a last bookmark is sent, so that the client can resume from it.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Chunks that may be queued for a slow connection. After that, the watcher's own queue fills, then it falls
-/// behind the history.
-const MAX_QUEUED_CHUNKS: usize = 4;
-/// Maximum size of a chunk of events that are ready at the same time.
-const CHUNK_BYTES: usize = 64 << 10;
+/// Chunks that may be queued for a slow connection, within the limit on unread bytes. After that, the
+/// watcher's own queue fills, then it falls behind the history.
+const MAX_QUEUED_CHUNKS: usize = 16;
+/// Maximum size of events that are sent together, unless there is only one.
+const BATCH_BYTES: usize = 64 << 10;
+/// Maximum number of objects that are looked at for a batch before other tasks run.
+const BATCH_OBJECTS: usize = 4096;
+/// Objects of at least this size are sent without copying.
+const SHARED_FROM: usize = 16 << 10;
+// All chunks of a batch fit into the queue.
+const _: () = assert!(2 * (BATCH_BYTES / SHARED_FROM) < MAX_QUEUED_CHUNKS);
+/// About the size of an event without its object.
+const FRAME_BYTES: usize = 40;
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, true)?;
@@ -51,13 +63,18 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let too_new = if initial { wait_for_revision(server, wanted).await.err() } else { None };
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
     let content_type = call.output.media.of_watch();
-    let response = respond::with_type(StatusCode::OK, content_type, Body::Stream(receiver));
+    let mut response = respond::with_type(StatusCode::OK, content_type, Body::Stream(receiver));
+    let buffer = call.response_limits.watch_buffer();
+    if buffer.is_counted() {
+        response.extensions_mut().insert(WatchProgress(Arc::downgrade(&buffer)));
+    }
     let start = if initial || wanted == 0 { None } else { Some(wanted) };
     let timeout = options.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
     let stream = Stream {
         server: server.clone(),
         row: Arc::new(row.clone()),
         sender,
+        buffer,
         selection: options.selection,
         frames: Frames::new(row, call.output, call.workspace == Workspace::All),
         bookmarks: options.allow_bookmarks,
@@ -65,7 +82,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         too_new,
         initial,
         not_before: wanted,
-        deadline: Instant::now() + timeout.unwrap_or_else(default_timeout),
+        deadline: Instant::now() + timeout.unwrap_or_else(default_timeout).min(MAX_TIMEOUT),
     };
     tokio::spawn(stream.run(scope, start));
     Ok(response)
@@ -82,6 +99,7 @@ struct Stream {
     server: Arc<Server>,
     row: Arc<Row>,
     sender: mpsc::Sender<Bytes>,
+    buffer: Arc<WatchBuffer>,
     selection: Selection,
     frames: Frames,
     bookmarks: bool,
@@ -127,25 +145,53 @@ impl Stream {
             }
         };
         if self.initial {
-            self.send_initial(&snapshot, scope).await?;
+            let revision = snapshot.revision;
+            self.send_initial(snapshot, scope).await?;
             if self.announce_end {
-                self.bookmark(snapshot.revision, true).await?;
+                self.bookmark(revision, true).await?;
             }
         }
-        drop(snapshot);
         self.send_events(&mut watcher).await
     }
 
-    async fn send_initial(&self, snapshot: &atoll_watch::Snapshot, scope: &Scope) -> Result<(), WatchEnded> {
-        let mut chunk = Vec::new();
-        let objects: Vec<Arc<Object>> = snapshot.list(scope, None).collect();
-        for object in objects.iter().filter(|object| self.is_selected(object)) {
-            chunk.extend_from_slice(&self.frames.initial(object));
-            if chunk.len() >= CHUNK_BYTES {
-                self.send(Bytes::from(std::mem::take(&mut chunk))).await?;
+    /// Sends the existing objects. They stay in the snapshot, which all watches share, until the client is
+    /// ready to read them.
+    async fn send_initial(&self, snapshot: Arc<Snapshot>, scope: &Scope) -> Result<(), WatchEnded> {
+        let within = ObjectCursor::within(&snapshot, scope, None, usize::MAX);
+        let mut rest = within.unwrap_or_else(|| snapshot.list(scope, None).collect::<Vec<_>>().into());
+        drop(snapshot);
+        loop {
+            let (mut batch, mut size, mut count, mut last) = (Vec::new(), 0, 0, None);
+            for object in rest.iter().take(BATCH_OBJECTS) {
+                if self.is_selected(object) {
+                    let more = object.size() + FRAME_BYTES;
+                    if size > 0 && size + more > BATCH_BYTES {
+                        break;
+                    }
+                    size += more;
+                    batch.push(object.clone());
+                }
+                (count, last) = (count + 1, Some(object.key.clone()));
+            }
+            let Some(last) = last else { return Ok(()) };
+            rest.advance(count, &last);
+            match batch.is_empty() {
+                true => tokio::task::yield_now().await,
+                false => self.send_objects(&batch, size).await?,
             }
         }
-        if chunk.is_empty() { Ok(()) } else { self.send(Bytes::from(chunk)).await }
+    }
+
+    async fn send_objects(&self, batch: &[Arc<Object>], size: usize) -> Result<(), WatchEnded> {
+        let unread = self.reserve(size).await?;
+        let mut chunks = Chunks::default();
+        for object in batch {
+            match self.frames.initial_json(object, SHARED_FROM) {
+                Some(json) => chunks.push_shared(EventType::Added, json),
+                None => chunks.push(self.frames.initial(object)),
+            }
+        }
+        self.send(unread, chunks.finish()).await
     }
 
     async fn send_events(&self, watcher: &mut Watcher) -> Result<(), WatchEnded> {
@@ -177,24 +223,31 @@ impl Stream {
 
     async fn send_batched(&self, events: &VecDeque<Arc<Event>>) -> Result<(), WatchEnded> {
         let wanted = events.iter().filter(|event| event.revision > self.not_before);
-        let mut frames = wanted.filter_map(|event| {
+        let mut seen = wanted.filter_map(|event| {
             let seen = event.type_for(|object| self.is_selected(object))?;
-            Some(self.frames.event(event, seen))
+            let size = event.subject(seen).map_or(0, |object| object.size());
+            Some((event, seen, size + FRAME_BYTES))
         });
-        let Some(mut chunk) = frames.next() else { return Ok(()) };
-        // A single event is sent without copying, because it is shared with other watchers; several are
-        // joined.
-        for next in frames {
-            if chunk.len() + next.len() > CHUNK_BYTES {
-                self.send(std::mem::replace(&mut chunk, next)).await?;
-            } else {
-                let mut joined = Vec::with_capacity(chunk.len() + next.len());
-                joined.extend_from_slice(&chunk);
-                joined.extend_from_slice(&next);
-                chunk = Bytes::from(joined);
+        let mut next = seen.next();
+        while let Some((event, first, mut size)) = next {
+            let mut batch = vec![(event, first)];
+            next = seen.next();
+            while let Some((event, seen_as, more)) = next.filter(|(_, _, more)| size + more <= BATCH_BYTES) {
+                batch.push((event, seen_as));
+                size += more;
+                next = seen.next();
             }
+            let unread = self.reserve(size).await?;
+            let mut chunks = Chunks::default();
+            for (event, seen) in batch {
+                match self.frames.event_json(event, seen, SHARED_FROM) {
+                    Some(json) => chunks.push_shared(seen, json),
+                    None => chunks.push(self.frames.event(event, seen)),
+                }
+            }
+            self.send(unread, chunks.finish()).await?;
         }
-        self.send(chunk).await
+        Ok(())
     }
 
     fn is_selected(&self, object: &Arc<Object>) -> bool {
@@ -216,7 +269,7 @@ impl Stream {
         if initial_events_end {
             object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
-        self.send(self.frames.object("BOOKMARK", &atoll_meta::json::to_vec(&object))).await
+        self.send_one(self.frames.object("BOOKMARK", &atoll_meta::json::to_vec(&object))).await
     }
 
     async fn expired(&self, requested: u64, oldest: u64) -> Result<(), WatchEnded> {
@@ -224,12 +277,98 @@ impl Stream {
     }
 
     async fn error(&self, status: &Status) -> Result<(), WatchEnded> {
-        self.send(self.frames.status(status)).await?;
+        self.send_one(self.frames.status(status)).await?;
         Err(WatchEnded)
     }
 
-    async fn send(&self, chunk: Bytes) -> Result<(), WatchEnded> {
-        let sending = tokio::time::timeout_at(self.deadline, self.sender.send(chunk)).await;
-        sending.map_err(|_| WatchEnded)?.map_err(|_| WatchEnded)
+    async fn send_one(&self, chunk: Bytes) -> Result<(), WatchEnded> {
+        let unread = self.reserve(chunk.len()).await?;
+        self.send(unread, vec![chunk]).await
+    }
+
+    /// Waits until the client is ready for about `bytes` more.
+    async fn reserve(&self, bytes: usize) -> Result<UnreadBytes, WatchEnded> {
+        tokio::time::timeout_at(self.deadline, self.buffer.reserve(bytes)).await.map_err(|_| WatchEnded)
+    }
+
+    /// Sends all chunks or, after the deadline, none of them: a client never gets a part of an event.
+    async fn send(&self, unread: UnreadBytes, chunks: Vec<Bytes>) -> Result<(), WatchEnded> {
+        let slots = tokio::time::timeout_at(self.deadline, self.sender.reserve_many(chunks.len())).await;
+        let slots = slots.map_err(|_| WatchEnded)?.map_err(|_| WatchEnded)?;
+        for (slot, chunk) in slots.zip(unread.attach(chunks)) {
+            slot.send(chunk);
+        }
+        Ok(())
+    }
+}
+
+/// Encoded events. Small ones are joined, and large objects are not copied.
+#[derive(Default)]
+struct Chunks {
+    complete: Vec<Bytes>,
+    /// The first of the joined events: a single event is shared with other watches.
+    first: Option<Bytes>,
+    joined: Vec<u8>,
+}
+
+impl Chunks {
+    fn push(&mut self, frame: Bytes) {
+        if self.first.is_none() && self.joined.is_empty() {
+            self.first = Some(frame);
+            return;
+        }
+        self.join_first();
+        self.joined.extend_from_slice(&frame);
+    }
+
+    /// Adds an event whose object is `json`.
+    fn push_shared(&mut self, event_type: EventType, json: Bytes) {
+        self.join_first();
+        self.joined.extend_from_slice(event::opening(event_type).as_bytes());
+        self.complete.push(Bytes::from(std::mem::take(&mut self.joined)));
+        self.complete.push(json);
+        self.joined.extend_from_slice(event::CLOSING);
+    }
+
+    fn join_first(&mut self) {
+        if let Some(first) = self.first.take() {
+            self.joined.extend_from_slice(&first);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Bytes> {
+        self.complete.extend(self.first);
+        if !self.joined.is_empty() {
+            self.complete.push(Bytes::from(self.joined));
+        }
+        self.complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_objects_are_not_copied() {
+        let (small, large) = (Bytes::from_static(b"s\n"), Bytes::from_static(b"large"));
+        let shared = || r#"{"type":"ADDED","object":large}"#.to_string() + "\n";
+        let letters = [("s", 1), ("ss", 1), ("l", 3), ("sl", 3), ("ls", 3), ("sslsslls", 7)];
+        for (letters, count) in letters {
+            let (mut chunks, mut expected) = (Chunks::default(), String::new());
+            for letter in letters.chars() {
+                match letter {
+                    's' => chunks.push(small.clone()),
+                    _ => chunks.push_shared(EventType::Added, large.clone()),
+                }
+                expected += &if letter == 's' { "s\n".to_string() } else { shared() };
+            }
+            let chunks = chunks.finish();
+            assert_eq!((chunks.concat(), chunks.len()), (expected.into_bytes(), count), "{letters}");
+            assert!(count == 1 || chunks.iter().any(|chunk| chunk.as_ptr() == large.as_ptr()));
+        }
+        let mut single = Chunks::default();
+        single.push(small.clone());
+        assert_eq!(single.finish()[0].as_ptr(), small.as_ptr());
     }
 }

@@ -1,4 +1,4 @@
-//! ContainerState machine of a container: waiting, running, ended, restarting.
+//! State machine of a container: waiting, running, ended, restarting.
 
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use atoll_crd::{defaults, field_path, limits};
 use atoll_meta::{FieldError, FieldPath};
@@ -86,9 +86,12 @@ impl ValidationOptions {
 
 /// Returns the versions that exist in both with the same schema.
 fn unchanged(new: &FieldValue<'_>, old: &FieldValue<'_>) -> Vec<String> {
+    let mut known: HashMap<&str, &Value> = HashMap::new();
+    for version in old.get("versions").list() {
+        known.entry(text(version, "name")).or_insert(version);
+    }
     let same = |version: &&Value| {
-        let name = text(version, "name");
-        let before = old.get("versions").list().iter().find(|other| text(other, "name") == name);
+        let before = known.get(text(version, "name"));
         before.is_some_and(|before| before.get("schema") == version.get("schema"))
     };
     let versions = new.get("versions").list().iter();
@@ -105,9 +108,11 @@ fn many_fields(new: &FieldValue<'_>, old: &FieldValue<'_>) -> Vec<String> {
     if many(before.fields) && before.fields == now.fields {
         allowed.push(String::new());
     }
+    let known: HashMap<&str, &Value> =
+        old.get("versions").list().iter().map(|version| (text(version, "name"), version)).collect();
     for version in new.get("versions").list() {
         let name = text(version, "name");
-        let same = old.get("versions").list().iter().rfind(|other| text(other, "name") == name);
+        let same = known.get(name).copied();
         let fields = |version: &Value, top_level: &TopLevelFields<'_>| {
             version.get("selectableFields").filter(|_| top_level.fields.is_none()).cloned()
         };

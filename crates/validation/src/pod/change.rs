@@ -2,7 +2,7 @@
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
@@ -75,12 +75,13 @@ fn deadline(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) -> 
 }
 
 fn tolerations(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
-    let fields = ["key", "operator", "value", "effect"];
-    let is_kept = |before: &Value| {
-        let is_same = |after: &Value| fields.iter().all(|field| after.text(field) == before.text(field));
-        new.list("tolerations").iter().any(is_same)
+    let set = |spec: &'_ Value| -> HashSet<[String; 4]> {
+        let fields = |toleration: &Value| {
+            ["key", "operator", "value", "effect"].map(|field| toleration.text(field).to_owned())
+        };
+        spec.list("tolerations").iter().map(fields).collect()
     };
-    if !old.list("tolerations").iter().all(is_kept) {
+    if !set(old).is_subset(&set(new)) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(FieldError::forbidden(path, detail));
         return;
@@ -92,7 +93,7 @@ fn scheduling_gates(errors: &mut Errors, new: &Value, old: &Value, path: &FieldP
     let gates = |spec: &'_ Value| -> Vec<String> {
         spec.list("schedulingGates").iter().map(|gate| gate.text("name").to_owned()).collect()
     };
-    let before = gates(old);
+    let before: HashSet<String> = gates(old).into_iter().collect();
     // Of gates with the same name, upstream keeps the last.
     let added: BTreeMap<String, usize> =
         gates(new).into_iter().enumerate().map(|(index, name)| (name, index)).collect();

@@ -97,7 +97,8 @@ pub(super) fn ephemeral(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>,
         return;
     }
     let others = || spec.list("containers").iter().chain(spec.list("initContainers"));
-    let mut seen: HashSet<&str> = others().map(|other| other.text("name")).collect();
+    let targets: HashSet<&str> = others().map(|other| other.text("name")).collect();
+    let mut seen = targets.clone();
     for (index, container) in containers.iter().enumerate() {
         let path = path.child("ephemeralContainers").index(index);
         check(errors, container, pod, &path);
@@ -107,7 +108,7 @@ pub(super) fn ephemeral(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>,
             errors.push(FieldError::duplicate(&path.child("name"), name));
         }
         let target = container.text("targetContainerName");
-        if !target.is_empty() && !others().any(|other| other.text("name") == target) {
+        if !target.is_empty() && !targets.contains(target) {
             errors.push(FieldError::not_found(&path.child("targetContainerName"), target));
         }
         let asks_for_resources =

@@ -2,7 +2,7 @@
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
@@ -16,7 +16,7 @@ const UNIQUE: &str = "must be unique";
 
 /// Checks `volumeMounts`.
 pub(super) fn mounts(errors: &mut Errors, container: &Value, volumes: &Volumes<'_>, path: &FieldPath) {
-    let devices = container.list("volumeDevices");
+    let devices = Occupied::by(container.list("volumeDevices"), "devicePath");
     let mut seen = HashSet::new();
     for (index, mount) in container.list("volumeMounts").iter().enumerate() {
         let list_path = || path.child("volumeMounts");
@@ -35,11 +35,11 @@ pub(super) fn mounts(errors: &mut Errors, container: &Value, volumes: &Volumes<'
         if !seen.insert(mount_path) {
             errors.push(FieldError::invalid(&mount_path_field(), mount_path, UNIQUE));
         }
-        if devices.iter().any(|device| device.text("name") == name) {
+        if devices.names.contains(name) {
             let detail = "must not already exist in volumeDevices";
             errors.push(FieldError::invalid(&name_path(), name, detail));
         }
-        if last_by_name(devices).any(|device| device.text("devicePath") == mount_path) {
+        if devices.paths.contains(mount_path) {
             let detail = "must not already exist as a path in volumeDevices";
             errors.push(FieldError::invalid(&mount_path_field(), mount_path, detail));
         }
@@ -59,12 +59,19 @@ pub(super) fn mounts(errors: &mut Errors, container: &Value, volumes: &Volumes<'
     }
 }
 
-/// Returns the last element of each name, because upstream keeps mounts and devices in maps by name.
-fn last_by_name(list: &[Value]) -> impl Iterator<Item = &Value> {
-    list.iter().enumerate().filter_map(|(index, entry)| {
-        let is_last = !list[index + 1..].iter().any(|later| later.text("name") == entry.text("name"));
-        is_last.then_some(entry)
-    })
+/// Names and paths that mounts or devices use.
+struct Occupied<'a> {
+    names: HashSet<&'a str>,
+    /// Of the last element of each name, because upstream keeps mounts and devices in maps by name.
+    paths: HashSet<&'a str>,
+}
+
+impl<'a> Occupied<'a> {
+    fn by(list: &'a [Value], path_field: &str) -> Self {
+        let last_paths: HashMap<&str, &str> =
+            list.iter().map(|entry| (entry.text("name"), entry.text(path_field))).collect();
+        Occupied { names: last_paths.keys().copied().collect(), paths: last_paths.into_values().collect() }
+    }
 }
 
 fn propagation(errors: &mut Errors, mount: &Value, container: &Value, path: impl Fn() -> FieldPath) {
@@ -101,7 +108,7 @@ fn recursive_read_only(errors: &mut Errors, mount: &Value, path: impl Fn() -> Fi
 
 /// Checks `volumeDevices`.
 pub(super) fn devices(errors: &mut Errors, container: &Value, volumes: &Volumes<'_>, path: &FieldPath) {
-    let mounts = container.list("volumeMounts");
+    let mounts = Occupied::by(container.list("volumeMounts"), "mountPath");
     let (mut seen_names, mut seen_paths) = (HashSet::new(), HashSet::new());
     for (index, device) in container.list("volumeDevices").iter().enumerate() {
         let path = || path.child("volumeDevices").index(index);
@@ -138,10 +145,10 @@ pub(super) fn devices(errors: &mut Errors, container: &Value, volumes: &Volumes<
         } else {
             seen_paths.insert(mount_path);
         }
-        if mounts.iter().any(|mount| mount.text("name") == name) {
+        if mounts.names.contains(name) {
             errors.push(FieldError::invalid(&name_path(), name, "must not already exist in volumeMounts"));
         }
-        if last_by_name(mounts).any(|mount| mount.text("mountPath") == mount_path) {
+        if mounts.paths.contains(mount_path) {
             let detail = "must not already exist as a path in volumeMounts";
             errors.push(FieldError::invalid(&mount_path_field(), mount_path, detail));
         }

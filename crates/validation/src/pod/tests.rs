@@ -349,3 +349,43 @@ fn pod_level_fields() {
         ),
     ]);
 }
+
+/// Each of many mounts was compared with all pairs of devices, which would take hours.
+#[test]
+fn many_mounts_and_devices() {
+    let names = || (0..5000).map(|number| format!("v{number}"));
+    let mounts: Vec<Value> =
+        names().map(|name| json!({ "name": name, "mountPath": format!("/{name}") })).collect();
+    let devices: Vec<Value> =
+        names().map(|name| json!({ "name": name, "devicePath": format!("/{name}") })).collect();
+    let volumes: Vec<Value> = names()
+        .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": format!("web-{name}") } }))
+        .collect();
+    let edits = [
+        ("spec.containers.0.volumeMounts", json!(mounts)),
+        ("spec.containers.0.volumeDevices", json!(devices)),
+        ("spec.volumes", json!(volumes)),
+    ];
+    let errors = (checks_for("", "pods").create)(&edited(&pod(), &edits));
+    let path = "spec.containers[0]";
+    let lines = lines(&errors);
+    for expected in [
+        format!(
+            "{path}.volumeMounts[4999].name: Invalid value: \"v4999\": must not already exist in volumeDevices"
+        ),
+        format!(
+            "{path}.volumeMounts[4999].mountPath: Invalid value: \"/v4999\": must not already exist as a path in \
+             volumeDevices"
+        ),
+        format!(
+            "{path}.volumeDevices[4999].name: Invalid value: \"v4999\": must not already exist in volumeMounts"
+        ),
+        format!(
+            "{path}.volumeDevices[4999].devicePath: Invalid value: \"/v4999\": must not already exist as a path in \
+             volumeMounts"
+        ),
+    ] {
+        assert!(lines.contains(&expected), "{expected}");
+    }
+    assert_eq!(lines.len(), 4 * 5000);
+}

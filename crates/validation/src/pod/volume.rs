@@ -2,7 +2,7 @@
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use atoll_meta::object::{validate_annotations, validate_labels};
 use atoll_meta::quote::quote;
@@ -79,6 +79,8 @@ pub(super) fn check<'a>(
 ) -> Volumes<'a> {
     let mut good = Volumes::with_capacity(volumes.len());
     let pod_name = scope.pod.map(object::name).filter(|name| !name.is_empty());
+    let ephemeral = volumes.iter().filter(|volume| volume.field("ephemeral").is_some());
+    let ephemeral: HashSet<&str> = ephemeral.map(|volume| volume.text("name")).collect();
     for (index, volume) in volumes.iter().enumerate() {
         let path = path.index(index);
         let name = volume.text("name");
@@ -97,12 +99,10 @@ pub(super) fn check<'a>(
         }
         if let (Some(pod_name), Some(claim)) = (pod_name, volume.field("persistentVolumeClaim")) {
             let claim = claim.text("claimName");
-            let is_made_for_pod =
-                claim.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| {
-                    volumes
-                        .iter()
-                        .any(|other| other.field("ephemeral").is_some() && other.text("name") == rest)
-                });
+            let is_made_for_pod = claim
+                .strip_prefix(pod_name)
+                .and_then(|rest| rest.strip_prefix('-'))
+                .is_some_and(|rest| ephemeral.contains(rest));
             if is_made_for_pod {
                 let path = path.child("persistentVolumeClaim").child("claimName");
                 let detail = "must not reference a PVC that gets created for an ephemeral volume";

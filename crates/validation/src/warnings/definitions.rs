@@ -2,6 +2,8 @@
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go
 
+use std::collections::HashSet;
+
 use atoll_crd::knows_format;
 use atoll_meta::quote::quote;
 use serde_json::Value;
@@ -12,9 +14,9 @@ pub(super) static DEFINITIONS: Warnings = Warnings { object: unknown_formats, ..
 
 /// Warns about formats that are new in a definition and unknown to the server.
 fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let before = old.map(formats).unwrap_or_default();
+    let before: HashSet<&str> = old.map(formats).unwrap_or_default().into_iter().collect();
     let formats = formats(new);
-    let found = formats.iter().filter(|format| !before.contains(format));
+    let found = formats.iter().filter(|format| !before.contains(*format));
     found.map(|format| format!("unrecognized format {}", quote(format))).collect()
 }
 
@@ -27,6 +29,8 @@ fn formats(definition: &Value) -> Vec<&str> {
             collect_formats(schema, &mut found);
         }
     }
+    let mut seen = HashSet::new();
+    found.retain(|format| seen.insert(*format));
     found
 }
 
@@ -34,7 +38,7 @@ fn collect_formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
     let Some(fields) = schema.as_object() else { return };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     let format = text("format");
-    if !format.is_empty() && !knows_format(format, text("type")) && !found.contains(&format) {
+    if !format.is_empty() && !knows_format(format, text("type")) {
         found.push(format);
     }
     for name in ["items", "allOf", "anyOf", "oneOf", "not", "properties", "additionalProperties"] {

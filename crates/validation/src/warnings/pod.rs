@@ -214,8 +214,12 @@ fn environment(variables: &FieldValue<'_>, warnings: &mut Vec<String>) {
     }
 }
 
+/// Maximum number of pairs of ports that are compared. The headers of a response have room for far fewer warnings.
+const MAX_PAIRS: usize = 500_000;
+
 fn ports(spec: &FieldValue<'_>, warnings: &mut Vec<String>) {
     let mut all: HashMap<(i64, &str), Vec<FieldValue<'_>>> = HashMap::new();
+    let mut pairs = 0;
     let number = |port: &FieldValue<'_>, name: &'static str| port.get(name).number().unwrap_or_default();
     each_container(spec, |container| {
         for port in container.get("ports").items() {
@@ -230,6 +234,10 @@ fn ports(spec: &FieldValue<'_>, warnings: &mut Vec<String>) {
                 ));
             }
             let others = all.entry((inside, protocol)).or_default();
+            pairs += others.len();
+            if pairs > MAX_PAIRS {
+                continue;
+            }
             for other in others.iter() {
                 let (other_host, other_port) = (other.text_of("hostIP"), number(other, "hostPort"));
                 let how = if host == other_host && host_port == other_port {

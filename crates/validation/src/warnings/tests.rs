@@ -102,6 +102,19 @@ fn overlapping_files_of_a_volume_are_warned_about() {
 }
 
 #[test]
+fn warnings_about_pairs_are_limited() {
+    let ports = vec![json!({"containerPort": 80, "protocol": "TCP"}); 3000];
+    let files = vec![json!({"path": "a"}); 3000];
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "ports": ports}],
+        "volumes": [{"name": "c", "configMap": {"name": "m", "items": files}}]}});
+    let warnings = object_warnings("", "pods", pod, None);
+    let of = |text: &str| warnings.iter().filter(|warning| warning.contains(text)).count();
+    for kind in ["duplicate port definition", "overlapping paths"] {
+        assert!((5_000..=500_000).contains(&of(kind)), "{} about {kind}", of(kind));
+    }
+}
+
+#[test]
 fn incomplete_tls_key_pairs_are_warned_about() {
     let certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
     for (one, other, expected) in [

@@ -8,6 +8,9 @@ use atoll_meta::quote::quote;
 
 use crate::field_value::FieldValue;
 
+/// Maximum number of pairs of files that are compared. The headers of a response have room for far fewer warnings.
+const MAX_PAIRS: usize = 500_000;
+
 /// A path and a description of its source, if there is one.
 #[derive(Clone, PartialEq)]
 struct File<'a> {
@@ -25,6 +28,7 @@ impl fmt::Display for File<'_> {
 }
 
 pub fn overlaps(volumes: &FieldValue<'_>, warnings: &mut Vec<String>) {
+    let mut pairs = 0;
     for volume in volumes.items() {
         let name = quote(volume.text_of("name"));
         let single = [
@@ -40,7 +44,7 @@ pub fn overlaps(volumes: &FieldValue<'_>, warnings: &mut Vec<String>) {
             };
             let mut seen = Vec::new();
             for file in items(&source, "") {
-                add(file, &mut seen, |one, other| {
+                add(file, &mut seen, &mut pairs, |one, other| {
                     warnings
                         .push(format!("volume {name} ({described}): overlapping paths: {one} with {other}"));
                 });
@@ -52,7 +56,7 @@ pub fn overlaps(volumes: &FieldValue<'_>, warnings: &mut Vec<String>) {
                 warnings.push(format!("volume {name} (Projected) has no sources provided"));
             }
             for file in files(&source) {
-                add(file, &mut seen, |one, other| {
+                add(file, &mut seen, &mut pairs, |one, other| {
                     warnings
                         .push(format!("volume {name} (Projected): overlapping paths: {one} with {other}"));
                 });
@@ -90,7 +94,16 @@ fn files<'a>(source: &FieldValue<'a>) -> Vec<File<'a>> {
     }
 }
 
-fn add<'a>(file: File<'a>, seen: &mut Vec<File<'a>>, mut collides: impl FnMut(&File<'a>, &File<'a>)) {
+fn add<'a>(
+    file: File<'a>,
+    seen: &mut Vec<File<'a>>,
+    pairs: &mut usize,
+    mut collides: impl FnMut(&File<'a>, &File<'a>),
+) {
+    *pairs += seen.len();
+    if *pairs > MAX_PAIRS {
+        return;
+    }
     let within = |one: &str, other: &str| {
         one == other || one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
     };

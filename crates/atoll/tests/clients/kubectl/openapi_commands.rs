@@ -29,7 +29,7 @@ fn explain_shows_kinds_and_fields() {
             &["KIND:     Pod", "VERSION:  v1", "   spec\t<Object>"],
         ),
         ("explain ws --output=plaintext-openapiv2", &["VERSION:  atoll.dev/v1alpha1", "   status\t<Object>"]),
-        ("explain workspace", &["KIND:       Workspace", "within another one, at"]),
+        ("explain workspace", &["KIND:       Workspace", "Workspace is a logical cluster"]),
         ("explain workspace.status.phase", &["ENUM:\n    Deleting\n    Ready"]),
     ];
     for (line, expected) in cases {

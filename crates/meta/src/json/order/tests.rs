@@ -11,6 +11,10 @@ fn values_have_an_order() {
         json!(1.5),
         json!(80),
         json!(443),
+        json!(9_007_199_254_740_992.0),
+        json!(9_007_199_254_740_993_i64),
+        json!(u64::MAX),
+        json!(1e300),
         json!(""),
         json!("a"),
         json!(false),
@@ -28,7 +32,10 @@ fn values_have_an_order() {
             assert_eq!(compare(left, right), index.cmp(&other), "{left} and {right}");
         }
     }
-    assert_eq!(compare(&json!(1), &json!(1.0)), Ordering::Equal);
+    for (integer, float) in [(1, 1.0), (0, -0.0), (9_007_199_254_740_992_i64, 9_007_199_254_740_992.0)] {
+        assert_eq!(compare(&json!(integer), &json!(float)), Ordering::Equal, "{integer}");
+    }
+    assert_eq!(compare(&json!(-1), &json!(-1.5)), Ordering::Greater);
 }
 
 #[test]

@@ -113,3 +113,25 @@ const CASES: &[(bool, &str, &str, &[&str])] = &[
     (true, r#"{"name":"a","resourceVersion":"1","deletionTimestamp":"2026-11-15T08:07:21Z","finalizers":[]}"#, r#"{"name":"a","deletionTimestamp":"2026-11-15T08:07:21Z","finalizers":["x"]}"#, &[]),
     (true, r#"{"name":"a","resourceVersion":"1","labels":{"a b":"c"},"annotations":{"-":"1"},"finalizers":["not a name"]}"#, r#"{"name":"a"}"#, &[r#"metadata.labels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"#, r#"metadata.annotations: Invalid value: "-": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"#]),
 ];
+
+#[test]
+fn errors_that_show_all_owners_are_limited() {
+    let owner = |number: usize| {
+        json!({ "apiVersion": "v1", "kind": "Pod", "name": format!("p{number}"), "uid": format!("u{number}"),
+            "controller": true })
+    };
+    let object = |owners: usize| {
+        let owners: Vec<Value> = (0..owners).map(owner).collect();
+        json!({ "metadata": { "ownerReferences": owners } })
+    };
+    let errors = |owners| validate_owner_references(&object(owners), &FieldPath::new("owners")).len();
+    assert_eq!((errors(1), errors(2), errors(50)), (0, 1, 49));
+    assert_eq!(errors(4000), 3);
+}
+
+#[test]
+fn errors_that_show_a_long_manager_are_limited() {
+    let errors = |manager: &str| validate_field_manager(manager, &FieldPath::new("manager")).len();
+    assert_eq!((errors("a"), errors("\u{1}\u{2}"), errors(&"a".repeat(1000))), (0, 2, 1));
+    assert_eq!(errors(&"\u{1}".repeat(1000)), 2);
+}

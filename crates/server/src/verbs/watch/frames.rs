@@ -70,6 +70,31 @@ impl Frames {
         }
     }
 
+    /// Returns the JSON of an existing object with at least `size` bytes if this watch shows it as it is.
+    pub fn initial_json(&self, object: &Arc<Object>, size: usize) -> Option<Bytes> {
+        if !self.shows_json() || object.size() < size {
+            return None;
+        }
+        Some(match &self.view {
+            Some(row) => row.to_served(object.clone()).json(),
+            None => object.json(),
+        })
+    }
+
+    /// Returns the JSON of an event's object with at least `size` bytes if this watch shows it as it is.
+    pub fn event_json(&self, event: &Event, seen: EventType, size: usize) -> Option<Bytes> {
+        let subject = event.subject(seen).filter(|subject| self.shows_json() && subject.size() >= size)?;
+        // A deletion shows another resource version.
+        (seen != EventType::Deleted).then_some(())?;
+        let is_served = self.view.as_ref().is_none_or(|row| row.is_in_served_form(subject));
+        is_served.then(|| subject.json())
+    }
+
+    /// Whether this watch shows the JSON of objects without changes.
+    fn shows_json(&self) -> bool {
+        self.form == Form::Whole && !self.protobuf && !self.origin
+    }
+
     fn stored(&self, event_type: &str, json: Bytes) -> Bytes {
         match &self.view {
             Some(row) => self.object(event_type, &row.served_json(json)),
