@@ -3,9 +3,9 @@
 
 // upstream: k8s.io/kube-openapi/pkg/validation/validate/values.go
 
-use crate::check::Numeric;
 use crate::formats::Format;
 use crate::node::{Check, Node, Types};
+use crate::validate_value::Numeric;
 
 const LARGEST_SAFE: f64 = 9_007_199_254_740_991.0;
 const EPSILON: f64 = 1e-9;

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::set::Set;
+use super::path_set::Set;
 use super::shape::{ItemType, ListIdentity, NoKey, Shape};
 
 /// Returns the paths of all values of an object, including list items and empty maps.

@@ -7,10 +7,10 @@ use atoll_meta::field::FieldErrorKind;
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;
 
-use crate::check::{MOST, failures, is_valid};
 use crate::correlate::Correlated;
 use crate::definition::Version;
 use crate::schema::Schema;
+use crate::validate_value::{MOST, failures, is_valid};
 
 /// The result of a validation.
 #[derive(Debug, Default)]

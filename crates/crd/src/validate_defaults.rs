@@ -6,13 +6,13 @@ use atoll_meta::field::aggregate;
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::{Map, Value, json};
 
-use crate::check::{failures, is_valid};
 use crate::compile::{self, CompileMode};
 use crate::embedded;
 use crate::node::{Flags, Node, NodeId};
 use crate::prune;
 use crate::prune::is_meta;
 use crate::rules::{self, BudgetExhausted};
+use crate::validate_value::{failures, is_valid};
 
 /// All errors of the defaults in a schema of complete objects. `path` is the path of the schema; `pruned`
 /// says whether defaults must not have unknown fields.

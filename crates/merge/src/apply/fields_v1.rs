@@ -9,7 +9,7 @@
 use serde_json::{Map, Value};
 
 use super::element::{Element, ElementError};
-use super::set::{Set, SetNode};
+use super::path_set::{Set, SetNode};
 
 /// The JSON is not a set of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

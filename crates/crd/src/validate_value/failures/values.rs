@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::Cause;
 use super::failure_set::{FailureSet, LONGEST, cut, quoted, shown};
-use crate::check::{Numeric, is_same, length, numbers};
 use crate::formats::Format;
 use crate::node::{Check, Flags, Node, Types};
+use crate::validate_value::{Numeric, is_same, length, numbers};
 
 pub(super) fn format(node: &Node) -> Option<(Format, &str)> {
     node.checks.iter().find_map(|check| match check {

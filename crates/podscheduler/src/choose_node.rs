@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cycle::{Cycle, PreFilterState};
+use crate::filter::{Cycle, PreFilterState};
 use crate::node_index::NodeIndex;
 use crate::pod::Pod;
 use crate::preemption::{self, Preemption};
