@@ -1,6 +1,8 @@
 //! Namespaces in the cluster and the namespaces above that they stand for. A mapping is fixed once created;
 //! the locator annotation records it.
 
+pub mod deletion;
+pub mod namespace_worker;
 mod ownership;
 
 use std::collections::HashMap;
@@ -18,9 +20,8 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cluster_client::ClusterClient;
-use crate::namespace_deletion::is_made_for;
-use crate::namespace_worker;
+use crate::connections::cluster_client::ClusterClient;
+use deletion::is_made_for;
 use ownership::{Ownership, find_existing, ownership_of};
 
 const NAMESPACES: &str = "/api/v1/namespaces";

@@ -10,7 +10,7 @@ use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::object;
 use serde_json::Value;
 
-use crate::conditions;
+use crate::shared::conditions;
 
 /// Reason under which the reports of a cluster that is not ready are still current.
 const CURRENT: &str = "Flapping";
