@@ -9,6 +9,7 @@ mod cidr;
 mod costs;
 mod decimal;
 mod format;
+mod go_url;
 mod ip;
 mod lists;
 mod named;
@@ -20,7 +21,6 @@ mod sets;
 mod strings;
 pub(crate) mod template;
 mod text;
-mod url;
 mod urls;
 mod version;
 

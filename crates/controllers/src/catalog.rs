@@ -31,36 +31,36 @@ macro_rules! controllers {
 
 // Each row: name, former name, run function.
 controllers! {
-    "certificatesigningrequest-approving-controller" "csrapproving" crate::certificates::approve::run;
-    "certificatesigningrequest-cleaner-controller" "csrcleaner" crate::certificates::clean::run;
-    "certificatesigningrequest-signing-controller" "csrsigning" crate::certificates::sign::run;
-    "clusterrole-aggregation-controller" "clusterrole-aggregation" crate::roles::run;
-    "cronjob-controller" "cronjob" crate::cron_job::run;
-    "daemonset-controller" "daemonset" crate::daemon_set::run;
-    "deployment-controller" "deployment" crate::deployment::run;
-    "disruption-controller" "disruption" crate::disruption::run;
-    "endpoints-controller" "endpoint" crate::endpoints::run;
-    "endpointslice-controller" "endpointslice" crate::endpoint_slice::run;
-    "endpointslice-mirroring-controller" "endpointslicemirroring" crate::endpoint_slice_mirroring::run;
-    "garbage-collector-controller" "garbagecollector" crate::garbage_collector::run;
-    "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" crate::autoscaling::run;
-    "job-controller" "job" crate::job::run;
-    "namespace-controller" "namespace" crate::namespace::run;
-    "node-lifecycle-controller" "nodelifecycle" crate::node_lifecycle::run;
-    "persistentvolume-binder-controller" "persistentvolume-binder" crate::volume_binding::run;
-    "persistentvolume-protection-controller" "pv-protection" crate::protection::run_volumes;
-    "persistentvolumeclaim-protection-controller" "pvc-protection" crate::protection::run_claims;
-    "pod-garbage-collector-controller" "podgc" crate::pod_garbage_collector::run;
-    "replicaset-controller" "replicaset" crate::replica_set::run;
-    "replicationcontroller-controller" "replicationcontroller" crate::replica_set::run_replication_controllers;
+    "certificatesigningrequest-approving-controller" "csrapproving" crate::identity::certificates::approve::run;
+    "certificatesigningrequest-cleaner-controller" "csrcleaner" crate::identity::certificates::clean::run;
+    "certificatesigningrequest-signing-controller" "csrsigning" crate::identity::certificates::sign::run;
+    "clusterrole-aggregation-controller" "clusterrole-aggregation" crate::identity::cluster_role_aggregation::run;
+    "cronjob-controller" "cronjob" crate::workloads::cron_job::run;
+    "daemonset-controller" "daemonset" crate::workloads::daemon_set::run;
+    "deployment-controller" "deployment" crate::workloads::deployment::run;
+    "disruption-controller" "disruption" crate::workloads::disruption::run;
+    "endpoints-controller" "endpoint" crate::network::endpoints::run;
+    "endpointslice-controller" "endpointslice" crate::network::endpoint_slice::run;
+    "endpointslice-mirroring-controller" "endpointslicemirroring" crate::network::endpoint_slice_mirroring::run;
+    "garbage-collector-controller" "garbagecollector" crate::deletion::garbage_collector::run;
+    "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" crate::workloads::autoscaling::run;
+    "job-controller" "job" crate::workloads::job::run;
+    "namespace-controller" "namespace" crate::deletion::namespace::run;
+    "node-lifecycle-controller" "nodelifecycle" crate::nodes::node_lifecycle::run;
+    "persistentvolume-binder-controller" "persistentvolume-binder" crate::storage::volume_binding::run;
+    "persistentvolume-protection-controller" "pv-protection" crate::storage::protection::run_volumes;
+    "persistentvolumeclaim-protection-controller" "pvc-protection" crate::storage::protection::run_claims;
+    "pod-garbage-collector-controller" "podgc" crate::workloads::pod_garbage_collector::run;
+    "replicaset-controller" "replicaset" crate::workloads::replica_set::run;
+    "replicationcontroller-controller" "replicationcontroller" crate::workloads::replica_set::run_replication_controllers;
     "resourcequota-controller" "resourcequota" crate::quota::run;
-    "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" crate::service_account_and_root_ca::run_root_ca;
-    "serviceaccount-controller" "serviceaccount" crate::service_account_and_root_ca::run_service_accounts;
-    "serviceaccount-token-controller" "serviceaccount-token" crate::tokens::run;
-    "statefulset-controller" "statefulset" crate::stateful_set::run;
-    "taint-eviction-controller" "taint-eviction-controller" crate::taint_eviction::run;
-    "ttl-after-finished-controller" "ttl-after-finished" crate::ttl_after_finished::run;
-    "volumeattributesclass-protection-controller" "vac-protection" crate::protection::run_attributes;
+    "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" crate::identity::service_account_and_root_ca::run_root_ca;
+    "serviceaccount-controller" "serviceaccount" crate::identity::service_account_and_root_ca::run_service_accounts;
+    "serviceaccount-token-controller" "serviceaccount-token" crate::identity::service_account_tokens::run;
+    "statefulset-controller" "statefulset" crate::workloads::stateful_set::run;
+    "taint-eviction-controller" "taint-eviction-controller" crate::nodes::taint_eviction::run;
+    "ttl-after-finished-controller" "ttl-after-finished" crate::workloads::ttl_after_finished::run;
+    "volumeattributesclass-protection-controller" "vac-protection" crate::storage::protection::run_attributes;
 }
 
 /// Names and former names of the controllers that only Atoll has.

@@ -1,4 +1,4 @@
 //! Exports private parsers for the targets in `fuzz/`.
 
-pub use crate::cron_job::schedule::{NEVER, Schedule};
-pub use crate::job::indexes::Indexes;
+pub use crate::workloads::cron_job::schedule::{NEVER, Schedule};
+pub use crate::workloads::job::indexes::Indexes;

@@ -1,14 +1,16 @@
 //! Kubernetes and Atoll controllers, which use only the Kubernetes API.
 //!
 //! ```text
-//!   watch (no cache) ─► Queue ─► namespace: deletes its content, then finalizes it
-//!                                service_account_and_root_ca: objects that every namespace has
-//!                                roles: aggregated ClusterRoles           protection: finalizers of storage objects
-//!                                quota: recounts usage                    certificates: approve, sign, clean
-//!                                tokens: ServiceAccount tokens in Secrets
+//!   watch (no cache) ─► Queue ─► deletion: content of namespaces and workspaces, owned objects
+//!                                identity: certificates, ServiceAccounts and their tokens, aggregated ClusterRoles
+//!                                storage::protection: finalizers of storage objects
+//!                                quota: recounts usage
 //!
-//!   Caches (pods, nodes, …) ─► enqueue, Queue ─► claim, history ─► reconcile (pure) ─► pods::PodControl ─► API
+//!   Caches (pods, nodes, …) ─► enqueue, Queue ─► controller_refs, history ─► reconcile (pure) ─► pods::PodControl ─► API
+//!                              workloads, network, nodes, storage::volume_binding, fleet
 //! ```
+//!
+//! Each domain has a module, and `shared` has what several of them use. [`catalog`] lists the controllers.
 //!
 //! All controllers in [`catalog`] depend only on the API, which may be that of one API server or of all
 //! workspaces of an Atoll. Only Atoll has `workspace`, which deletes the content of workspaces, children
@@ -16,50 +18,20 @@
 //!
 //! One process serves all workspaces; an idle workspace costs nothing here.
 
-mod autoscaling;
 pub mod catalog;
-mod certificates;
-mod claim;
-mod conditions;
-mod content_deletion;
 pub mod context;
-mod cron_job;
-mod daemon_set;
-mod deployment;
-mod disruption;
-mod endpoint_slice;
-mod endpoint_slice_mirroring;
-mod endpoints;
-mod enqueue;
+mod deletion;
 mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
-mod garbage_collector;
-mod go_print;
-mod history;
-mod job;
-mod namespace;
-mod node_lifecycle;
+mod identity;
+mod network;
 mod nodes;
-mod pod_garbage_collector;
-mod pods;
-mod protection;
 mod quota;
-mod replica_set;
-mod resources;
-mod roles;
-mod scale;
-mod service_account_and_root_ca;
-mod service_pods;
 pub mod settings;
-mod slices;
-mod stateful_set;
-mod status;
-mod taint_eviction;
-mod tokens;
-mod ttl_after_finished;
-mod volume_binding;
-mod workspace;
+mod shared;
+mod storage;
+mod workloads;
 
 use std::sync::Arc;
 
@@ -102,7 +74,7 @@ pub async fn run(setup: Setup) {
         .with_intents(intents);
     tokio::join!(
         // All other controllers depend on the list of workspaces.
-        workspace::run(client, tree, controllers.includes_alias("workspace")),
+        deletion::workspace::run(client, tree, controllers.includes_alias("workspace")),
         run_selected(context.clone(), &controllers),
         run_fleet(context, &controllers),
     );

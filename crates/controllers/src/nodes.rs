@@ -1,6 +1,9 @@
-//! Helpers for nodes: pods by node, and taints.
+//! Controllers of nodes, and what they share: pods by node, and taints.
 
 // upstream: pkg/controller/util/node/controller_utils.go
+
+pub mod node_lifecycle;
+pub mod taint_eviction;
 
 use atoll_informer::Key;
 use atoll_meta::object;

@@ -6,7 +6,7 @@
 //!                            (once per distinct spec)                 ├ columns, selectable fields
 //!                                                                     └ status, scale
 //! request ─ Schema::read ─ apply_defaults ─ registry ─ Version::validate_create / validate_update ─ store
-//!           │ prune          defaults                 │ check       keywords of the schema
+//!           │ prune          defaults                 │ value       keywords of the schema
 //!           │ nulls                                   │ embedded    metadata of embedded resources
 //!           └ metadata                                ├ lists       unique items of sets and maps
 //!                                                     └ rules       expressions, under a budget
@@ -19,12 +19,10 @@
 //! object is valid, without allocation; the errors are found by a second, slower pass in upstream's order and
 //! with upstream's messages.
 
-mod check;
+mod apply_defaults;
 mod columns;
 mod compile;
 mod correlate;
-mod defaulting;
-pub mod defaults;
 mod definition;
 mod embedded;
 pub mod field_path;
@@ -40,7 +38,9 @@ pub mod publish;
 pub mod rules;
 mod scale;
 mod schema;
-mod validate;
+pub mod validate_defaults;
+mod validate_object;
+mod validate_value;
 
 pub use columns::Column;
 pub use definition::{Definition, Names, Selectable, Version};
@@ -50,4 +50,4 @@ pub use path::JsonPath;
 pub use pattern::Pattern;
 pub use scale::{Scale, ScaleError};
 pub use schema::{Origin, Schema};
-pub use validate::ValidationResult;
+pub use validate_object::ValidationResult;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use atoll_meta::{FieldError, FieldPath, json};
 use serde_json::{Map, Value};
 
-use crate::check::MOST;
 use crate::node::{Flags, ListType, Node, NodeId};
 use crate::object_path::ObjectPath;
 use crate::schema::Schema;
+use crate::validate_value::MOST;
 
 impl Schema {
     /// Errors for duplicate items.

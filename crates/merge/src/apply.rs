@@ -22,14 +22,14 @@ mod conflict;
 mod custom;
 mod element;
 mod extract;
-mod field_set;
-mod fields;
+mod fields_v1;
 mod last_applied;
 mod managed;
 mod merge;
+mod object_fields;
+mod path_set;
 mod remove;
 mod scale;
-mod set;
 mod shape;
 mod validate;
 
@@ -45,10 +45,10 @@ use serde_json::{Map, Value};
 
 pub use author::{Author, ResetFields};
 pub use extract::extract;
-pub use fields::MalformedFields;
+pub use fields_v1::MalformedFields;
 pub use managed::is_reset;
+pub use path_set::Set;
 pub use scale::{REPLICAS, parent_fields, scale_fields};
-pub use set::Set;
 
 use conflict::Conflict;
 use managed::{Entry, Operation};
@@ -319,7 +319,7 @@ impl Kind {
             self.reconcile(entry);
         }
         let mut own = self.entry(author, author.manager, Operation::Apply);
-        own.set = field_set::of(self.shape(), config).map_err(failed)?;
+        own.set = object_fields::of(self.shape(), config).map_err(failed)?;
         author.resets.filter(&mut own.set);
         let last = entries
             .iter()
@@ -378,7 +378,7 @@ impl Kind {
         last: &Entry<'_>,
     ) -> Result<Value, NoKey> {
         let shape = self.shape();
-        let owned = |value| field_set::of(shape, value).map(|set| set.with_named_fields(shape));
+        let owned = |value| object_fields::of(shape, value).map(|set| set.with_named_fields(shape));
         let last = last.set.clone().with_named_fields(shape);
         let managed = others.iter().map(|entry| &entry.set).chain([&own.set]);
         let managed = Set::union_of(managed.cloned().collect());

@@ -5,9 +5,9 @@
 //!    ▲                  │        ├─ Queue: active, backoff and unschedulable Pods
 //!    │                  │        └─ NodeIndex: usage of nodes, counts of Pods, affinity of existing Pods
 //!    │                  ▼             │
-//!    └─ bind, status, events          └─ choose ─┬─ Cycle::filter  is the node feasible?  (Refusal)
-//!                       ▲                        ├─ score          how good is the node?
-//!                       └─ Decision ◄────────────┴─ preemption     which Pods must be evicted?
+//!    └─ bind, status, events          └─ choose_node ─┬─ Cycle::filter  is the node feasible?  (Refusal)
+//!                       ▲                             ├─ score          how good is the node?
+//!                       └─ Decision ◄─────────────────┴─ preemption     which Pods must be evicted?
 //! ```
 //!
 //! A [`NodeIndex`] is updated incrementally and holds everything in a compiled form: the requirements of a
@@ -16,8 +16,8 @@
 //! random numbers for ties; only [`run()`] uses an API and time. Messages are those of kube-scheduler.
 
 mod budgets;
-mod choose;
-mod cycle;
+mod choose_node;
+mod filter;
 mod labels;
 mod node;
 mod node_affinity;
@@ -36,7 +36,7 @@ mod storage;
 mod taints;
 mod workloads;
 
-pub use choose::{Choice, Random, Unschedulable};
+pub use choose_node::{Choice, Random, Unschedulable};
 pub use node::Node;
 pub use node_index::{NodeIndex, PodKey};
 pub use pod::{Compiler, Demand, Pod, is_finished};

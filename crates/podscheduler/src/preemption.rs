@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::choose::Random;
-use crate::cycle::Cycle;
+use crate::choose_node::Random;
+use crate::filter::Cycle;
 use crate::pod::Pod;
 use crate::refusal::{Histogram, Refusal};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use atoll_meta::object;
 use serde_json::Value;
 
-use crate::choose::Random;
+use crate::choose_node::Random;
 use crate::node::Node;
 use crate::node_index::{NodeIndex, PodKey};
 use crate::pod::{self, Compiler, Pod};

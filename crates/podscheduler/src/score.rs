@@ -9,7 +9,7 @@
 mod affinity;
 mod spreading;
 
-use crate::cycle::{Cycle, PreFilterState};
+use crate::filter::{Cycle, PreFilterState};
 use crate::node::Node;
 use crate::node_index::NodeUsage;
 use crate::pod::Pod;

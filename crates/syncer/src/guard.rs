@@ -1,5 +1,8 @@
 //! Verifies that the cluster may be written to: its identity, its claim, and its lease.
 
+pub mod pauses;
+pub mod write_gate;
+
 use std::time::Duration;
 
 use atoll_fleet::health::ClusterProblem;
@@ -8,9 +11,9 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cluster_client::ClusterClient;
+use crate::connections::cluster_client::ClusterClient;
+use crate::connections::sync_view::ClusterRegistration;
 use crate::settings::{Access, Settings};
-use crate::view::ClusterRegistration;
 
 /// Attempts after write conflicts before another holder is reported.
 const ATTEMPTS: usize = 4;

@@ -1,12 +1,12 @@
 //! Applies placed objects to a cluster and reports their status to the control plane.
 //!
 //! ```text
-//!   above: GET  /services/sync/<cluster> ─ view ─► table (desired, seen) ─► queue ─► object_worker ─┬─► below: create,
-//!                                                    ▲                     reconcile, mark, drift   │   apply, delete
-//!                                                    │                                              │   marked objects
-//!   above: POST /services/sync/<cluster> ◄─ reports ─┴─ status_watch ◄── watches by mark label ──────┤
-//!                       ▲                                                                            │
-//!                       ├── events ◄── Events about placed objects and about Pods owned by them ─────┤
+//!   above: GET  /services/sync/<cluster> ─ sync_view ─► table (desired, seen) ─► queue ─► object_worker ─┬─► below: create,
+//!                                                         ▲                     reconcile, mark, drift   │   apply, delete
+//!                                                         │                                              │   marked objects
+//!   above: POST /services/sync/<cluster> ◄─ reports ──────┴─ status_watch ◄── watches by mark label ─────┤
+//!                       ▲                                                                                │
+//!                       ├── events ◄── Events about placed objects and about Pods owned by them ─────────┤
 //!                       └── heartbeat ◄─ inventory (nodes, pods), guard (identity, claim, lease)
 //! ```
 //!
@@ -18,35 +18,15 @@
 //! A syncer has only two clients. Time is tokio's, and the clock and random numbers are passed in, so that
 //! tests can control them.
 
-mod adoption;
-mod cluster_client;
-mod connection;
-mod digest;
-mod drift;
-mod events;
-mod foreign_fields;
+mod connections;
 mod guard;
-mod heartbeat;
-mod inventory;
 mod latch;
-mod mark;
-mod namespace_deletion;
-mod namespace_worker;
 mod namespaces;
-mod object_worker;
-mod overlay;
-mod pauses;
+mod objects;
 mod push;
-mod reconcile;
-pub mod renewal;
-mod reports;
+mod reporting;
 mod settings;
-mod status_watch;
 mod syncer;
-mod table;
-mod unserved;
-mod view;
-mod write_gate;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -55,11 +35,15 @@ use std::time::Duration;
 use atoll_client::Client;
 use atoll_informer::ApiScope;
 
+use connections::sync_view;
 use guard::Guard;
-use inventory::Inventory;
+use objects::object_worker;
+use reporting::inventory::Inventory;
+use reporting::{events, heartbeat};
 use syncer::Syncer;
 
-pub use adoption::adoption;
+pub use connections::renewal;
+pub use objects::adoption::adoption;
 pub use push::{Push, push};
 pub use settings::{Access, Drift, Random, Settings};
 
@@ -89,7 +73,7 @@ pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Fu
                 let _ = tokio::time::timeout(STOP_TIMEOUT, last_requests).await;
                 return;
             }
-            () = view::run(&syncer) => {
+            () = sync_view::run(&syncer) => {
                 tracing::warn!(cluster = %settings.cluster, "the sync view now belongs to another control plane or Cluster; restarting the syncer");
             }
             () = heartbeat::run(&syncer, &mut guard, &inventory) => {}

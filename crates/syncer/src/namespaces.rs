@@ -1,6 +1,8 @@
 //! Namespaces in the cluster and the namespaces above that they stand for. A mapping is fixed once created;
 //! the locator annotation records it.
 
+pub mod deletion;
+pub mod namespace_worker;
 mod ownership;
 mod required;
 
@@ -19,8 +21,7 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cluster_client::ClusterClient;
-use crate::namespace_worker;
+use crate::connections::cluster_client::ClusterClient;
 use ownership::{Ownership, find_existing, ownership_of};
 use required::RequiredLabels;
 

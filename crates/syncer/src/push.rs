@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::connections::renewal::{RenewalTime, Token};
 use crate::guard::{self, NotReady};
-use crate::renewal::{RenewalTime, Token};
 use crate::settings::{Access, Random, Settings};
 
 /// Concurrent requests to all clusters together.

@@ -13,19 +13,19 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::cluster_client::{ClusterClient, Permit};
-use crate::connection::ControlPlaneConnection;
+use crate::connections::cluster_client::{ClusterClient, Permit};
+use crate::connections::control_plane::ControlPlaneConnection;
+use crate::connections::sync_view::ClusterRegistration;
+use crate::guard::pauses::Pauses;
+use crate::guard::write_gate::{DisconnectDetector, WriteGate};
 use crate::latch::Latch;
-use crate::namespace_worker;
+use crate::namespaces::namespace_worker;
 use crate::namespaces::{AwaitedNamespace, Namespaces, locator};
-use crate::pauses::Pauses;
-use crate::reconcile::Desired;
-use crate::reports::Reports;
+use crate::objects::reconcile::Desired;
+use crate::objects::table::Table;
+use crate::reporting::reports::Reports;
+use crate::reporting::status_watch;
 use crate::settings::{Access, Settings};
-use crate::status_watch;
-use crate::table::Table;
-use crate::view::ClusterRegistration;
-use crate::write_gate::{DisconnectDetector, WriteGate};
 
 /// How long work waits for the first list of a resource. A resource that is not served is never listed.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@
 
 use atoll_meta::{names, time};
 
-use super::url;
+use super::go_url;
 
 /// A named format.
 #[derive(Debug)]
@@ -58,7 +58,11 @@ pub static FORMATS: [Format; 13] = [
         check: |text| names::name_is_dns1035_label(text, true),
     },
     Format { name: "labelValue", pattern_length: 40, check: names::label_value },
-    Format { name: "uri", pattern_length: 1103, check: |text| url::check(text).err().into_iter().collect() },
+    Format {
+        name: "uri",
+        pattern_length: 1103,
+        check: |text| go_url::check(text).err().into_iter().collect(),
+    },
     Format {
         name: "uuid",
         pattern_length: 70,

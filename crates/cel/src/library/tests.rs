@@ -2,8 +2,8 @@
 
 use super::address::{parse_address, parse_network};
 use super::decimal::Amount;
+use super::go_url::{self, Url};
 use super::named::{FORMATS, Format};
-use super::url::{self, Url};
 use super::version::Version;
 use super::{LIBRARIES, template, text};
 use crate::signature::Signature;
@@ -140,7 +140,7 @@ fn urls_are_parsed() {
         ("http://h h/", "invalid character \" \" in host name"),
         ("", "empty url"),
     ] {
-        assert_eq!(url::check(text), Err(format!("parse {}: {reason}", atoll_meta::quote::quote(text))));
+        assert_eq!(go_url::check(text), Err(format!("parse {}: {reason}", atoll_meta::quote::quote(text))));
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::arguments::{opaque, text, texts};
 use super::costs::{estimate_copy, read};
-use super::url::{self, Url};
+use super::go_url::{self, Url};
 use super::{Function, Library, Overload};
 use crate::error::Error;
 use crate::value::{Key, Map, Opaque, Text, Value};
@@ -69,7 +69,7 @@ fn url<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 }
 
 fn is_url<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    Ok(Value::Bool(url::check(text(arguments, 0)?).is_ok()))
+    Ok(Value::Bool(go_url::check(text(arguments, 0)?).is_ok()))
 }
 
 fn scheme<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {

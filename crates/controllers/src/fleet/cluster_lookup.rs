@@ -10,8 +10,8 @@ use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::object;
 use serde_json::Value;
 
-use crate::conditions;
 use crate::context::Intents;
+use crate::shared::conditions;
 
 /// Reason under which the reports of a cluster that is not ready are still current.
 const CURRENT: &str = "Flapping";

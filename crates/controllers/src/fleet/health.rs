@@ -23,7 +23,8 @@ use self::damping::Damping;
 use self::faults::Fault;
 use self::heartbeats::{HeartbeatState, Heartbeats};
 use crate::context::Context;
-use crate::{conditions, enqueue};
+use crate::shared::conditions;
+use crate::shared::enqueue;
 
 const WORKERS: usize = 16;
 const COMPONENT: &str = "atoll-cluster-health";

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::cluster_lookup::{self, AcceptanceTerms, ClusterLookup};
 use super::reports::{self, is_refusal, problem, target};
-use crate::conditions;
 use crate::context::{Context, WorkloadScope};
+use crate::shared::conditions;
 
 const WORKERS: usize = 16;
 /// The status subresource as a dry run, which checks whether a status would be accepted.

@@ -11,7 +11,7 @@ use atoll_quota::{Amounts, Evaluator, Quota, QuotaLookup, Recount};
 use serde_json::{Value, json};
 
 use super::quota_index;
-use crate::resources::DeletableResources;
+use crate::shared::deletable_resources::DeletableResources;
 
 /// Maximum duration of a recount. After that, the server may have forgotten objects that were being written.
 const MAX_DURATION: Duration = Duration::from_secs(8);

@@ -11,12 +11,12 @@ use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;
 
 use super::{BUDGET, CALL_LIMIT, CompiledRule, RuleSet, Rules};
-use crate::check::{self, MOST, SIZE, quotable};
 use crate::correlate::Correlated;
 use crate::node::{Flags, Node, NodeId, ValidationRule};
 use crate::object_path::ObjectPath;
 use crate::schema::Schema;
-use crate::validate::ValidationResult;
+use crate::validate_object::ValidationResult;
+use crate::validate_value::{self, MOST, SIZE, quotable};
 
 /// Maximum length of a message from an expression.
 const LONGEST_MESSAGE: usize = 5 * 1024;
@@ -297,7 +297,7 @@ impl<'s> Walk<'s, '_> {
         });
         let bad: BadValue = match type_name(node) {
             "object" | "array" => BadValue::Omitted,
-            _ => BadValue::Value(check::shown(value)),
+            _ => BadValue::Value(validate_value::shown(value)),
         };
         let error = match source.reason.as_deref() {
             Some("FieldValueForbidden") => FieldError::forbidden(&path, detail),

@@ -2,7 +2,7 @@
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go
 
-use super::set::Set;
+use super::path_set::Set;
 
 /// The author of a write: field manager, subresource and time.
 #[derive(Clone, Copy, Debug)]

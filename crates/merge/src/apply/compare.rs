@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::field_set::grouped;
-use super::set::Set;
+use super::object_fields::grouped;
+use super::path_set::Set;
 use super::shape::{ItemType, ListIdentity, NoKey, Shape};
 
 /// The paths that differ.

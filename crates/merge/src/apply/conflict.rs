@@ -7,7 +7,7 @@ use atoll_meta::status::Cause;
 use atoll_meta::{Status, quote};
 
 use super::managed::{Entry, Operation};
-use super::set::Set;
+use super::path_set::Set;
 
 /// The conflicting fields of one manager.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::MANAGED_FIELDS;
 use super::element::Element;
 use super::managed;
-use super::set::Set;
+use super::path_set::Set;
 
 /// Fields that are not extracted.
 const EXCLUDED: &[&str] = &["apiVersion", "kind", "metadata", "status"];

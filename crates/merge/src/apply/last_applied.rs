@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::compare;
 use super::conflict::Conflict;
-use super::field_set;
+use super::object_fields;
 use super::shape::Shape;
 use super::validate;
 
@@ -38,7 +38,7 @@ pub(super) fn without_own_fields<'a>(
         return conflicts;
     }
     let (Ok(fields), Ok(comparison)) =
-        (field_set::of(shape, &applied), compare::compare(shape, &applied, live))
+        (object_fields::of(shape, &applied), compare::compare(shape, &applied, live))
     else {
         return conflicts;
     };

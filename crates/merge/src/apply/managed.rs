@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use atoll_meta::json;
 use serde_json::{Map, Value};
 
-use super::set::Set;
+use super::path_set::Set;
 
 /// Maximum number of managers of updates.
 const MAX_UPDATERS: usize = 10;

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::set::Set;
+use super::path_set::Set;
 use super::shape::{ListIdentity, Shape};
 
 /// Returns the object without the paths of the set. If a path leads into an atomic value, the whole value is

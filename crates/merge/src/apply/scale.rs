@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::managed::{self, Entry};
-use super::set::Set;
+use super::path_set::Set;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 /// Path of the replicas in a Scale and in every built-in kind with one.

@@ -3,7 +3,7 @@
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go
 
 use super::MAX;
-use crate::cycle::{Cycle, PreFilterState};
+use crate::filter::{Cycle, PreFilterState};
 use crate::node_index::{NO_DOMAIN, NodeIndex, TermEffect, Topology};
 
 /// Scores by domain of one topology.

@@ -3,7 +3,7 @@
 // upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go
 
 use super::MAX;
-use crate::cycle::{Cycle, counts_node, spread};
+use crate::filter::{Cycle, counts_node, spread};
 use crate::node_index::{NO_DOMAIN, Topology};
 use crate::spread::{Constraint, HOSTNAME};
 

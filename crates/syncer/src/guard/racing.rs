@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::write_gate::WriteGate;
+use crate::guard::write_gate::WriteGate;
 
 const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/atoll-syncer";

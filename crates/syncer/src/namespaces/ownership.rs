@@ -6,7 +6,7 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use super::NAMESPACES;
-use crate::cluster_client::ClusterClient;
+use crate::connections::cluster_client::ClusterClient;
 
 /// Exists in every cluster and cannot be created.
 const DEFAULT: &str = "default";

@@ -9,9 +9,9 @@ use atoll_fleet::pod_security::Labels;
 use atoll_fleet::{Locator, marks};
 use atoll_meta::Status;
 
+use super::deletion::is_made_for;
 use super::{NAMESPACES, Namespaces, namespace_key};
-use crate::cluster_client::ClusterClient;
-use crate::namespace_deletion::is_made_for;
+use crate::connections::cluster_client::ClusterClient;
 
 pub struct RequiredLabels {
     /// The prescribed name of the namespace below.

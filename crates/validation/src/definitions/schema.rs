@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-use atoll_crd::{defaults, field_path, limits};
+use atoll_crd::{field_path, limits, validate_defaults};
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ impl ValidationOptions {
                 keys_and_null(&mut errors, &FieldValue { value: schema, path: old.path.clone() });
                 !errors.is_empty()
             }),
-            pruned: !roots.iter().any(|schema| is_whole(schema) && defaults::has_unpruned(schema)),
+            pruned: !roots.iter().any(|schema| is_whole(schema) && validate_defaults::has_unpruned(schema)),
             many_fields: many_fields(new, old),
             large: unchanged.len() == new.get("versions").len() && compiled_size(old).is_err(),
             unchanged,
@@ -222,7 +222,7 @@ pub(super) fn check(
         let before = errors.len();
         structural::check(errors, &schema);
         if errors.len() == before && structural::is_supported(schema.value) {
-            errors.extend(defaults::validate(schema.value, &schema.path, options.pruned));
+            errors.extend(validate_defaults::validate(schema.value, &schema.path, options.pruned));
             rules = (errors.len() == before).then_some(Some(1));
         }
     }

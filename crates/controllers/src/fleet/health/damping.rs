@@ -7,7 +7,7 @@ use atoll_meta::time::{self, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::conditions;
+use crate::shared::conditions;
 
 /// Failures older than this are forgotten.
 const WINDOW: Duration = Duration::from_secs(600);

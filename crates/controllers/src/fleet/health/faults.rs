@@ -68,7 +68,7 @@ pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) 
 
 /// Returns the fault that the last stored condition describes.
 fn stored_fault(cluster: &Value) -> Option<Fault> {
-    let ready = crate::conditions::find(cluster, "Ready");
+    let ready = crate::shared::conditions::find(cluster, "Ready");
     let text = |field: &str| ready.map_or("", |ready| ready[field].as_str().unwrap_or_default());
     match text("status") {
         "True" => None,

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::apply::element::{Element, ElementError};
-use crate::apply::set::Set;
+use crate::apply::path_set::Set;
 
 #[test]
 fn path_elements_are_encoded_as_upstream() {

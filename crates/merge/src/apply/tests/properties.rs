@@ -3,9 +3,9 @@ use serde_json::{Map, Value, json};
 
 use super::{author, created, kind, managers};
 use crate::apply::element::Element;
-use crate::apply::field_set;
 use crate::apply::managed;
-use crate::apply::set::Set;
+use crate::apply::object_fields;
+use crate::apply::path_set::Set;
 use crate::apply::shape::Shape;
 
 /// Generates any value of a kind without types.
@@ -190,7 +190,7 @@ proptest! {
         if let Some(fields) = bare["metadata"].as_object_mut() {
             fields.remove("managedFields");
         }
-        let mut all = field_set::of(kind.shape(), &bare).unwrap();
+        let mut all = object_fields::of(kind.shape(), &bare).unwrap();
         crate::apply::strip_system_fields(&mut all);
         let managed = updated["metadata"].get("managedFields").cloned();
         let entries = managed::decode(managed.as_ref()).unwrap();
@@ -206,7 +206,7 @@ proptest! {
     #[test]
     fn fields_round_trip(object in any_object()) {
         let kind = kind_of(&object.0);
-        let set = field_set::of(kind.shape(), &object.0).unwrap();
+        let set = object_fields::of(kind.shape(), &object.0).unwrap();
         let written = set.to_fields();
         prop_assert_eq!(Set::from_fields(&written).unwrap(), set.clone());
     }

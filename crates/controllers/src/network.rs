@@ -1,0 +1,13 @@
+//! Controllers of Services: the addresses and ports of their pods.
+//!
+//! ```text
+//!   Services, Pods ─► service_pods ─┬─► endpoint_slice ─► slice_writes ─► EndpointSlices
+//!                                   └─► endpoints ─► Endpoints                ▲
+//!   Endpoints of Services without a selector ─► endpoint_slice_mirroring ─────┘
+//! ```
+
+pub mod endpoint_slice;
+pub mod endpoint_slice_mirroring;
+pub mod endpoints;
+mod service_pods;
+mod slice_writes;

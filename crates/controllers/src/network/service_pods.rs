@@ -1,0 +1,137 @@
+//! Finds the pods of a Service, and their addresses and ports.
+
+// upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go
+// upstream: pkg/api/v1/pod/util.go
+
+mod trigger;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use atoll_informer::{Cache, Change, Key, Queue};
+use atoll_meta::object;
+use serde_json::Value;
+
+pub use trigger::TriggerTimeTracker;
+
+use crate::context::Context;
+use crate::shared::pods::{is_ready, is_terminal};
+
+pub const HEADLESS: &str = "service.kubernetes.io/headless";
+pub const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
+/// Whether controllers maintain the Service's endpoints.
+pub fn has_selector(service: &Value) -> bool {
+    service["spec"]["type"] != "ExternalName" && service["spec"]["selector"].is_object()
+}
+
+pub fn selects(service: &Value, pod: &Value) -> bool {
+    service["spec"]["selector"].as_object().is_some_and(|selector| {
+        selector.iter().all(|(label, value)| object::label(pod, label) == value.as_str())
+    })
+}
+
+pub fn has_address(service: &Value) -> bool {
+    !matches!(service["spec"]["clusterIP"].as_str(), None | Some("" | "None"))
+}
+
+/// Whether a pod should be among the endpoints, ready or not.
+pub fn should_be_in_endpoints(pod: &Value, include_terminating: bool) -> bool {
+    let status = &pod["status"];
+    let has_one = status["podIP"].as_str().is_some_and(|address| !address.is_empty());
+    let has_some = status["podIPs"].as_array().is_some_and(|addresses| !addresses.is_empty());
+    !is_terminal(pod) && (has_one || has_some) && (include_terminating || !object::is_being_deleted(pod))
+}
+
+/// Returns the pod's DNS hostname, if it is in the Service's subdomain.
+pub fn hostname<'a>(pod: &'a Value, service: &Value) -> Option<&'a str> {
+    let hostname = pod["spec"]["hostname"].as_str().filter(|hostname| !hostname.is_empty())?;
+    (pod["spec"]["subdomain"].as_str() == Some(object::name(service))).then_some(hostname)
+}
+
+/// Returns the pod's addresses of one family in canonical form.
+pub fn addresses(pod: &Value, version_6: bool) -> Vec<String> {
+    let addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
+    let addresses = addresses.filter_map(|address| address["ip"].as_str()?.parse::<IpAddr>().ok());
+    addresses.filter(|address| address.is_ipv6() == version_6).map(|address| address.to_string()).collect()
+}
+
+/// Returns the number of the pod's port that a Service port refers to.
+pub fn find_port(pod: &Value, service_port: &Value) -> Option<i64> {
+    let name = match &service_port["targetPort"] {
+        Value::String(name) => name,
+        other => return Some(other.as_i64().unwrap_or(0)),
+    };
+    let list = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
+    // Sidecar containers count, too.
+    let sidecars = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
+    let mut ports = list("containers")
+        .iter()
+        .chain(sidecars)
+        .flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    let matches = |port: &&Value| port["name"] == **name && port["protocol"] == service_port["protocol"];
+    ports.find(matches).and_then(|port| port["containerPort"].as_i64())
+}
+
+pub fn ports(service: &Value) -> &[Value] {
+    service["spec"]["ports"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Returns the pods that a Service selects.
+pub fn selected_pods(pods: &Cache, service: &Value) -> Vec<Arc<Value>> {
+    let key = Key::of(service);
+    let mut found = pods.list(&key.workspace, &key.namespace);
+    found.retain(|pod| selects(service, pod));
+    found
+}
+
+/// Enqueues the Services that are affected by a change of a pod.
+pub fn enqueue_on_pod_changes(context: &Context, pods: &Cache, services: &Arc<Cache>, queue: &Queue) {
+    let (services, queue, context) = (services.clone(), queue.clone(), context.clone());
+    pods.listen(move |change: &Change| {
+        let Some(changed) = PodChange::of(change) else { return };
+        for service in services.list(&change.key.workspace, &change.key.namespace) {
+            if changed.affects(&service) && context.manages(&service) {
+                queue.add(Key::of(&service));
+            }
+        }
+    });
+}
+
+/// Relevant changes of a pod.
+struct PodChange<'a> {
+    old: Option<&'a Value>,
+    new: Option<&'a Value>,
+    /// Whether the pod's state changed, not only its membership.
+    state: bool,
+}
+
+impl<'a> PodChange<'a> {
+    fn of(change: &'a Change) -> Option<PodChange<'a>> {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let (Some(before), Some(after)) = (old, new) else {
+            return Some(PodChange { old, new, state: true });
+        };
+        let differs = |path: &str| before.pointer(path) != after.pointer(path);
+        let membership = ["/metadata/labels", "/spec/hostname", "/spec/subdomain"].into_iter().any(differs);
+        let state =
+            ["/metadata/deletionTimestamp", "/status/podIPs", "/status/phase"].into_iter().any(differs)
+                || is_ready(before) != is_ready(after);
+        (membership || state).then_some(PodChange { old, new, state })
+    }
+
+    fn affects(&self, service: &Value) -> bool {
+        let is_in = |pod: Option<&Value>| pod.is_some_and(|pod| selects(service, pod));
+        let (was, is) = (is_in(self.old), is_in(self.new));
+        // The DNS name may have changed although the labels are the same.
+        if self.state { was || is } else { was != is || (is && self.renamed()) }
+    }
+
+    fn renamed(&self) -> bool {
+        let (Some(old), Some(new)) = (self.old, self.new) else { return false };
+        ["/spec/hostname", "/spec/subdomain"].into_iter().any(|path| old.pointer(path) != new.pointer(path))
+    }
+}
+
+#[cfg(test)]
+mod tests;
