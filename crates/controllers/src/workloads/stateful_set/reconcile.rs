@@ -3,6 +3,7 @@
 // upstream: pkg/controller/statefulset/stateful_set_control.go
 // upstream: pkg/controller/statefulset/stateful_set_utils.go
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_meta::object;
@@ -16,6 +17,10 @@ use super::identity::{
 };
 use crate::shared::pods::{is_available, is_ready, phase};
 use crate::workloads::history::template_of;
+
+/// Maximum number of pods that one reconciliation creates; their events start the next one. Without a limit,
+/// the memory of a reconciliation would grow with a number in the spec.
+const MAX_CREATED: usize = 500;
 
 /// Input of a reconciliation.
 pub struct Observed<'a> {
@@ -91,7 +96,7 @@ enum Progress {
 }
 
 pub fn reconcile(observed: &Observed<'_>) -> Plan {
-    let (wanted, condemned) = sort_pods(observed);
+    let Slots { wanted, condemned, is_complete } = sort_pods(observed);
     let parallel = observed.set["spec"]["podManagementPolicy"] == "Parallel";
     let mut plan = Plan { parallel, ..Plan::default() };
     plan.status = if object::is_being_deleted(observed.set) {
@@ -102,6 +107,10 @@ pub fn reconcile(observed: &Observed<'_>) -> Plan {
     };
     if !object::is_being_deleted(observed.set) {
         plan_actions(observed, &wanted, &condemned, &mut plan);
+    }
+    if !is_complete {
+        // The ordinals that are left out have no pods, so an update waits for them.
+        plan.outdated = None;
     }
     plan.phases.retain(|phase| !phase.is_empty());
     plan
@@ -122,26 +131,41 @@ impl Slot<'_> {
     }
 }
 
-/// Returns pods by ordinal, and those with surplus ordinals, the highest first.
-fn sort_pods<'a>(observed: &Observed<'a>) -> (Vec<Slot<'a>>, Vec<&'a Arc<Value>>) {
-    let first = start(observed.set);
-    let mut wanted: Vec<Slot<'a>> = (first..first + replicas(observed.set)).map(Slot::Free).collect();
+/// The pods of a set, by ordinal.
+struct Slots<'a> {
+    /// The slots of wanted ordinals in ascending order, with at most `MAX_CREATED` free ones.
+    wanted: Vec<Slot<'a>>,
+    /// Pods with surplus ordinals, the highest first.
+    condemned: Vec<&'a Arc<Value>>,
+    /// Whether `wanted` contains all wanted ordinals.
+    is_complete: bool,
+}
+
+fn sort_pods<'a>(observed: &Observed<'a>) -> Slots<'a> {
+    let mut existing = BTreeMap::new();
     let mut condemned = Vec::new();
     for pod in observed.pods {
         match ordinal(pod) {
-            Some(ordinal) if is_wanted(observed.set, ordinal) => {
-                let slot = usize::try_from(ordinal - first).ok().and_then(|slot| wanted.get_mut(slot));
-                if let Some(slot) = slot {
-                    *slot = Slot::Pod(pod);
-                }
-            }
+            Some(ordinal) if is_wanted(observed.set, ordinal) => drop(existing.insert(ordinal, pod)),
             Some(_) => condemned.push(pod),
             // The pod's name has no valid ordinal: it does not belong to the set.
             None => {}
         }
     }
     condemned.sort_by_key(|pod| std::cmp::Reverse(ordinal(pod)));
-    (wanted, condemned)
+    let (first, mut free) = (start(observed.set), MAX_CREATED);
+    let mut slots = Slots { wanted: Vec::new(), condemned, is_complete: true };
+    let mut next = first;
+    let end = first + replicas(observed.set);
+    for (ordinal, pod) in existing.into_iter().map(|(ordinal, pod)| (ordinal, Some(pod))).chain([(end, None)]) {
+        let gap = usize::try_from(ordinal - next).unwrap_or(0);
+        slots.wanted.extend((next..ordinal).take(free).map(Slot::Free));
+        slots.is_complete &= gap <= free;
+        free = free.saturating_sub(gap);
+        slots.wanted.extend(pod.map(Slot::Pod));
+        next = ordinal + 1;
+    }
+    slots
 }
 
 fn plan_actions(observed: &Observed<'_>, wanted: &[Slot<'_>], condemned: &[&Arc<Value>], plan: &mut Plan) {

@@ -332,3 +332,35 @@ fn unchanged_statuses_are_not_written() {
     assert!(differs(&with(json!({"observedGeneration": 2, "replicas": 1, "updateRevision": "q"})), &status));
     assert!(differs(&with(Value::Null), &status));
 }
+
+#[test]
+fn the_number_of_replicas_does_not_determine_the_size_of_a_plan() {
+    let mut huge = set(i64::from(i32::MAX));
+    let current = revision(&huge);
+    assert_eq!(describe(&plan(&huge, &[], &current, &current)), "+0");
+    let existing = [0, 2, i64::from(i32::MAX) - 1].map(|ordinal| pod(&huge, &current, ordinal, "R*"));
+    assert_eq!(describe(&plan(&huge, &existing, &current, &current)), "+1");
+    huge["spec"]["podManagementPolicy"] = "Parallel".into();
+    let created = |existing: &[Arc<Value>]| {
+        let plan = plan(&huge, existing, &current, &current);
+        let steps = plan.phases.into_iter().flatten().flatten();
+        let ordinals = steps.map(|step| match step {
+            PodStep::Create(pod, _) => ordinal(&pod).unwrap(),
+            other => panic!("{other:?}"),
+        });
+        ordinals.collect::<Vec<_>>()
+    };
+    assert!(created(&[]).into_iter().eq(0..500));
+    assert!(created(&existing).into_iter().eq([1].into_iter().chain(3..502)));
+}
+
+#[test]
+fn an_update_waits_for_pods_that_are_not_planned_yet() {
+    let mut large = set(1000);
+    let current = revision(&large);
+    large["spec"]["podManagementPolicy"] = "Parallel".into();
+    large["spec"]["template"]["spec"]["containers"][0]["image"] = "two".into();
+    let update = revision(&large);
+    let highest = [pod(&large, &current, 999, "R*")];
+    assert_eq!(plan(&large, &highest, &current, &update).outdated, None);
+}
