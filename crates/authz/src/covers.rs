@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use atoll_meta::Deadline;
 use atoll_meta::quote::quote;
 
 use crate::rule::{Rule, Texts, has, has_or_all, path_covers};
@@ -21,10 +22,15 @@ enum PermissionTarget<'a> {
     Path(&'a str),
 }
 
-/// Returns the permissions of `wanted` that `held` does not cover.
-pub fn uncovered<'a>(held: &[Rule], wanted: &'a [Rule]) -> Vec<Permission<'a>> {
+/// Returns the permissions of `wanted` that no role in `held` covers. The result is valid only before the
+/// deadline.
+pub fn uncovered<'a>(held: &[&[Rule]], wanted: &'a [Rule], deadline: &Deadline<'_>) -> Vec<Permission<'a>> {
     let permissions = wanted.iter().flat_map(permissions);
-    permissions.filter(|permission| !held.iter().any(|rule| covers(rule, permission))).collect()
+    let is_covered = |permission: &Permission<'_>| {
+        let mut rules = held.iter().copied().flatten();
+        rules.any(|rule| deadline.steps(rule.evaluation_cost()) || covers(rule, permission))
+    };
+    permissions.filter(|permission| !is_covered(permission)).collect()
 }
 
 fn permissions(rule: &Rule) -> Vec<Permission<'_>> {

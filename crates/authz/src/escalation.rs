@@ -6,6 +6,8 @@
 // upstream: pkg/registry/rbac/rolebinding/policybased/storage.go
 // upstream: pkg/registry/rbac/validation/rule.go
 
+use std::collections::HashSet;
+
 use atoll_authn::User;
 use atoll_meta::{Status, object};
 use serde_json::{Map, Value};
@@ -63,7 +65,7 @@ impl Authorizer<'_> {
         // The aggregated rules are not known beforehand.
         if change.resource == "clusterroles"
             && aggregates
-            && self.check_held(change, &Rule::everything()).is_err()
+            && self.check_held(change, Rule::everything()).is_err()
         {
             return refused("must have cluster-admin privileges to use the aggregationRule");
         }
@@ -119,8 +121,10 @@ impl Authorizer<'_> {
         {
             return Err(format!("{}more than {MAX_PERMISSIONS} permissions at once", who()));
         }
-        let (held, missing) = self.rules_for(user, change.namespace);
-        let lacking = uncovered(&held, wanted);
+        let (mut held, missing) = self.roles_of(user, change.namespace);
+        let mut seen = HashSet::new();
+        held.retain(|rules| seen.insert(rules.as_ptr()));
+        let lacking = uncovered(&held, wanted, self.deadline);
         if lacking.is_empty() {
             return Ok(());
         }

@@ -26,8 +26,8 @@ mod workspace_policies;
 use std::sync::Arc;
 
 use atoll_authn::{MASTERS, User};
-use atoll_meta::Status;
 use atoll_meta::quote::quote;
+use atoll_meta::{Deadline, Status};
 
 use crate::binding::Binding;
 pub use crate::escalation::RoleChange;
@@ -73,9 +73,11 @@ pub struct Step {
     pub name: String,
 }
 
-/// Authorizes requests in one workspace.
+/// Authorizes requests in one workspace. Results are valid only if the deadline has not passed: users write
+/// the rules, so evaluating them can take any time.
 pub struct Authorizer<'a> {
     policies: &'a Policies,
+    deadline: &'a Deadline<'a>,
     location: Location<'a>,
     workspace_policies: WorkspacePolicies<'a>,
 }
@@ -109,8 +111,8 @@ const fn content_target(name: &str) -> Target<'_> {
 }
 
 impl Policies {
-    pub fn authorizer<'a>(&'a self, location: Location<'a>) -> Authorizer<'a> {
-        Authorizer { policies: self, location, workspace_policies: self.at(location.id) }
+    pub fn authorizer<'a>(&'a self, location: Location<'a>, deadline: &'a Deadline<'a>) -> Authorizer<'a> {
+        Authorizer { policies: self, deadline, location, workspace_policies: self.at(location.id, deadline) }
     }
 }
 
@@ -149,17 +151,21 @@ impl Authorizer<'_> {
         let Some(last) = self.location.steps.last() else { return true };
         self.is_master(user)
             || self.workspace_policies.allows(user, "access", &Target::Path("/"))
-            || self.policies.at(&last.parent).allows(user, "access", &content_target(&last.name))
+            || self.policies.at(&last.parent, self.deadline).allows(
+                user,
+                "access",
+                &content_target(&last.name),
+            )
             || self.administrator_grant(user).is_some()
     }
 
-    /// Returns all rules of a user in a namespace, or cluster-scoped, and the missing roles.
-    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<MissingRole>) {
-        let (mut rules, missing) = self.workspace_policies.rules_for(user, namespace);
+    /// Returns the roles of a user in a namespace, or cluster-scoped, and the missing ones.
+    pub fn roles_of(&self, user: &User, namespace: &str) -> (Vec<&[Rule]>, Vec<MissingRole>) {
+        let (mut roles, missing) = self.workspace_policies.roles_of(user, namespace);
         if self.administrator_grant(user).is_some() {
-            rules.extend(Rule::everything());
+            roles.push(Rule::everything());
         }
-        (rules, missing)
+        (roles, missing)
     }
 
     /// Whether a user may do everything here by permissions from outside of this workspace.
@@ -175,7 +181,8 @@ impl Authorizer<'_> {
     /// Whether an ancestor makes the user an administrator of its descendants.
     fn administrator_grant(&self, user: &User) -> Option<Grant> {
         self.location.steps.iter().rev().find_map(|step| {
-            match self.policies.at(&step.parent).evaluate(user, "admin", &content_target(&step.name)) {
+            let parent = self.policies.at(&step.parent, self.deadline);
+            match parent.evaluate(user, "admin", &content_target(&step.name)) {
                 Verdict::Granted(binding) => Some(Grant::Ancestor(step.name.clone(), binding)),
                 Verdict::NotGranted(_) => None,
             }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use atoll_meta::json;
+use atoll_meta::{Deadline, json};
 use atoll_store::{Key, Revision};
 use atoll_watch::object::TOMBSTONE;
 use atoll_watch::{Layer, Observer};
@@ -45,9 +45,9 @@ impl Policies {
     }
 
     /// Returns the current roles and bindings of a workspace.
-    pub fn at<'a>(&'a self, workspace: &'a str) -> WorkspacePolicies<'a> {
+    pub fn at<'a>(&'a self, workspace: &'a str, deadline: &'a Deadline<'a>) -> WorkspacePolicies<'a> {
         let own = self.workspaces.load().get(workspace).cloned();
-        WorkspacePolicies { workspace, layer: &self.layer, own }
+        WorkspacePolicies { workspace, layer: &self.layer, own, deadline }
     }
 
     fn change(&self, workspace: &str, change: impl Fn(&mut Index)) {

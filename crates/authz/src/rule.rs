@@ -2,6 +2,8 @@
 
 // upstream: pkg/apis/rbac/v1/evaluation_helpers.go
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use crate::Target;
@@ -40,10 +42,26 @@ impl Rule {
     }
 
     /// Returns rules that allow everything, like cluster-admin.
-    pub fn everything() -> [Rule; 2] {
-        let all = || -> Texts { [ALL.into()].into() };
-        let resources = Rule { verbs: all(), groups: all(), resources: all(), ..Rule::default() };
-        [resources, Rule { verbs: all(), paths: all(), ..Rule::default() }]
+    pub fn everything() -> &'static [Rule] {
+        static EVERYTHING: LazyLock<[Rule; 2]> = LazyLock::new(|| {
+            let all = || -> Texts { [ALL.into()].into() };
+            let resources = Rule { verbs: all(), groups: all(), resources: all(), ..Rule::default() };
+            [resources, Rule { verbs: all(), paths: all(), ..Rule::default() }]
+        });
+        &*EVERYTHING
+    }
+
+    /// Returns the maximum number of comparisons that an evaluation of the rule needs.
+    pub(crate) fn evaluation_cost(&self) -> usize {
+        let Rule { verbs, groups, resources, names, paths } = self;
+        1 + [verbs, groups, resources, names, paths].into_iter().map(|texts| texts.len()).sum::<usize>()
+    }
+
+    /// Returns the number of bytes of the rule's texts.
+    pub fn size(&self) -> usize {
+        let Rule { verbs, groups, resources, names, paths } = self;
+        let texts = [verbs, groups, resources, names, paths].into_iter().flatten();
+        texts.map(|text| text.len() + size_of::<Box<str>>()).sum()
     }
 
     pub fn allows(&self, verb: &str, target: &Target<'_>) -> bool {

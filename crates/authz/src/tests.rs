@@ -1,3 +1,4 @@
+use atoll_meta::Deadline;
 use atoll_store::Key;
 use atoll_watch::object::TOMBSTONE;
 use atoll_watch::{Facts, Layer, Observer};
@@ -72,7 +73,11 @@ impl TestPolicies {
     fn denial(&self, location: Location<'_>, user: &User, verb: &str) -> String {
         let (group, resource, subresource, namespace, name) = ("", "pods", "", "n", "");
         let target = Target::Resource { group, resource, subresource, namespace, name };
-        let asked = self.policies.authorizer(location).authorize(&Attributes { user, verb, target });
+        let asked = self.policies.authorizer(location, &Deadline::never()).authorize(&Attributes {
+            user,
+            verb,
+            target,
+        });
         asked.err().map(|status| status.message().to_string()).unwrap_or_default()
     }
 
@@ -146,8 +151,9 @@ fn access_and_administration_are_granted_by_ancestors() {
     let steps = [step("root", "org"), step("o", "team")];
     let (org, team) = (Location { id: "o", steps: &steps[..1] }, Location { id: "t", steps: &steps });
     let (ann, master) = (user("ann", &["readers"]), user("root", &[MASTERS]));
-    let has_access =
-        |location: Location<'_>, user: &User| policies.policies.authorizer(location).has_access(user);
+    let has_access = |location: Location<'_>, user: &User| {
+        policies.policies.authorizer(location, &Deadline::never()).has_access(user)
+    };
     assert!(has_access(ROOT, &User::anonymous()) && has_access(team, &master));
     assert!(!has_access(org, &ann) && !has_access(team, &ann));
     assert!(has_access(team, &ann.clone().of_workspace("t")), "a user of the workspace has access");
@@ -183,8 +189,10 @@ fn access_and_administration_are_granted_by_ancestors() {
     }
     assert!(!policies.is_allowed(ROOT, &ann, "delete"));
     let target = Target::Path("/x");
-    let Decision::Allowed(grant) =
-        policies.policies.authorizer(team).decide(&Attributes { user: &ann, verb: "get", target })
+    let Decision::Allowed(grant) = policies
+        .policies
+        .authorizer(team, &Deadline::never())
+        .decide(&Attributes { user: &ann, verb: "get", target })
     else {
         panic!("refused")
     };
@@ -217,8 +225,11 @@ fn refusals_are_worded_as_upstream() {
     ];
     for (target, message) in cases {
         let test = TestPolicies::new();
-        let status =
-            test.policies.authorizer(ROOT).authorize(&Attributes { user: &user, verb: "list", target });
+        let status = test.policies.authorizer(ROOT, &Deadline::never()).authorize(&Attributes {
+            user: &user,
+            verb: "list",
+            target,
+        });
         assert_eq!(status.unwrap_err().message(), message);
     }
     let missing =
@@ -236,7 +247,7 @@ fn escalation_is_refused() {
     let check = |user: &User, resource: &str, name: &str, new: Value, old: Option<Value>| {
         let namespace = if resource.starts_with("cluster") { "" } else { "n" };
         let change = RoleChange { user, resource, namespace, name, new: &new, old: old.as_ref() };
-        let checked = policies.policies.authorizer(ROOT).check_escalation(&change);
+        let checked = policies.policies.authorizer(ROOT, &Deadline::never()).check_escalation(&change);
         checked.err().map(|status| status.message().to_string()).unwrap_or_default()
     };
     let role = |rules: Value| json!({ "metadata": { "name": "r" }, "rules": rules });
@@ -312,10 +323,12 @@ fn bindings_do_not_apply_to_identities_of_other_workspaces() {
         policies.bind("root", "", "ClusterRole all", subject);
         assert!(policies.is_allowed(team, &robot, "delete"), "{subject}: a global user");
         assert!(!policies.is_allowed(team, &own, "delete"), "{subject}");
-        assert!(!policies.policies.authorizer(team).is_granted_access(&own), "{subject}");
-        assert!(!policies.policies.authorizer(team).is_administrator(&own), "{subject}");
-        let (rules, _) = policies.policies.authorizer(team).rules_for(&own, "n");
-        assert!(!rules.iter().any(|rule| Rule::everything().contains(rule)), "{subject}: {rules:?}");
+        assert!(!policies.policies.authorizer(team, &Deadline::never()).is_granted_access(&own), "{subject}");
+        assert!(!policies.policies.authorizer(team, &Deadline::never()).is_administrator(&own), "{subject}");
+        let deadline = Deadline::never();
+        let authorizer = policies.policies.authorizer(team, &deadline);
+        let (roles, _) = authorizer.roles_of(&own, "n");
+        assert!(!roles.contains(&Rule::everything()), "{subject}: {roles:?}");
         policies.unbind("root", "");
     }
     assert!(policies.is_allowed(team, &own, "get"), "the bootstrap layer applies in the own workspace");
@@ -332,4 +345,51 @@ fn bindings_do_not_apply_to_identities_of_other_workspaces() {
         !policies.is_allowed(ROOT, &master, "delete"),
         "a master of one workspace has no rights in others"
     );
+}
+
+#[test]
+fn evaluation_ends_at_its_deadline() {
+    let policies = TestPolicies::new();
+    let many: Vec<Value> = (0..5000).map(|_| rule(&["get"], &["pods"])).collect();
+    policies.role("root", "", "many", many.into());
+    policies.bind("root", "", "ClusterRole many", "User ann");
+    let ann = User::authenticated("ann".into(), String::new(), Vec::new());
+    let target =
+        Target::Resource { group: "", resource: "secrets", subresource: "", namespace: "n", name: "" };
+    let checks = std::cell::Cell::new(0);
+    let is_over = || {
+        checks.set(checks.get() + 1);
+        checks.get() > 2
+    };
+    let deadline = Deadline::new(&is_over);
+    let authorizer = policies.policies.authorizer(ROOT, &deadline);
+    assert!(authorizer.authorize(&Attributes { user: &ann, verb: "get", target }).is_err());
+    assert!(deadline.has_passed(), "the rules take more steps than the deadline allows");
+    assert_eq!(checks.get(), 3);
+}
+
+#[test]
+fn a_large_role_is_evaluated_once() {
+    let policies = TestPolicies::new();
+    let many: Vec<Value> = (0..1000).map(|_| rule(&["get"], &["pods"])).collect();
+    policies.role("root", "", "many", many.into());
+    for number in 0..1000 {
+        let role = json!({ "kind": "ClusterRole", "name": "many" });
+        let binding = json!({ "roleRef": role, "subjects": subjects("User ann") });
+        policies.write("root", "clusterrolebindings", "", &format!("b{number}"), Some(binding));
+    }
+    let ann = User::authenticated("ann".into(), String::new(), Vec::new());
+    let target =
+        Target::Resource { group: "", resource: "secrets", subresource: "", namespace: "n", name: "" };
+    let checks = std::cell::Cell::new(0);
+    let is_over = || {
+        checks.set(checks.get() + 1);
+        false
+    };
+    let deadline = Deadline::new(&is_over);
+    let authorizer = policies.policies.authorizer(ROOT, &deadline);
+    assert!(authorizer.authorize(&Attributes { user: &ann, verb: "get", target }).is_err());
+    // A thousand rules and a thousand bindings, not a million rules.
+    assert!(checks.get() < 20, "{}", checks.get());
+    assert_eq!(authorizer.roles_of(&ann, "n").0.len(), 1000, "reviews show the role of each binding");
 }

@@ -2,23 +2,28 @@
 
 // upstream: pkg/registry/rbac/validation/rule.go
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use atoll_authn::User;
-use atoll_meta::Status;
 use atoll_meta::quote::quote;
+use atoll_meta::{Deadline, Status};
 
 use crate::Target;
 use crate::binding::{Binding, GROUP, RoleRef};
 use crate::index::{Index, Level};
 use crate::rule::Rule;
 
+/// Number of rules from which a role that several bindings name is evaluated only once.
+const LARGE_ROLE: usize = 16;
+
 pub struct WorkspacePolicies<'a> {
     /// The workspace ID.
     pub(crate) workspace: &'a str,
     pub(crate) layer: &'a Index,
     pub(crate) own: Option<Index>,
+    pub(crate) deadline: &'a Deadline<'a>,
 }
 
 /// The result of evaluating the rules.
@@ -46,10 +51,13 @@ impl WorkspacePolicies<'_> {
             Target::Resource { namespace, .. } => namespace,
             Target::Path(_) => "",
         };
-        let mut missing = Vec::new();
+        let (mut missing, mut evaluated) = (Vec::new(), HashSet::new());
         let granted =
             self.find(user, namespace, |binding| match self.rules(&binding.role, &binding.namespace) {
-                Ok(rules) => rules.iter().any(|rule| rule.allows(verb, target)),
+                Ok(rules) if rules.len() >= LARGE_ROLE && !evaluated.insert(rules.as_ptr()) => false,
+                Ok(rules) => rules
+                    .iter()
+                    .any(|rule| !self.deadline.steps(rule.evaluation_cost()) && rule.allows(verb, target)),
                 Err(error) => {
                     missing.push(error);
                     false
@@ -76,25 +84,26 @@ impl WorkspacePolicies<'_> {
         })
     }
 
-    /// Returns all rules of a user in a namespace, or cluster-scoped, and the missing roles.
-    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<MissingRole>) {
-        let mut bindings: Vec<Arc<Binding>> = Vec::new();
+    /// Returns the roles of a user in a namespace, or cluster-scoped, and the missing ones. A role is returned
+    /// once for each binding.
+    pub fn roles_of(&self, user: &User, namespace: &str) -> (Vec<&[Rule]>, Vec<MissingRole>) {
+        let (mut bindings, mut seen): (Vec<Arc<Binding>>, _) = (Vec::new(), HashSet::new());
         self.find(user, namespace, |binding| {
             // A binding may name the user and a group of the user.
-            if !bindings.iter().any(|own| Arc::ptr_eq(own, binding)) {
+            if seen.insert(Arc::as_ptr(binding)) {
                 bindings.push(binding.clone());
             }
             false
         });
         bindings.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
-        let (mut rules, mut missing) = (Vec::new(), Vec::new());
+        let (mut roles, mut missing) = (Vec::new(), Vec::new());
         for binding in bindings {
             match self.rules(&binding.role, &binding.namespace) {
-                Ok(own) => rules.extend(own.iter().cloned()),
+                Ok(rules) => roles.push(rules),
                 Err(error) => missing.push(error),
             }
         }
-        (rules, missing)
+        (roles, missing)
     }
 
     /// Returns the rules of a role, for a binding in a namespace or a cluster-scoped one.
@@ -125,6 +134,7 @@ impl WorkspacePolicies<'_> {
         if user.home.as_deref().is_some_and(|home| home != self.workspace) {
             return None;
         }
+        let mut is_it = |binding: &Arc<Binding>| !self.deadline.step() && is_it(binding);
         let namespaces = ["", namespace];
         let scopes = if namespace.is_empty() { &namespaces[..1] } else { &namespaces[..] };
         for scope in scopes {
@@ -186,16 +196,12 @@ impl MissingRole {
     }
 
     fn join(all: impl Iterator<Item = String>) -> Option<String> {
-        let mut said: Vec<String> = Vec::new();
-        for one in all {
-            if !said.contains(&one) {
-                said.push(one);
-            }
-        }
-        match said.len() {
+        let mut seen = HashSet::new();
+        let mut distinct: Vec<String> = all.filter(|one| seen.insert(one.clone())).collect();
+        match distinct.len() {
             0 => None,
-            1 => said.pop(),
-            _ => Some(format!("[{}]", said.join(", "))),
+            1 => distinct.pop(),
+            _ => Some(format!("[{}]", distinct.join(", "))),
         }
     }
 }

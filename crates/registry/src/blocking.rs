@@ -15,9 +15,15 @@ use crate::definitions;
 use crate::row::Row;
 
 /// Time limit of a check on a request thread; slower checks are started again on another thread.
-pub(crate) const INLINE_TIMEOUT: Duration = Duration::from_millis(20);
+pub const INLINE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Time limit of a check on another thread.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time limit of an evaluation on a request thread. Requests are authorized before they are counted, so many of
+/// them can be evaluated at the same time.
+const EVALUATION_INLINE_TIMEOUT: Duration = Duration::from_millis(2);
+/// Time limit of an evaluation in a slot.
+pub const EVALUATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of bytes of a body or an object from which work on it may be slow.
 pub const LARGE: usize = 64 << 10;
@@ -50,7 +56,7 @@ pub(crate) fn is_slow(row: &Row) -> bool {
 }
 
 /// Runs work that checks its deadline. Returns `None` if it took too long.
-pub(crate) fn run_with_deadline<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T) -> Option<T> {
+pub fn run_with_deadline<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T) -> Option<T> {
     let began = Instant::now();
     let is_over = || began.elapsed() > limit;
     let deadline = Deadline::new(&is_over);
@@ -120,6 +126,27 @@ impl Registry {
         let _permit = permit
             .map_err(|error| Status::internal_error(format!("slow work for the request failed: {error}")))?;
         Ok(run_in_place(size, work))
+    }
+}
+
+impl Registry {
+    /// Evaluates rules that users have written. It is started again in a slot if it takes longer than
+    /// `EVALUATION_INLINE_TIMEOUT`, or at once if `size` is large. Returns `None` if it takes longer than
+    /// `EVALUATION_TIMEOUT`.
+    pub async fn evaluate<T>(
+        &self,
+        workspace: &str,
+        size: usize,
+        work: impl Fn(&Deadline<'_>) -> T,
+    ) -> Result<Option<T>, Status> {
+        if size < LARGE {
+            let done = run_with_deadline(EVALUATION_INLINE_TIMEOUT, &work);
+            if done.is_some() {
+                return Ok(done);
+            }
+        }
+        let slow = || run_with_deadline(EVALUATION_TIMEOUT, &work);
+        self.run_sized(workspace, LARGE, Stage::New, slow).await
     }
 }
 

@@ -57,7 +57,7 @@ use serde_json::Value;
 pub use admission::{Admission, LimitsOnly, NoAdmission, WriteOutcome};
 /// Managed fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
-pub use blocking::{LARGE, Stage, size_of};
+pub use blocking::{EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, run_with_deadline, size_of};
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, DeleteResult, Propagation};
 pub use facts::Decoder;

@@ -155,7 +155,7 @@ where
     // does not suffice.
     let counted = |user: &User| (!is_master(user)).then(|| Sender::of(user, target_workspace));
     let caller = counted(&user);
-    let user = match server.authorize(user, request.headers(), info, &workspace) {
+    let user = match server.authorize(user, request.headers(), info, &workspace).await {
         Ok(user) => user,
         Err(status) if matches!(status.code(), 400 | 403) => {
             return Ok(respond::forbidden(&status, Output::of_error(request.headers(), &query)));

@@ -26,7 +26,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
-use atoll_authz::Attributes;
+use atoll_authz::{Attributes, Authorizer};
 use atoll_meta::{Status, json};
 use atoll_registry::bootstrap::ROOT;
 use atoll_registry::{ObjectRef, Row};
@@ -97,13 +97,14 @@ impl Connection<'_> {
     }
 
     /// Access to a container needs the right to create, even for GET.
-    fn check_create(&self) -> Result<(), Status> {
+    async fn check_create(&self) -> Result<(), Status> {
         let info = &self.call.info;
         if info.verb == "create" {
             return Ok(());
         }
         let attributes = Attributes { user: &self.call.user, verb: "create", target: info.target() };
-        let allowed = self.server.authorizer(&self.call.workspace)?.authorize(&attributes);
+        let authorize = |authorizer: &Authorizer<'_>| authorizer.authorize(&attributes);
+        let allowed = self.server.with_authorizer(&self.call.workspace, 0, authorize).await?;
         allowed.map_err(|_| Status::forbidden("", &self.row.resource, self.object_ref.name, ""))
     }
 

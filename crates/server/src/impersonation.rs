@@ -95,13 +95,13 @@ fn node(user: &str) -> Option<&str> {
 
 /// Returns the impersonated user. `request` has the attributes of the request with its real caller.
 pub fn impersonate(
-    wanted: User,
+    wanted: &User,
     request: &Attributes<'_>,
     authorize: &Authorize<'_>,
 ) -> Result<User, Status> {
     let mut refused = None;
-    for mode in modes(&wanted, request.user) {
-        match mode.check(&wanted, request, authorize) {
+    for mode in modes(wanted, request.user) {
+        match mode.check(wanted, request, authorize) {
             Ok(user) => return Ok(user),
             Err(status) => refused = refused.or(Some(status)),
         }
@@ -303,7 +303,7 @@ mod tests {
             Target::Resource { group: "", resource: "pods", subresource: "", namespace: "n", name: "" };
         let request = Attributes { user: &caller, verb: "list", target };
         let wanted = requested_user(&map).map_err(|status| status.message().to_string())?;
-        let impersonated = wanted.map(|wanted| impersonate(wanted, &request, &authorize)).transpose();
+        let impersonated = wanted.map(|wanted| impersonate(&wanted, &request, &authorize)).transpose();
         impersonated.map_err(|status| status.message().to_string())
     }
 

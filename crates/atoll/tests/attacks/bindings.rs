@@ -77,7 +77,7 @@ pub async fn bind(access: &Access, name: &str, role: &str, subject: Value) {
 }
 
 /// Creates a ClusterRole with these rules.
-async fn create_cluster_role(access: &Access, name: &str, rules: Value) {
+pub async fn create_cluster_role(access: &Access, name: &str, rules: Value) {
     let role = json!({ "metadata": { "name": name }, "rules": rules });
     access.post(&format!("{RBAC}/clusterroles"), role).await.expect(201);
 }

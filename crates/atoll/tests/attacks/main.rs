@@ -21,10 +21,12 @@ mod many_versions;
 mod namespaces;
 mod owners;
 mod past_definitions;
+mod permissions;
 mod proxied_pages;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;
 mod timeouts;
 mod watches;
+mod workloads;
 mod workspaces;

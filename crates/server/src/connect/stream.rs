@@ -33,7 +33,7 @@ pub async fn handle(
     connection: &Connection<'_>,
     forwarded: ForwardedRequest,
 ) -> Result<Response<Body>, Status> {
-    connection.check_create()?;
+    connection.check_create().await?;
     let (query, name) = (&connection.call.query, connection.object_ref.name);
     let subresource = connection.call.info.subresource.as_str();
     let is_forward = subresource == "portforward";

@@ -1,7 +1,7 @@
 //! Objects that stay in the control plane although they are placed: RBAC objects and, unless allowed,
 //! controllers.
 
-use atoll_meta::object;
+use atoll_meta::{Deadline, object};
 use atoll_registry::placement;
 use atoll_store::{Key, key};
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub fn exclusion_reason(
 /// Returns the ServiceAccount of an object's Pods, if they mount its token and it has rights.
 fn controller<'a>(server: &Server, parts: &key::Parts<'_>, sent: &'a Value) -> Option<&'a str> {
     let account = atoll_fleet::service_account::account(sent)?;
-    if !server.policies.at(parts.workspace).grants_any(parts.namespace, account.name) {
+    if !server.policies.at(parts.workspace, &Deadline::never()).grants_any(parts.namespace, account.name) {
         return None;
     }
     let gets_token = account.token.unwrap_or_else(|| {

@@ -86,7 +86,7 @@ impl<'a> RequestAdmission<'a> {
         let registry = &*self.server.registry;
         let authorize = |verb: &str, target: Target<'_>| {
             let attributes = Attributes { user: self.user, verb, target };
-            self.server.authorizer(self.workspace).is_ok_and(|here| here.authorize(&attributes).is_ok())
+            self.server.is_allowed(self.workspace, &attributes)
         };
         let warn = |text: String| self.warnings.add(text);
         // A generated name counts once it exists.

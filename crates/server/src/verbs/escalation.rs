@@ -2,9 +2,10 @@
 
 // upstream: pkg/registry/rbac/escalation_check.go
 
-use atoll_authz::RoleChange;
 use atoll_authz::binding::GROUP;
+use atoll_authz::{Authorizer, RoleChange};
 use atoll_meta::Status;
+use atoll_registry::size_of;
 use serde_json::Value;
 
 use super::admission::RequestAdmission;
@@ -15,16 +16,15 @@ impl RequestAdmission<'_> {
         if self.row.group != GROUP {
             return Ok(());
         }
-        let check = || {
-            self.server.authorizer(self.workspace)?.check_escalation(&RoleChange {
-                user: self.user,
-                resource: &self.row.resource,
-                namespace: self.object_ref.namespace,
-                name: self.object_ref.name,
-                new,
-                old,
-            })
+        let change = RoleChange {
+            user: self.user,
+            resource: &self.row.resource,
+            namespace: self.object_ref.namespace,
+            name: self.object_ref.name,
+            new,
+            old,
         };
-        self.run_sized(new, check).await?
+        let check = |authorizer: &Authorizer<'_>| authorizer.check_escalation(&change);
+        self.server.with_authorizer(self.workspace, size_of(new), check).await?
     }
 }

@@ -53,8 +53,8 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             Ok(json!({ "userInfo": user_info(&call.user) }))
         }
         "tokenreviews" => token(server, call, &review),
-        "selfsubjectrulesreviews" => access::rules(server, call, &review),
-        _ => access::handle(server, row, call, &review),
+        "selfsubjectrulesreviews" => access::rules(server, call, &review).await,
+        _ => access::handle(server, row, call, &review).await,
     };
     if row.resource == "selfsubjectrulesreviews" {
         // Upstream returns the status without the spec.

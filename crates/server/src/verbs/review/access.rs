@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use atoll_authn::{HOME, User};
-use atoll_authz::{Attributes, Decision, MissingRole, Rule, Target, reason};
+use atoll_authz::{Attributes, Authorizer, Decision, MissingRole, Rule, Target, reason};
 use atoll_meta::{FieldError, FieldPath, Status};
 use atoll_registry::Row;
 use serde_json::{Value, json};
@@ -18,8 +18,11 @@ use crate::Server;
 use crate::chain::Call;
 use crate::impersonation::account;
 
+/// Maximum number of bytes of rules in a rules review. Several bindings may name the same large role.
+const MAX_REVIEWED_RULES: usize = 1 << 20;
+
 /// Answers an access review.
-pub fn handle(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
+pub async fn handle(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
     let spec = &review["spec"];
     let errors = check(row, call, spec, review);
     if !errors.is_empty() {
@@ -48,19 +51,19 @@ pub fn handle(server: &Server, row: &Row, call: &Call, review: &Value) -> Result
             },
         ),
     };
-    let authorizer = server.authorizer(&call.workspace)?;
-    let (mut allowed, mut why) = match authorizer.decide(&Attributes { user, verb, target }) {
+    let decide = |authorizer: &Authorizer<'_>| match authorizer.decide(&Attributes { user, verb, target }) {
         Decision::Allowed(grant) => (true, grant.reason(user)),
+        // Access to a workspace can also be granted by its ancestors.
+        Decision::Refused(_)
+            if verb == "access"
+                && matches!(target, Target::Path("/"))
+                && authorizer.is_granted_access(user) =>
+        {
+            (true, "RBAC: allowed by the workspace above".into())
+        }
         Decision::Refused(missing) => (false, reason(&missing)),
     };
-    // Access to a workspace can also be granted by its ancestors.
-    if !allowed
-        && verb == "access"
-        && matches!(target, Target::Path("/"))
-        && authorizer.is_granted_access(user)
-    {
-        (allowed, why) = (true, "RBAC: allowed by the workspace above".into());
-    }
+    let (allowed, why) = server.with_authorizer(&call.workspace, call.body.len(), decide).await?;
     let mut status = json!({ "allowed": allowed });
     if !why.is_empty() {
         status["reason"] = why.into();
@@ -89,22 +92,41 @@ fn subject(spec: &Value, workspace: &str) -> User {
 }
 
 /// Returns all rules of the user in a namespace.
-pub fn rules(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> {
+pub async fn rules(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> {
     let namespace = text(&review["spec"], "namespace");
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let (rules, missing) = server.authorizer(&call.workspace)?.rules_for(&call.user, namespace);
-    let shown = |show: fn(&Rule) -> Option<Value>| rules.iter().filter_map(show).collect::<Vec<_>>();
-    let mut status = json!({
-        "resourceRules": shown(Rule::resource_rule),
-        "nonResourceRules": shown(Rule::path_rule),
-        "incomplete": false,
-    });
-    if let Some(error) = MissingRole::joined(&missing) {
-        status["evaluationError"] = error.into();
+    let review = |authorizer: &Authorizer<'_>| {
+        let (roles, missing) = authorizer.roles_of(&call.user, namespace);
+        rules_status(roles.into_iter().flatten(), MissingRole::joined(&missing))
+    };
+    server.with_authorizer(&call.workspace, call.body.len(), review).await
+}
+
+/// Returns the status of a review of rules, which is incomplete if the rules are too large.
+fn rules_status<'a>(rules: impl Iterator<Item = &'a Rule>, error: Option<String>) -> Value {
+    let (mut resource_rules, mut path_rules) = (Vec::new(), Vec::new());
+    let mut errors: Vec<String> = error.into_iter().collect();
+    let mut size = 0;
+    for rule in rules {
+        size += size_of::<Rule>() + rule.size();
+        if size > MAX_REVIEWED_RULES {
+            errors.push(format!("the rules have more than {} MiB", MAX_REVIEWED_RULES >> 20));
+            break;
+        }
+        resource_rules.extend(rule.resource_rule());
+        path_rules.extend(rule.path_rule());
     }
-    Ok(status)
+    let mut status = json!({
+        "resourceRules": resource_rules,
+        "nonResourceRules": path_rules,
+        "incomplete": size > MAX_REVIEWED_RULES,
+    });
+    if !errors.is_empty() {
+        status["evaluationError"] = errors.join(", ").into();
+    }
+    status
 }
 
 fn check(row: &Row, call: &Call, spec: &Value, review: &Value) -> Vec<FieldError> {
