@@ -3,7 +3,6 @@
 // upstream: pkg/registry/rbac/escalation_check.go
 
 use atoll_authz::RoleChange;
-use atoll_authz::binding::GROUP;
 use atoll_meta::Status;
 use serde_json::Value;
 
@@ -12,7 +11,7 @@ use super::admission::RequestAdmission;
 impl RequestAdmission<'_> {
     /// Checks the result of any kind of write, after mutating admission and before validation.
     pub async fn check_escalation(&self, new: &Value, old: Option<&Value>) -> Result<(), Status> {
-        if self.row.group != GROUP {
+        if !self.row.strategy.grants_rights {
             return Ok(());
         }
         let check = || {
