@@ -32,6 +32,7 @@ use atoll_registry::{
     Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, custom_keys, definitions, expiry,
 };
 use atoll_server::listen::ListenerConfig;
+use atoll_server::listen::wrapper::Listener;
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
@@ -276,11 +277,15 @@ impl ControlPlane {
             tasks.spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
         }
         tasks.spawn(definitions::run(server.registry.clone()));
-        let fault_injector = settings.simulation.as_ref().map(|simulation| simulation.network_faults());
-        let listener_config = ListenerConfig { tls: tls.clone(), fault_injector, own_clock: true };
+        let listener = match &settings.simulation {
+            Some(simulation) => simulation.listener(listener).map_err(|error| error.to_string())?,
+            None => Listener::Tcp(listener),
+        };
+        let listener_config = ListenerConfig { tls: tls.clone(), own_clock: true };
         let mut serving = vec![tokio::spawn(listen::serve(server.clone(), listener, listener_config))];
         if let Some(control) = control {
-            let listener_config = ListenerConfig { tls, fault_injector: None, own_clock: false };
+            let (control, listener_config) =
+                (Listener::Tcp(control), ListenerConfig { tls, own_clock: false });
             serving.push(tokio::spawn(listen::serve(server.clone(), control, listener_config)));
         }
         // A simulated cluster has only one workspace.

@@ -108,4 +108,15 @@ mod tests {
         }
         assert_eq!(count, 8 * 7);
     }
+
+    #[test]
+    fn custom_resources_are_generic_whatever_their_names() {
+        let catalog = Catalog::new(Profile::Full);
+        let mut row = Row::clone(catalog.find("", "v1", "configmaps").expect("a row"));
+        (row.group, row.resource) = ("example.com".into(), "bindings".into());
+        let path = "/apis/example.com/v1/namespaces/default/bindings";
+        let info = RequestInfo::parse(&http::Method::POST, path, &Query::parse("")).expect("a path");
+        assert_eq!(info.verb, "create");
+        assert_eq!(SpecialVerb::of(&row, &info), None);
+    }
 }
