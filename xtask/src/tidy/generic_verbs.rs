@@ -17,7 +17,7 @@ const OWN_GROUP: &str = "ATOLL";
 const SHARED_SUBRESOURCES: [&str; 3] = ["proxy", "scale", "status"];
 
 /// The files of the generic verbs.
-const FILES: [&str; 22] = [
+const FILES: [&str; 24] = [
     "crates/registry/src/allocation.rs",
     "crates/registry/src/blocking.rs",
     "crates/registry/src/create.rs",
@@ -37,6 +37,8 @@ const FILES: [&str; 22] = [
     "crates/server/src/verbs/get.rs",
     "crates/server/src/verbs/list.rs",
     "crates/server/src/verbs/patch.rs",
+    "crates/server/src/verbs/patch/apply.rs",
+    "crates/server/src/verbs/patch/strategic.rs",
     "crates/server/src/verbs/update.rs",
     "crates/server/src/verbs/watch.rs",
     "crates/server/src/verbs/watch/frames.rs",

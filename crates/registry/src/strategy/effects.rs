@@ -2,8 +2,9 @@
 //! see the whole registry, and some of them write. Most kinds have none.
 //!
 //! ```text
-//!   create, update   check ─ allocate ─ (validation) ─ reserve_name ─► write ─► after_write
-//!   removal                                          before_removal ─► write ─► after_removal
+//!   create    allocate ─ (validation) ─ check ─ reserve_name ─► write ─► after_write
+//!   update    check ─ allocate ─ (validation) ────────────────► write ─► after_write
+//!   removal   before_removal ─────────────────────────────────► write ─► after_removal
 //! ```
 
 use std::pin::Pin;
