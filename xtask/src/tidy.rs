@@ -4,6 +4,7 @@
 mod dependencies;
 mod edges;
 mod files;
+mod generic_verbs;
 mod language;
 mod manifests;
 mod source;
@@ -58,6 +59,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         findings.extend(files::check(file, text));
     }
     findings.extend(language::check(&texts));
+    findings.extend(generic_verbs::check(&texts));
     findings.extend(manifests::check(&metadata, |path| fs::read_to_string(path).ok()));
     findings.extend(dependencies::check(&read(&root, "Cargo.lock")?, |name| is_built(&root, name))?);
     findings.extend(test_command(&read(&root, "README.md")?, &read(&root, ".ci/run")?));

@@ -3,6 +3,7 @@
 mod fault;
 pub mod kubelets;
 mod meter;
+mod network;
 mod nodes;
 mod simulation;
 

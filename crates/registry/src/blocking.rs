@@ -11,8 +11,6 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::Registry;
-use crate::definitions;
-use crate::row::Row;
 
 /// Time limit of a check on a request thread; slower checks are started again on another thread.
 pub const INLINE_TIMEOUT: Duration = Duration::from_millis(20);
@@ -49,11 +47,6 @@ static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     Arc::new(Slots::new((cores / 2).max(2)))
 });
-
-/// Whether validation of this row may be slow: schemas and expressions are compiled.
-pub(crate) fn is_slow(row: &Row) -> bool {
-    definitions::is_definitions(row) || row.group == "admissionregistration.k8s.io"
-}
 
 /// Runs work that checks its deadline. Returns `None` if it took too long.
 pub fn run_with_deadline<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T) -> Option<T> {

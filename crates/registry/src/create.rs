@@ -10,12 +10,10 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::blocking::{Stage, run_in_place, size_of};
-use crate::definitions;
 use crate::row::{ObjectRef, Row};
 use crate::strategy::Context;
 use crate::{
     Admission, Registry, RenderedObject, WriteFailure, WriteOutcome, parse, placement, random, reset_fields,
-    services,
 };
 
 /// Number of attempts to find an unused generated name.
@@ -100,12 +98,11 @@ impl Registry {
     ) -> Result<RenderedObject, Status> {
         row.to_stored(&mut object);
         let name = object::name(&object).to_string();
-        if !services::is_services(row) {
-            let object_ref = ObjectRef { name: &name, ..*object_ref };
-            return self.finish_create(row, &object_ref, object, labelled, dry_run, admission).await;
-        }
         let object_ref = ObjectRef { name: &name, ..*object_ref };
-        let taken = self.allocate_for_service(&object_ref, &mut object, None, dry_run).await?;
+        let Some(allocate) = row.strategy.effects.allocate else {
+            return self.finish_create(row, &object_ref, object, labelled, dry_run, admission).await;
+        };
+        let taken = allocate(self, object_ref, &mut object, None, dry_run).await?;
         let outcome = self.finish_create(row, &object_ref, object, labelled, dry_run, admission).await;
         match outcome.is_ok() {
             true => self.commit_allocation(taken).await,
@@ -135,9 +132,13 @@ impl Registry {
                 errors,
             ));
         }
-        self.check_reserved(row, object_ref, &object, None)?;
-        self.check_depth(row, object_ref)?;
-        let _naming = self.reserve_cluster_name(row, object_ref).await?;
+        if let Some(check) = row.strategy.effects.check {
+            check(self, row, object_ref, &object, None)?;
+        }
+        let _name = match row.strategy.effects.reserve_name {
+            Some(reserve) => Some(reserve(self, row, *object_ref).await?),
+            None => None,
+        };
         admission.validate(Some(&object), None).await?;
         let limited = admission.is_limited();
         let (outcome, written) = self.write_new(row, object_ref, object, revision, limited, dry_run).await;
@@ -188,8 +189,8 @@ impl Registry {
         }
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
             Ok(revision) => {
-                if definitions::is_definitions(row) {
-                    self.update_definition_status(object_ref.workspace, object_ref.name).await;
+                if let Some(after_write) = row.strategy.effects.after_write {
+                    after_write(self, *object_ref).await;
                 }
                 let json = Bytes::from(splice_resource_version(&encoded, revision));
                 (Ok(RenderedObject { json: row.served_json(json) }), WriteOutcome::At(revision))

@@ -114,11 +114,6 @@ impl Definition {
     }
 }
 
-/// Whether this is the row of CustomResourceDefinitions.
-pub fn is_definitions(row: &Row) -> bool {
-    row.resource == RESOURCE && row.group == GROUP
-}
-
 /// The definitions of a workspace, ordered by name.
 pub fn list(snapshot: &Snapshot, workspace: &str) -> Vec<Arc<Definition>> {
     let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
@@ -134,11 +129,9 @@ impl Registry {
         workspace: &str,
         object: &Value,
     ) -> Option<Arc<Definition>> {
-        if !is_definitions(row) {
-            return None;
-        }
+        let compile = row.strategy.compile?;
         let (catalog, object) = (self.catalog.clone(), object.clone());
-        run_blocking(&self.tenant_of(workspace), move || compile::definition(&catalog, &object)).await.ok()
+        run_blocking(&self.tenant_of(workspace), move || compile(&catalog, &object)).await.ok()
     }
 
     /// The row of a resource in a workspace (`None`: in all of them).

@@ -12,11 +12,9 @@ use atoll_watch::Facts;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::catalog::ATOLL;
-use crate::definitions;
 use crate::row::{ObjectRef, Row};
 use crate::strategy::GracePeriod;
-use crate::{Admission, Registry, RenderedObject, WriteFailure, parse, placement, services};
+use crate::{Admission, Registry, RenderedObject, WriteFailure, parse, placement};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -105,8 +103,10 @@ impl Registry {
                 DeletionStep::Remove => None,
             };
             let encoded = value.as_ref().map(|(encoded, _)| encoded.clone());
-            if value.is_none() && row.group == ATOLL && row.resource == "workspaces" {
-                self.purge_child(&key).await?;
+            if value.is_none()
+                && let Some(before_removal) = row.strategy.effects.before_removal
+            {
+                before_removal(self, &key).await?;
             }
             match (self.write(&snapshot, &key, value).await, encoded) {
                 // Watchers have seen the deletion timestamp; now remove the object.
@@ -116,7 +116,7 @@ impl Registry {
                     return Ok(DeleteResult::Terminating(RenderedObject { json }));
                 }
                 (Ok(revision), None) => {
-                    self.after_delete(row, object_ref.workspace, &old).await;
+                    self.after_removal(row, object_ref.workspace, &old).await;
                     return Ok(removed(row, &old, existing.json_at(revision)));
                 }
                 (Err(WriteFailure::Conflict), _) => {}
@@ -134,15 +134,12 @@ impl Registry {
         }
     }
 
-    /// Releases the allocations of a removed object.
-    pub(crate) async fn after_delete(&self, row: &Row, workspace: &str, old: &Value) {
-        if services::is_services(row) {
+    /// Calls the effect of the kind on a removed object.
+    pub(crate) async fn after_removal(&self, row: &Row, workspace: &str, old: &Value) {
+        if let Some(after_removal) = row.strategy.effects.after_removal {
             let object_ref =
                 ObjectRef { workspace, namespace: object::namespace(old), name: object::name(old) };
-            self.free_service(&object_ref, old).await;
-        }
-        if row.group == ATOLL && row.resource == "clusters" {
-            self.remove_unregistered_cluster(old).await;
+            after_removal(self, object_ref, old).await;
         }
     }
 
@@ -153,8 +150,7 @@ impl Registry {
         };
         let finalizers = match &grace {
             Grace::Pending => return DeletionStep::Wait,
-            // The dependents of a definition are its objects, which are deleted in any case.
-            _ => finalizers(old, options.propagation.filter(|_| !definitions::is_definitions(row))),
+            _ => finalizers(old, options.propagation.filter(|_| row.strategy.propagates_deletion)),
         };
         let held =
             !finalizers.is_empty() || (row.strategy.blocks_removal)(old) || placement::is_on_clusters(old);

@@ -38,7 +38,7 @@ impl Decode for Decoder {
         // Searching for a word is much faster than parsing, and many objects have no labels.
         let may_have_facts = |row: &Row| {
             !row.strategy.fields.is_empty()
-                || definitions::is_definitions(row)
+                || row.strategy.compile.is_some()
                 || LABELS.find(value).is_some()
                 || PLACEMENT.find(value).is_some()
         };
@@ -61,7 +61,7 @@ impl Decode for Decoder {
     fn past_facts(&self, key: &Key, value: &Bytes) -> Arc<Facts> {
         let built_in = key.parts().filter(|parts| !parts.is_custom());
         let row = built_in.and_then(|parts| self.catalog.stored(parts.api_group(), parts.resource));
-        let Some(row) = row.filter(|row| definitions::is_definitions(row)) else {
+        let Some(row) = row.filter(|row| row.strategy.compile.is_some()) else {
             return self.facts(key, value, None);
         };
         match atoll_meta::json::parse(value) {
@@ -113,8 +113,8 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
         return definitions::conversion::of(catalog, custom.storage(), object);
     }
     let (labels, fields) = (labels(catalog, object), fields(row, object));
-    let extra = definitions::is_definitions(row).then(|| {
-        let compiled = definitions::compile::definition(catalog, object);
+    let extra = row.strategy.compile.map(|compile| {
+        let compiled = compile(catalog, object);
         let mut shared = annotations(catalog, object);
         shared.push(compiled.spec.clone());
         Box::new(ExtraFacts { shared: shared.into(), compiled: Some(compiled), ..ExtraFacts::default() })

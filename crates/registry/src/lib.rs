@@ -14,6 +14,7 @@
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go
 
 mod admission;
+mod allocation;
 pub mod atoll_kinds;
 mod binding;
 mod blocking;
@@ -157,8 +158,7 @@ impl Registry {
 
     /// Encodes an object for the store: upstream's store does not distinguish empty from absent.
     fn encode_stored(&self, row: &Row, object: &mut Value) -> (Bytes, Arc<Facts>) {
-        let stays_json = matches!(row.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io");
-        if let Some(id) = row.stored_type().filter(|_| !stays_json) {
+        if let Some(id) = row.stored_type().filter(|_| !row.strategy.stored_as_json) {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
         if let Some(custom) = &row.custom {

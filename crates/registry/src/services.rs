@@ -19,10 +19,7 @@ mod allocate;
 mod fields;
 
 pub use address::{PortRange, Prefix};
-pub(crate) use allocate::Allocation;
 pub(crate) use fields::drop_type_dependent_fields;
-
-use crate::row::Row;
 
 /// The ranges of addresses and node ports of Services.
 #[derive(Clone, Debug)]
@@ -53,10 +50,6 @@ impl Default for Network {
     fn default() -> Self {
         Network { ranges: vec![Prefix::DEFAULT], ports: PortRange::DEFAULT }
     }
-}
-
-pub(crate) fn is_services(row: &Row) -> bool {
-    row.resource == "services" && row.group.is_empty()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod config_map;
 pub mod device;
 mod disabled;
+pub mod effects;
 pub mod event;
 pub mod extension;
 pub mod job;
@@ -22,13 +23,18 @@ pub mod workload;
 pub mod workspace;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use atoll_meta::names::{self, NameRule};
 use atoll_meta::{FieldError, FieldPath, object};
 use atoll_validation::Checks;
 use serde_json::Value;
 
-/// The strategy of one kind. Functions get complete objects and do no I/O.
+use self::effects::Effects;
+use crate::Catalog;
+use crate::definitions::Definition;
+
+/// The strategy of one kind. Functions get complete objects and do no I/O, except for its effects.
 #[derive(Debug)]
 pub struct Strategy {
     pub name_rule: NameRule,
@@ -75,7 +81,42 @@ pub struct Strategy {
     pub blocks_removal: fn(&Value) -> bool,
     /// Changes an object, apart from its metadata, when its deletion starts.
     pub begin_delete: fn(&mut Value),
+    /// Whether the propagation policy of a deletion applies to its dependents.
+    pub propagates_deletion: bool,
+    /// Whether objects are stored. Otherwise the server computes its responses.
+    pub is_stored: bool,
+    /// Whether objects are stored as JSON upstream, where most are stored as protobuf and lose empty fields.
+    pub stored_as_json: bool,
+    /// Whether validation compiles schemas or expressions, and therefore runs on another thread.
+    pub slow_validation: bool,
+    /// Compiles the resource that an object defines.
+    pub compile: Option<Compile>,
+    /// Whether objects grant rights: a user cannot grant more than they have.
+    pub grants_rights: bool,
+    /// Whether objects may run in clusters that do not report them, so that some empty lists are explained.
+    pub explains_empty_lists: bool,
+    /// Whether tables show the time of the last heartbeat, which is kept in a Lease.
+    pub has_heartbeats: bool,
+    /// Changes the empty object in a bookmark.
+    pub prepare_bookmark: fn(&mut Value),
+    /// The parts that subresources besides `status` update.
+    pub parts: &'static [(&'static str, Part)],
+    pub effects: Effects,
 }
+
+/// The part of an object that an update can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status.
+    Object,
+    Spec,
+    Status,
+    /// All fields that `prepare_subresource` does not restore.
+    Own,
+}
+
+/// Compiles the definition of a resource.
+pub type Compile = fn(&Catalog, &Value) -> Arc<Definition>;
 
 /// Computes the grace period in seconds from the object and the requested one.
 pub type GracePeriod = fn(&Value, Option<i64>) -> i64;
@@ -144,7 +185,27 @@ impl Strategy {
         grace_period: None,
         blocks_removal: |_| false,
         begin_delete: |_| {},
+        propagates_deletion: true,
+        is_stored: true,
+        stored_as_json: false,
+        slow_validation: false,
+        compile: None,
+        grants_rights: false,
+        explains_empty_lists: false,
+        has_heartbeats: false,
+        prepare_bookmark: |_| {},
+        parts: &[],
+        effects: Effects::NONE,
     };
+
+    /// The part that an update of a subresource can change; of the object itself if the name is empty.
+    pub(crate) fn part(&self, subresource: &str) -> Part {
+        match subresource {
+            "" => Part::Object,
+            "status" => Part::Status,
+            name => self.parts.iter().find(|(own, _)| *own == name).map_or(Part::Object, |(_, part)| *part),
+        }
+    }
 
     /// All validation errors of a new object, those of its metadata first.
     pub fn check_create(&self, new: &Value, namespaced: bool, checks: &Checks) -> Vec<FieldError> {
@@ -230,6 +291,7 @@ static ADMISSION_POLICIES: Strategy = Strategy {
     status_keeps: ONLY_STATUS,
     unconditional_update: false,
     finalizer_names: false,
+    slow_validation: true,
     ..WITH_GENERATION
 };
 static VOLUME_ATTACHMENTS: Strategy = Strategy {
@@ -241,8 +303,13 @@ static VOLUME_ATTACHMENTS: Strategy = Strategy {
 static SERVICE_RANGES: Strategy = Strategy { status_keeps: ONLY_STATUS, ..Strategy::GENERIC };
 static FLOW_CONTROL: Strategy = Strategy { status_keeps: ONLY_STATUS, ..WITH_GENERATION };
 static GENERATION: Strategy = WITH_GENERATION;
-static ROLES: Strategy =
-    Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..REVALIDATED };
+static ROLES: Strategy = Strategy {
+    name_rule: names::name_is_path_segment,
+    create_on_update: true,
+    grants_rights: true,
+    ..REVALIDATED
+};
+static UNSTORED: Strategy = Strategy { is_stored: false, ..Strategy::GENERIC };
 static SERVICE_ACCOUNTS: Strategy = Strategy {
     returns_deleted: true,
     metadata_checks: MetadataChecks::TwiceAndFull,
@@ -255,8 +322,12 @@ static RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..Strategy:
 static ENDPOINTS: Strategy = Strategy { create_on_update: true, ..REVALIDATED };
 static STORAGE_CAPACITIES: Strategy = Strategy { unconditional_update: false, ..REVALIDATED };
 static STORAGE_CLASSES: Strategy = Strategy { returns_deleted: true, ..REVALIDATED };
-static ADMISSION: Strategy =
-    Strategy { unconditional_update: false, finalizer_names: false, ..WITH_GENERATION };
+static ADMISSION: Strategy = Strategy {
+    unconditional_update: false,
+    finalizer_names: false,
+    slow_validation: true,
+    ..WITH_GENERATION
+};
 /// Upstream validates only the spec of a budget.
 static BUDGETS: Strategy = Strategy {
     name_rule: names::name_is_path_segment,
@@ -300,6 +371,8 @@ static ENDPOINT_SLICES: Strategy = Strategy {
 /// The strategy of a built-in resource.
 pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
     match (group, resource) {
+        ("", "bindings" | "componentstatuses") => &UNSTORED,
+        ("authentication.k8s.io" | "authorization.k8s.io", _) => &UNSTORED,
         ("", "namespaces") => &namespace::STRATEGY,
         ("", "configmaps") => &config_map::STRATEGY,
         ("", "secrets") => &secret::STRATEGY,

@@ -12,12 +12,10 @@ use atoll_store::Key;
 use atoll_watch::{Object, Snapshot};
 use serde_json::Value;
 
+use crate::allocation::Allocation;
 use crate::blocking::{Stage, run_in_place, size_of};
-use crate::catalog::ATOLL;
-use crate::definitions;
 use crate::row::{ObjectRef, Row};
-use crate::services::{self, Allocation};
-use crate::strategy::{Context, raise_generation};
+use crate::strategy::{Context, Part, raise_generation};
 use crate::{
     Admission, Registry, RenderedObject, WriteFailure, WriteOutcome, parse, placement, reset_fields,
 };
@@ -81,11 +79,15 @@ impl Registry {
             let existing_view = view.as_ref().unwrap_or(&old);
             update.admission.mutate(&mut new, Some(existing_view)).await?;
             check_revision(row, object_ref, &new, &existing)?;
-            self.check_reserved(row, object_ref, &new, Some(&old))?;
+            if let Some(check) = row.strategy.effects.check {
+                check(self, row, object_ref, &new, Some(&old))?;
+            }
             row.to_stored(&mut new);
-            let taken = match services::is_services(row) && update.subresource.is_empty() {
-                true => self.allocate_for_service(object_ref, &mut new, Some(&old), update.dry_run).await?,
-                false => Allocation::default(),
+            let taken = match row.strategy.effects.allocate {
+                Some(allocate) if update.subresource.is_empty() => {
+                    allocate(self, *object_ref, &mut new, Some(&old), update.dry_run).await?
+                }
+                _ => Allocation::default(),
             };
             let existing = Existing {
                 workspace: object_ref.workspace,
@@ -97,8 +99,10 @@ impl Registry {
             match self.attempt(row, update, &existing, new).await {
                 Ok(Some(answer)) => {
                     self.commit_allocation(taken).await;
-                    if definitions::is_definitions(row) && !update.dry_run {
-                        self.update_definition_status(object_ref.workspace, object_ref.name).await;
+                    if let Some(after_write) = row.strategy.effects.after_write
+                        && !update.dry_run
+                    {
+                        after_write(self, *object_ref).await;
                     }
                     return Ok((RenderedObject { json: row.served_json(answer.json) }, false));
                 }
@@ -208,16 +212,15 @@ impl Registry {
         }
         let deleted = value.is_none();
         if deleted
-            && row.group == ATOLL
-            && row.resource == "workspaces"
-            && let Err(status) = self.purge_child(existing.key).await
+            && let Some(before_removal) = row.strategy.effects.before_removal
+            && let Err(status) = before_removal(self, existing.key).await
         {
             return (Err(status), WriteOutcome::NotWritten);
         }
         match self.write(existing.snapshot, existing.key, value).await {
             // A deleted object is returned in its last state.
             Ok(at) if deleted => {
-                self.after_delete(row, existing.workspace, existing.old).await;
+                self.after_removal(row, existing.workspace, existing.old).await;
                 (Ok(Some(render(&answer, revision))), WriteOutcome::At(at))
             }
             Ok(revision) => (Ok(Some(render(&answer, revision))), WriteOutcome::At(revision)),
@@ -328,23 +331,20 @@ fn check_revision(
 fn restore_immutable(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
     let context = Context { random: [0; 16], now, labelled: true };
     keep(new, old, "generation");
-    match subresource {
-        "status" | "approval" => {
+    let part = row.strategy.part(subresource);
+    match part {
+        Part::Status => {
             keep_all_but(new, old, "status");
             if subresource == "status" {
                 row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
             }
             (row.strategy.prepare_subresource)(subresource, new, old, &context);
         }
-        "ephemeralcontainers" | "resize" => {
-            (row.strategy.prepare_subresource)(subresource, new, old, &context);
-        }
-        "finalize" => {
-            keep_all_but(new, old, "spec");
-        }
+        Part::Own => (row.strategy.prepare_subresource)(subresource, new, old, &context),
+        Part::Spec => keep_all_but(new, old, "spec"),
         // The new object was computed from the old one.
-        placement::SUBRESOURCE => {}
-        _ => {
+        Part::Object if subresource == placement::SUBRESOURCE => {}
+        Part::Object => {
             if row.has_status() {
                 match old.get("status") {
                     Some(status) => new["status"] = status.clone(),
@@ -369,7 +369,7 @@ fn restore_immutable(row: &Row, subresource: &str, new: &mut Value, old: &Value,
             keep(new, old, kept);
         }
     }
-    let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
+    let has_spec = subresource.is_empty() || part == Part::Own;
     if has_spec && (row.strategy.raises_generation)(new, old) {
         raise_generation(new, old);
     }

@@ -39,7 +39,7 @@ impl Registry {
         object: Value,
     ) -> Result<(Value, Vec<FieldError>), Status> {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
-        if blocking::is_slow(row) {
+        if row.strategy.slow_validation {
             return run_blocking(&self.tenant_of(workspace), move || {
                 let errors = strategy.check_create(&object, namespaced, checks);
                 (object, errors)
@@ -79,7 +79,7 @@ impl Registry {
         old: &Value,
     ) -> Result<(Value, Vec<FieldError>), Status> {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
-        if blocking::is_slow(row) {
+        if row.strategy.slow_validation {
             let (old, subresource) = (old.clone(), subresource.to_string());
             return run_blocking(&self.tenant_of(workspace), move || {
                 let errors = strategy.check_update(&subresource, &new, &old, namespaced, checks);

@@ -124,9 +124,7 @@ impl Registry {
     /// Refuses a workspace that is nested too deeply: limits apply to all ancestors, and every request walks
     /// up to the root.
     pub(crate) fn check_depth(&self, row: &Row, object_ref: &ObjectRef<'_>) -> Result<(), Status> {
-        if (row.group.as_str(), row.resource.as_str()) != (ATOLL, "workspaces")
-            || self.ancestry(object_ref.workspace).len() < MAX_DEPTH
-        {
+        if self.ancestry(object_ref.workspace).len() < MAX_DEPTH {
             return Ok(());
         }
         let message = format!("workspaces cannot be nested more than {MAX_DEPTH} deep");
@@ -150,11 +148,8 @@ impl Registry {
     pub(crate) async fn reserve_cluster_name(
         &self,
         row: &Row,
-        object_ref: &ObjectRef<'_>,
-    ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Status> {
-        if (row.group.as_str(), row.resource.as_str()) != (ATOLL, "clusters") {
-            return Ok(None);
-        }
+        object_ref: ObjectRef<'_>,
+    ) -> Result<tokio::sync::MutexGuard<'_, ()>, Status> {
         let held = self.naming.lock().await;
         let line = self.ancestry(object_ref.workspace);
         let everywhere = Scope::new(ATOLL, "clusters", None, None);
@@ -171,7 +166,7 @@ impl Registry {
             let error = FieldError::invalid(&path, object_ref.name, message);
             return Err(Status::invalid(ATOLL, &row.kind, object_ref.name, vec![error]));
         }
-        Ok(Some(held))
+        Ok(held)
     }
 
     /// Whether a share of an object in `workspace` is on the Cluster of this name and uid that is registered

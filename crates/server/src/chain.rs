@@ -17,10 +17,10 @@ use http_body_util::BodyExt;
 
 use crate::body::Body;
 use crate::connect::ForwardedRequest;
+use crate::hidden_api::HiddenApi;
 use crate::identity::{AuthenticatedUser, Certificate};
 use crate::inflight::{ResponseLimits, Sender};
 use crate::negotiate::{Output, wants_pretty};
-use crate::network_faults::FaultInjector;
 use crate::panics::catch_panic;
 use crate::query::Query;
 use crate::request::RequestInfo;
@@ -36,8 +36,8 @@ pub struct Peer {
     pub certificate: Certificate,
     /// The client's address. `None` for requests within the process.
     pub address: Option<IpAddr>,
-    /// Simulated network faults of this connection.
-    pub fault_injector: Option<FaultInjector>,
+    /// Parts of the API that the client does not see.
+    pub hidden_api: Option<Arc<HiddenApi>>,
 }
 
 /// A request that has been read, authenticated and authorized.
@@ -164,8 +164,8 @@ where
     };
     let sender = caller.or_else(|| counted(&user));
     let workspace = workspace?;
-    let faults = peer.fault_injector.as_ref().map(FaultInjector::now);
-    if faults.as_ref().is_some_and(|faults| faults.hides_workspaces) && info.workspace.is_some() {
+    let hidden = peer.hidden_api.as_deref();
+    if hidden.is_some_and(|hidden| hidden.workspaces) && info.workspace.is_some() {
         return Ok(respond::not_found_page());
     }
     if info.is_malformed {
@@ -176,9 +176,8 @@ where
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
     let mut in_flight = server.inflight.start(info, sender)?;
-    let documents = server.discovery_cache.select(faults.as_deref(), server.usage.is_some());
-    let is_hidden = faults.is_some_and(|faults| faults.hides(&info.group, &info.version));
-    if info.is_resource && is_hidden {
+    let documents = server.discovery_cache.select(hidden, server.usage.is_some());
+    if info.is_resource && hidden.is_some_and(|hidden| hidden.hides(&info.group, &info.version)) {
         return match documents.has_group(&info.group) {
             true => Err(Status::not_found_generic()),
             false => Ok(respond::not_found_page()),

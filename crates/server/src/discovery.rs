@@ -23,8 +23,8 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use crate::body::Body;
 use crate::discovery_cache::ApiDocuments;
+use crate::hidden_api::GroupVersion;
 use crate::negotiate::{Media, Output, clauses};
-use crate::network_faults::GroupVersion;
 use crate::workspace::Workspace;
 use crate::{openid, respond};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use atoll_registry::catalog;
 use atoll_registry::{Catalog, SharedRow};
 
-use crate::network_faults::{GroupVersion, NetworkFaults};
+use crate::hidden_api::{GroupVersion, HiddenApi};
 use crate::{discovery, openapi};
 
 /// Maximum number of cached selections.
@@ -49,9 +49,9 @@ impl DiscoveryCache {
         }
     }
 
-    /// Returns the documents for a client with these network faults, with or without `metrics.k8s.io`.
-    pub(crate) fn select(&self, faults: Option<&NetworkFaults>, is_measured: bool) -> Arc<ApiDocuments> {
-        let hidden = faults.map(|faults| faults.hidden.clone()).unwrap_or_default();
+    /// Returns the documents for a client that does not see some parts, with or without `metrics.k8s.io`.
+    pub(crate) fn select(&self, hidden: Option<&HiddenApi>, is_measured: bool) -> Arc<ApiDocuments> {
+        let hidden = hidden.map(|hidden| hidden.versions.clone()).unwrap_or_default();
         if hidden.is_empty() && !is_measured {
             return self.all.clone();
         }

@@ -20,6 +20,7 @@ mod discovery_cache;
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
+pub mod hidden_api;
 pub mod identity;
 mod impersonation;
 mod inflight;
@@ -27,7 +28,6 @@ pub mod listen;
 pub mod local;
 pub mod metrics;
 mod negotiate;
-pub mod network_faults;
 mod openapi;
 mod openid;
 mod options;

@@ -1,15 +1,14 @@
 //! Connections: TCP, TLS, HTTP/1.1 or HTTP/2, and a graceful end.
 
-mod acceptor;
-mod client_stream;
 mod header_timeout;
 mod response_timeout;
 mod secure_stream;
 mod tls;
+pub mod wrapper;
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,14 +21,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use self::acceptor::Acceptor;
-use self::client_stream::ClientStream;
 use self::header_timeout::{HeaderTimeout, TimedStream};
 use self::response_timeout::ResponseTimeout;
 pub use self::tls::Tls;
+use self::wrapper::{ClientStream, ConnectionWrapper, Listener};
 use crate::Server;
 use crate::chain::{Peer, handle};
-use crate::network_faults::{ConnectionFaults, FaultInjector};
 
 /// Maximum number of concurrent HTTP/2 streams per connection, as upstream.
 const MAX_STREAMS: u32 = 250;
@@ -46,28 +43,23 @@ const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP req
 #[derive(Clone)]
 pub struct ListenerConfig {
     pub tls: Tls,
-    /// Simulated network faults.
-    pub fault_injector: Option<FaultInjector>,
     /// Whether client certificates are checked by the server's clock instead of the machine's. An
     /// administrator needs access whatever the server's clock says.
     pub own_clock: bool,
 }
 
 /// Accepts connections until `server` stops, then lets requests in flight finish.
-pub async fn serve(server: Arc<Server>, listener: TcpListener, config: ListenerConfig) {
+pub async fn serve(server: Arc<Server>, mut listener: Listener, config: ListenerConfig) {
     let mut stopped = std::pin::pin!(server.stopped());
     let mut connections = JoinSet::new();
-    let mut acceptor = match Acceptor::new(listener, config.fault_injector.clone()) {
-        Ok(acceptor) => acceptor,
-        Err(error) => return tracing::error!(%error, "cannot read the address of the listener"),
-    };
     loop {
         tokio::select! {
-            accepted = acceptor.accept() => match accepted {
+            accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
                     let (server, config) = (server.clone(), config.clone());
+                    let accepted = AcceptedConnection::new(&listener, stream);
                     connections.spawn(async move {
-                        if let Err(error) = connection(server, config, stream).await {
+                        if let Err(error) = connection(server, config, accepted).await {
                             tracing::debug!(%address, %error, "connection ended");
                         }
                     });
@@ -79,7 +71,7 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, config: ListenerC
             () = &mut stopped => break,
         }
     }
-    drop(acceptor);
+    drop(listener);
     let drained = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(server.limits.drain, drained).await.is_err() {
         tracing::warn!("shutdown timeout exceeded: open requests were aborted");
@@ -92,15 +84,28 @@ async fn wait_after_accept_error(error: &io::Error) {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
+/// A connection before the TLS handshake.
+struct AcceptedConnection {
+    stream: ClientStream,
+    wrapper: Option<Arc<dyn ConnectionWrapper>>,
+    address: Option<IpAddr>,
+}
+
+impl AcceptedConnection {
+    fn new(listener: &Listener, stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let address = stream.peer_addr().ok().map(|address| address.ip());
+        let (stream, wrapper) = listener.wrap(stream);
+        Ok(AcceptedConnection { stream, wrapper, address })
+    }
+}
+
 async fn connection(
     server: Arc<Server>,
     config: ListenerConfig,
-    stream: TcpStream,
+    accepted: io::Result<AcceptedConnection>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    stream.set_nodelay(true)?;
-    let address = stream.peer_addr().ok().map(|address| address.ip());
-    let connection_faults = config.fault_injector.clone().map(ConnectionFaults::new);
-    let mut stream = ClientStream::new(stream, connection_faults.clone());
+    let AcceptedConnection { stream, wrapper, address } = accepted?;
     let tls = &config.tls;
     let limit = server.limits.header_timeout;
     let accepting = async {
@@ -120,29 +125,31 @@ async fn connection(
     if !config.own_clock {
         certificate = certificate.without_expiry();
     }
-    let peer = Peer { certificate, fault_injector: config.fault_injector, address };
+    let peer = Peer { certificate, address, hidden_api: None };
     let header_timeout = HeaderTimeout::new(limit);
     let response_timeout = Arc::new(ResponseTimeout::default());
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (server, peer, request_guard) = (server.clone(), peer.clone(), header_timeout.headers_received());
-        let (connection_faults, response_timeout) = (connection_faults.clone(), response_timeout.clone());
+        let (server, mut peer, request_guard) =
+            (server.clone(), peer.clone(), header_timeout.headers_received());
+        let (wrapper, response_timeout) = (wrapper.clone(), response_timeout.clone());
         async move {
+            peer.hidden_api = wrapper.as_ref().and_then(|wrapper| wrapper.hidden_api());
             let mut response = handle(&server, &peer, request).await;
             drop(request_guard);
             response_timeout.start(&mut response);
-            Ok::<_, Infallible>(match connection_faults {
+            Ok::<_, Infallible>(match wrapper {
                 None => response,
-                Some(connection_faults) => connection_faults.delay_response(response).await,
+                Some(wrapper) => wrapper.wrap_response(response).await,
             })
         }
     });
-    let lost = async {
-        match &connection_faults {
+    let ended = async {
+        match &wrapper {
             None => std::future::pending().await,
-            Some(connection_faults) => connection_faults.lost().await,
+            Some(wrapper) => wrapper.ended().await,
         }
     };
-    // Drive the connection until it ends, the client is too slow, it is lost, or the server stops.
+    // Drive the connection until it ends, the client is too slow, its wrapper ends it, or the server stops.
     macro_rules! drive {
         ($connection:expr) => {{
             let mut connection = std::pin::pin!($connection);
@@ -150,7 +157,7 @@ async fn connection(
                 outcome = connection.as_mut() => return Ok(outcome?),
                 () = header_timeout.expired() => return Err("timeout while reading request headers".into()),
                 () = response_timeout.expired() => return Err("timeout while sending a response".into()),
-                () = lost => return Err("connection lost by a simulated network fault".into()),
+                () = ended => return Err("the connection was ended by its wrapper".into()),
                 () = server.stopped() => {}
             }
             connection.as_mut().graceful_shutdown();

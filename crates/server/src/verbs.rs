@@ -19,6 +19,7 @@ mod placement;
 mod review;
 mod scale;
 mod sealing;
+mod special;
 mod token;
 mod update;
 mod watch;
@@ -42,6 +43,7 @@ use crate::request::RequestInfo;
 use crate::{respond, usage};
 pub use admission::RequestAdmission;
 pub use patch::Warnings;
+use special::SpecialVerb;
 
 /// Handles a resource request, which may be forwarded.
 pub async fn dispatch(
@@ -114,16 +116,10 @@ async fn call_verb(
     if let Some(subresource) = dialect::subresource(server, row, call) {
         return dialect::handle(server, row, call, subresource).await;
     }
+    if let Some(special) = SpecialVerb::of(row, info) {
+        return special.handle(server, row, call).await;
+    }
     match (info.subresource.as_str(), info.verb) {
-        ("binding", _) => binding::handle(server, row, call).await,
-        ("", "get") if components::is_component(row) => components::get(server, row, call).await,
-        ("", "list") if components::is_component(row) => components::list(server, row, call).await,
-        ("", "create") if row.resource == "bindings" => binding::handle(server, row, call).await,
-        ("", "create") if review::is_review(row) => review::handle(server, row, call).await,
-        ("eviction", _) => eviction::handle(server, row, call).await,
-        ("token", _) => token::handle(server, row, call).await,
-        ("scale", _) => scale::handle(server, row, call).await,
-        (atoll_registry::placement::SUBRESOURCE, _) => placement::handle(server, row, call).await,
         (_, "create") => create::handle(server, row, call).await,
         (_, "get") => get::handle(server, row, call).await,
         (_, "list") => list::handle(server, row, call).await,

@@ -5,10 +5,11 @@ pub mod deletion;
 pub mod namespace_worker;
 mod ownership;
 mod required;
+mod terminating;
+mod unmapped;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use atoll_client::PatchType;
 use atoll_client::memory_limits::{Budget, Charge};
@@ -16,21 +17,17 @@ use atoll_fleet::namespaces::is_consented;
 use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Locator, marks};
-use atoll_informer::{Key, Pages};
+use atoll_informer::Pages;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use crate::connections::cluster_client::ClusterClient;
 use ownership::{Ownership, find_existing, ownership_of};
 use required::RequiredLabels;
+pub use terminating::AwaitedNamespace;
+use terminating::TerminatingNamespace;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// How long a namespace may wait for objects that the garbage collector should delete.
-const DELETION_GRACE: Duration = Duration::from_secs(120);
-/// Maximum number of unmapped namespaces that are reported.
-const MAX_UNMAPPED: usize = 50;
-
 /// Namespaces above and their namespaces below.
 #[derive(Default)]
 pub struct Namespaces {
@@ -42,24 +39,6 @@ pub struct Namespaces {
     budget: Option<Arc<Budget>>,
     /// Charge for the namespaces that were read.
     charge: Mutex<Charge>,
-}
-
-#[derive(Default)]
-struct TerminatingNamespace {
-    /// When the deletion of the namespace below was first tried.
-    since: Option<Instant>,
-    /// The namespace above, if it waits for the deletion.
-    awaited: Option<AwaitedNamespace>,
-    /// Last reported reason why the namespace below still exists.
-    reported: String,
-}
-
-/// A namespace above whose deletion waits for the cluster: its uid, and the revision at which the deletion
-/// was requested.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AwaitedNamespace {
-    pub uid: String,
-    pub since: u64,
 }
 
 struct MappedNamespace {
@@ -150,76 +129,6 @@ impl Namespaces {
         if let Some(known) = self.known().get_mut(locator) {
             known.is_verified = false;
         }
-    }
-
-    /// Records that the namespace above is being deleted.
-    pub fn set_terminating(&self, workspace: &str, namespace: &str, awaited: Option<AwaitedNamespace>) {
-        let mut terminating = self.terminating();
-        let entry = terminating.entry((workspace.to_string(), namespace.to_string())).or_default();
-        if awaited.is_some() {
-            entry.awaited = awaited;
-        }
-    }
-
-    /// Starts a round: the view will list the waiting namespaces again.
-    pub fn begin_round(&self) {
-        self.terminating().retain(|_, terminating| terminating.awaited.is_none());
-    }
-
-    /// Records that objects are placed in the namespace again: it was recreated, unless its deletion is
-    /// known to wait.
-    pub fn clear_terminating(&self, workspace: &str, namespace: &str) {
-        let mut terminating = self.terminating();
-        let key = (workspace.to_string(), namespace.to_string());
-        if terminating.get(&key).is_some_and(|terminating| terminating.awaited.is_none()) {
-            terminating.remove(&key);
-        }
-    }
-
-    /// Ends the deletion. Returns the namespace above that waits for it.
-    pub fn finish_terminating(&self, locator: &Locator) -> Option<AwaitedNamespace> {
-        let terminating = self.terminating().remove(&(locator.workspace.clone(), locator.namespace.clone()));
-        terminating.and_then(|terminating| terminating.awaited)
-    }
-
-    pub fn is_awaited(&self, locator: &Locator) -> bool {
-        let terminating = self.terminating();
-        let terminating = terminating.get(&(locator.workspace.clone(), locator.namespace.clone()));
-        terminating.is_some_and(|terminating| terminating.awaited.is_some())
-    }
-
-    /// Records why a namespace still exists. Returns the namespace above that waits for it, unless the reason
-    /// was reported before.
-    pub fn record_reason(&self, locator: &Locator, why: &str) -> Option<AwaitedNamespace> {
-        let mut terminating = self.terminating();
-        let terminating =
-            terminating.get_mut(&namespace_key(locator)).filter(|terminating| terminating.reported != why)?;
-        terminating.reported = why.to_string();
-        terminating.awaited.clone()
-    }
-
-    pub fn is_terminating_above(&self, locator: &Locator) -> bool {
-        self.terminating().contains_key(&(locator.workspace.clone(), locator.namespace.clone()))
-    }
-
-    /// Returns the queue keys of namespaces that are being deleted.
-    pub fn terminating_keys(&self) -> Vec<Key> {
-        self.terminating()
-            .keys()
-            .map(|(workspace, namespace)| namespace_worker::key(workspace, namespace))
-            .collect()
-    }
-
-    /// Whether to keep waiting for objects that the garbage collector should delete.
-    pub fn is_within_grace(&self, locator: &Locator) -> bool {
-        let mut terminating = self.terminating();
-        let terminating =
-            terminating.entry((locator.workspace.clone(), locator.namespace.clone())).or_default();
-        terminating.since.get_or_insert_with(Instant::now).elapsed() < DELETION_GRACE
-    }
-
-    fn terminating(&self) -> MutexGuard<'_, HashMap<(String, String), TerminatingNamespace>> {
-        self.terminating.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets a namespace that may no longer exist.
@@ -351,50 +260,6 @@ impl Namespaces {
         let said = self.labels().get(&namespace_key(locator)).map(|labels| labels.desired.clone());
         said.unwrap_or_else(|| Labels::fallback(in_registering_workspace)).set_on(&mut made);
         made
-    }
-
-    /// Returns namespaces that workspaces other than `registering_workspace` use without a label that allows
-    /// it, from before names were mapped. Reads them again, because an administrator may have labelled them.
-    pub async fn unmapped(
-        &self,
-        below: &ClusterClient,
-        registering_workspace: &str,
-    ) -> Vec<(String, String)> {
-        let mut unmapped = Vec::new();
-        for (locator, name) in self.unmapped_candidates(registering_workspace) {
-            let found = below.get(&format!("{NAMESPACES}/{name}")).await.ok().flatten();
-            match found.is_some_and(|found| is_consented(&found, &locator.workspace)) {
-                true => {
-                    if let Some(known) = self.known().get_mut(&locator) {
-                        known.is_consented = true;
-                    }
-                }
-                false => unmapped.push((name, locator.workspace)),
-            }
-        }
-        unmapped
-    }
-
-    fn unmapped_candidates(&self, registering_workspace: &str) -> Vec<(Locator, String)> {
-        let required = self.labels();
-        let is_prescribed = |locator: &Locator, name: &str| {
-            required.get(&namespace_key(locator)).is_some_and(|it| it.name.as_deref() == Some(name))
-        };
-        let known = self.known();
-        let is_plain = |(locator, known): &(&Locator, &MappedNamespace)| {
-            locator.workspace != registering_workspace
-                && !known.is_consented
-                && known.name != locator.below(false)
-                && !is_prescribed(locator, &known.name)
-        };
-        let mut plain: Vec<(Locator, String)> = known
-            .iter()
-            .filter(is_plain)
-            .map(|(locator, known)| (locator.clone(), known.name.clone()))
-            .collect();
-        plain.sort_unstable();
-        plain.truncate(MAX_UNMAPPED);
-        plain
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Locator, MappedNamespace>> {

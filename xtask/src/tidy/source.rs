@@ -22,6 +22,29 @@ pub fn code(text: &str) -> String {
     code
 }
 
+/// Returns the contents of the text literals, with their positions in the result of `code`.
+pub fn literals(text: &str) -> Vec<(usize, String)> {
+    let characters: Vec<char> = text.chars().collect();
+    let mut literals = Vec::new();
+    let (mut position, mut in_code) = (0, 0);
+    while position < characters.len() {
+        let rest = &characters[position..];
+        let after_word = position > 0 && is_word(characters[position - 1]);
+        let length = skipped(rest, after_word);
+        let is_text = matches!(rest[0], '"' | 'r' | 'b' | 'c');
+        if length > 0 && is_text {
+            let whole: String = rest[..length].iter().collect();
+            let opening = whole.find('"').map_or(0, |quote| quote + 1);
+            let closing = whole.rfind('"').filter(|quote| *quote >= opening).unwrap_or(whole.len());
+            literals.push((in_code, whole[opening..closing].to_owned()));
+        }
+        // Skipped characters are one space each in the code.
+        in_code += if length > 0 { length } else { rest[0].len_utf8() };
+        position += length.max(1);
+    }
+    literals
+}
+
 /// Returns the length of the comment or literal at the beginning of `rest`, or 0.
 fn skipped(rest: &[char], after_word: bool) -> usize {
     match rest {
@@ -149,6 +172,16 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(code(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn literals_have_the_positions_of_the_code() {
+        let text = "// \"é\" é\nf(\"é\", 'x', b\"a\\\"b\", r#\"c\"#, \"\")";
+        let (code, literals) = (code(text), literals(text));
+        let contents: Vec<&str> = literals.iter().map(|(_, content)| content.as_str()).collect();
+        assert_eq!(contents, ["é", "a\\\"b", "c", ""]);
+        assert!(literals.iter().all(|(position, _)| line(&code, *position) == 2), "{literals:?}");
+        assert_eq!(literals[0].0, code.find('(').unwrap() + 1);
     }
 
     #[test]

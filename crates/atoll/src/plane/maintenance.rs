@@ -5,10 +5,24 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use atoll_authn::service_account;
+use atoll_registry::{definitions, expiry};
 use atoll_server::Server;
+use tokio::task::JoinSet;
+
+use super::settings::PlaneSettings;
+
+/// Starts everything that keeps the data of a server in order.
+pub fn start(tasks: &mut JoinSet<()>, server: &Arc<Server>, settings: &PlaneSettings) {
+    tasks.spawn(rotate_token_keys(server.clone(), settings.directory.clone(), settings.key_days));
+    tasks.spawn(compact_history(server.clone(), settings.history));
+    if let Some(events) = server.registry.catalog.stored("", "events") {
+        tasks.spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
+    }
+    tasks.spawn(definitions::run(server.registry.clone()));
+}
 
 /// Removes old history from memory, then from the disk.
-pub async fn compact_history(server: Arc<Server>, age: Duration) {
+async fn compact_history(server: Arc<Server>, age: Duration) {
     let mut interval =
         tokio::time::interval((age / 5).clamp(Duration::from_secs(1), Duration::from_secs(60)));
     loop {
@@ -21,7 +35,7 @@ pub async fn compact_history(server: Arc<Server>, age: Duration) {
 }
 
 /// Reloads token keys that were changed on disk, and rotates a key that is too old.
-pub async fn rotate_token_keys(server: Arc<Server>, directory: PathBuf, days: u32) {
+async fn rotate_token_keys(server: Arc<Server>, directory: PathBuf, days: u32) {
     let longest = Duration::from_secs(u64::from(days) * 86_400);
     let mut interval = tokio::time::interval(Duration::from_secs(1));
     loop {

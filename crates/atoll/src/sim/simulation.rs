@@ -1,5 +1,6 @@
 //! Applies the faults of a simulated cluster: network faults, clock skew and downtime.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
@@ -10,13 +11,17 @@ use atoll_meta::{Status, json};
 use atoll_registry::Clock;
 use atoll_registry::catalog::ATOLL;
 use atoll_server::CustomEndpoint;
+use atoll_server::hidden_api::HiddenApi;
+use atoll_server::listen::wrapper::Listener;
 use atoll_server::local::Local;
-use atoll_server::network_faults::{FaultInjector, NetworkFaults};
 use atoll_sim::{Fault, Faults};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
+
+use super::network::{FaultInjector, FaultyListener, NetworkFaults};
 
 /// Path of the API for faults.
 pub const PATH: &str = "/atoll/sim/faults";
@@ -74,8 +79,13 @@ impl Simulation {
         self.clock.clone()
     }
 
-    pub fn network_faults(&self) -> FaultInjector {
+    fn network_faults(&self) -> FaultInjector {
         FaultInjector::new(self.conditions.subscribe(), self.seed)
+    }
+
+    /// A listener whose connections are subject to the network faults.
+    pub fn listener(&self, listener: TcpListener) -> io::Result<Listener> {
+        Ok(Listener::Wrapped(Box::new(FaultyListener::new(listener, self.network_faults())?)))
     }
 
     /// Removes all faults. Returns their number.
@@ -98,8 +108,7 @@ impl Simulation {
             loss: faults.loss(),
             is_partitioned: faults.cuts_clients(),
             is_down: faults.is_down(),
-            hidden: hidden.into(),
-            hides_workspaces: true,
+            hidden_api: Arc::new(HiddenApi { versions: hidden.into(), workspaces: true }),
         }));
     }
 

@@ -118,8 +118,7 @@ impl Controller {
                 let child = self.api.path(&self.workspaces, &Key::new(id, "", object::name(child)))?;
                 ignore_missing(self.api.client().delete(&child).await)?;
             }
-            let count = children.len();
-            self.report(key, &format!("waiting for {count} child workspaces to be deleted")).await?;
+            self.report(key, &waiting_for_children(children.len())).await?;
             return Ok(Next::Again);
         }
         let remaining = self.delete_content(id).await?;
@@ -254,5 +253,22 @@ fn ignore_missing(outcome: Result<Value, Status>) -> Result<(), Status> {
     match outcome {
         Err(status) if status.reason() == "NotFound" => Ok(()),
         outcome => outcome.map(|_| ()),
+    }
+}
+
+/// The message of a Workspace whose children are not deleted yet.
+fn waiting_for_children(count: usize) -> String {
+    let workspaces = if count == 1 { "workspace" } else { "workspaces" };
+    format!("waiting for {count} child {workspaces} to be deleted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_counted_in_words() {
+        assert_eq!(waiting_for_children(1), "waiting for 1 child workspace to be deleted");
+        assert_eq!(waiting_for_children(2), "waiting for 2 child workspaces to be deleted");
     }
 }

@@ -11,26 +11,20 @@ use serde_json::Value;
 
 use super::{DialectKinds, MARKER, SYSTEM_NAMESPACE};
 use crate::Registry;
-use crate::definitions::{self, GROUP, RESOURCE};
+use crate::definitions::{GROUP, RESOURCE};
 use crate::row::{ObjectRef, Row};
 
 impl Registry {
-    /// Refuses a definition of a kind of a dialect, and enabling a dialect in a workspace that has such a
-    /// definition or has one below it.
-    pub(crate) fn check_reserved(
+    /// Refuses enabling a dialect, with the ConfigMap that enables dialects, in a workspace that has a definition
+    /// of one of its kinds or has one below it.
+    pub(crate) fn check_enabled_dialects(
         &self,
         row: &Row,
         object_ref: &ObjectRef<'_>,
         new: &Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        if definitions::is_definitions(row) && old.is_none() {
-            return self.check_definition(row, object_ref, new);
-        }
-        let is_marker = row.group.is_empty()
-            && row.resource == "configmaps"
-            && (object_ref.namespace, object_ref.name) == (SYSTEM_NAMESPACE, MARKER);
-        if !is_marker {
+        if (object_ref.namespace, object_ref.name) != (SYSTEM_NAMESPACE, MARKER) {
             return Ok(());
         }
         for kinds in &self.catalog.dialects {
@@ -42,7 +36,8 @@ impl Registry {
         Ok(())
     }
 
-    fn check_definition(
+    /// Refuses a new definition of a kind of a dialect.
+    pub(crate) fn check_definition(
         &self,
         row: &Row,
         object_ref: &ObjectRef<'_>,

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::address::{Prefix, family};
 use super::fields::{self, list, node_ports, number, set};
+use crate::allocation::Allocation;
 use crate::row::ObjectRef;
 use crate::{Registry, facts, parse, random, unavailable};
 
@@ -20,13 +21,6 @@ use crate::{Registry, facts, parse, random, unavailable};
 pub(crate) const PORTS: (&str, &str) = ("internal.atoll.dev", "nodeports");
 
 const IN_USE: &str = "provided port is already allocated";
-
-/// The keys that a write of a Service allocated, and those that it no longer needs.
-#[derive(Default)]
-pub(crate) struct Allocation {
-    allocated: Vec<Key>,
-    unused: Vec<Key>,
-}
 
 /// Allocates for one Service.
 struct Allocator<'a> {
@@ -43,7 +37,7 @@ impl Registry {
     /// Fills in the missing fields of a new or changed Service, and allocates addresses and ports.
     pub(crate) async fn allocate_for_service(
         &self,
-        object_ref: &ObjectRef<'_>,
+        object_ref: ObjectRef<'_>,
         new: &mut Value,
         old: Option<&Value>,
         dry_run: bool,
@@ -56,7 +50,7 @@ impl Registry {
             set(new, "internalTrafficPolicy", None);
         }
         fields::families(new, old, &self.network).map_err(|errors| invalid(new, errors))?;
-        let snapshot = self.snapshot();
+        let (snapshot, object_ref) = (self.snapshot(), &object_ref);
         let (allocated, tried) = (Vec::new(), Vec::new());
         let mut allocator =
             Allocator { registry: self, snapshot: &snapshot, object_ref, dry_run, allocated, tried };
@@ -75,31 +69,9 @@ impl Registry {
         }
     }
 
-    /// Releases unused keys after the Service was written.
-    pub(crate) async fn commit_allocation(&self, allocation: Allocation) {
-        self.release(allocation.unused).await;
-    }
-
-    /// Releases allocated keys after the Service was not written.
-    pub(crate) async fn undo_allocation(&self, allocation: Allocation) {
-        self.release(allocation.allocated).await;
-    }
-
     /// Releases all keys of a deleted Service.
-    pub(crate) async fn free_service(&self, object_ref: &ObjectRef<'_>, service: &Value) {
-        self.release(self.keys(object_ref, service)).await;
-    }
-
-    async fn release(&self, keys: Vec<Key>) {
-        for key in keys {
-            if let Err(status) = self.remove(key).await {
-                let cause = status.message();
-                tracing::warn!(
-                    cause,
-                    "cannot release an address or port of a Service; it stays allocated until another Service requests it"
-                );
-            }
-        }
+    pub(crate) async fn free_service(&self, object_ref: ObjectRef<'_>, service: &Value) {
+        self.release(self.keys(&object_ref, service)).await;
     }
 
     /// The keys of the old Service that the new one does not have.

@@ -5,7 +5,7 @@
 use atoll_meta::names;
 use serde_json::{Map, Value, json};
 
-use super::{Context, REVALIDATED, Requester, Strategy, field};
+use super::{Context, Part, REVALIDATED, Requester, Strategy, field};
 
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_path_segment,
@@ -13,6 +13,7 @@ pub static STRATEGY: Strategy = Strategy {
     set_requester,
     prepare_update: |new, old, _| new["spec"] = old["spec"].clone(),
     prepare_subresource,
+    parts: &[("approval", Part::Status)],
     ..REVALIDATED
 };
 

@@ -7,6 +7,7 @@ use atoll_meta::{FieldError, FieldPath, names};
 use atoll_podsecurity::Level;
 use serde_json::{Value, json};
 
+use super::effects::Effects;
 use super::{Strategy, spec_differs, text};
 
 pub static STRATEGY: Strategy = Strategy {
@@ -18,6 +19,14 @@ pub static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _| validate(new),
     validate_subresource: |_, new, old| validate_identity(new, old),
+    has_heartbeats: true,
+    effects: Effects {
+        reserve_name: Some(|registry, row, object_ref| {
+            Box::pin(registry.reserve_cluster_name(row, object_ref))
+        }),
+        after_removal: Some(|registry, _, cluster| registry.remove_unregistered_cluster(cluster)),
+        ..Effects::NONE
+    },
     ..Strategy::GENERIC
 };
 

@@ -6,6 +6,7 @@
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
+use super::effects::Effects;
 use super::{MetadataChecks, Strategy};
 
 /// Maximum total size of the data of a ConfigMap or Secret.
@@ -15,6 +16,12 @@ pub static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old| immutable(new, old, &["data", "binaryData"]),
     metadata_checks: MetadataChecks::TwiceAndFull,
+    effects: Effects {
+        check: Some(|registry, row, object_ref, new, old| {
+            registry.check_enabled_dialects(row, object_ref, new, old)
+        }),
+        ..Effects::NONE
+    },
     ..Strategy::GENERIC
 };
 

@@ -7,9 +7,10 @@
 use atoll_meta::{names, object};
 use serde_json::{Value, json};
 
-use crate::definitions::reserved;
+use crate::definitions::{compile, reserved};
 use crate::modify::set_condition;
 
+use super::effects::Effects;
 use super::{ONLY_STATUS, REVALIDATED, Strategy, spec_differs};
 
 pub static DEFINITION: Strategy = Strategy {
@@ -24,6 +25,21 @@ pub static DEFINITION: Strategy = Strategy {
     // Always mark the definition first, because its objects must be deleted before it.
     blocks_removal: |definition| !object::is_being_deleted(definition),
     begin_delete: mark_terminating,
+    // The dependents of a definition are its objects, which are deleted in any case.
+    propagates_deletion: false,
+    stored_as_json: true,
+    slow_validation: true,
+    compile: Some(compile::definition),
+    effects: Effects {
+        check: Some(|registry, row, object_ref, new, old| match old {
+            None => registry.check_definition(row, object_ref, new),
+            Some(_) => Ok(()),
+        }),
+        after_write: Some(|registry, definition| {
+            Box::pin(registry.update_definition_status(definition.workspace, definition.name))
+        }),
+        ..Effects::NONE
+    },
     ..Strategy::GENERIC
 };
 
@@ -63,6 +79,7 @@ pub static API_SERVICE: Strategy = Strategy {
         }
     },
     finalizer_names: false,
+    stored_as_json: true,
     ..REVALIDATED
 };
 

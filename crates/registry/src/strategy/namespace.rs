@@ -6,7 +6,7 @@
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
 
-use super::{Context, Strategy, field, text, unknown_finalizer};
+use super::{Context, Part, Strategy, field, text, unknown_finalizer};
 
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_dns_label,
@@ -16,6 +16,7 @@ pub static STRATEGY: Strategy = Strategy {
     prepare_update,
     validate: |namespace| finalizers(namespace, false),
     validate_subresource,
+    parts: &[("finalize", Part::Spec)],
     custom_deletion: true,
     blocks_removal,
     begin_delete,

@@ -9,7 +9,7 @@ mod selectors;
 
 use serde_json::{Value, json};
 
-use super::{Context, Strategy, counted, disabled, field, spec_differs, text};
+use super::{Context, Part, Strategy, counted, disabled, field, spec_differs, text};
 
 pub static STRATEGY: Strategy = Strategy {
     status_keeps: &["ownerReferences"],
@@ -31,6 +31,8 @@ pub static STRATEGY: Strategy = Strategy {
         field("status.nominatedNodeName"),
     ],
     grace_period: Some(grace_period),
+    parts: &[("ephemeralcontainers", Part::Own), ("resize", Part::Own)],
+    explains_empty_lists: true,
     ..Strategy::GENERIC
 };
 

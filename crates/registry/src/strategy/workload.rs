@@ -29,10 +29,11 @@ pub static DEPLOYMENT: Strategy = Strategy {
         spec_differs(new, old) || new["metadata"].get("annotations") != old["metadata"].get("annotations")
     },
     prepare_subresource: |_, new, old, _| keep_annotation(new, old, ROLLBACK),
+    prepare_bookmark: set_replicas,
     ..GENERIC
 };
 
-pub static REPLICA_SET: Strategy = GENERIC;
+pub static REPLICA_SET: Strategy = Strategy { prepare_bookmark: set_replicas, ..GENERIC };
 
 pub static REPLICATION_CONTROLLER: Strategy =
     Strategy { fields: &[counted("status.replicas", "status.replicas", "0")], ..GENERIC };
@@ -46,6 +47,7 @@ pub static STATEFUL_SET: Strategy = Strategy {
         disabled::drop_from(new, disabled::STATEFUL_SET);
         disabled::drop_from_template(new, TEMPLATE);
     },
+    prepare_bookmark: set_replicas,
     ..GENERIC
 };
 
@@ -72,6 +74,11 @@ pub static DAEMON_SET: Strategy = Strategy {
     prepare_subresource: |_, new, old, _| keep_annotation(new, old, TEMPLATE_GENERATION),
     ..GENERIC
 };
+
+/// In upstream's internal types of these kinds, replicas is always set.
+fn set_replicas(empty: &mut Value) {
+    empty["spec"]["replicas"] = 0.into();
+}
 
 /// Raises the template generation, which is stored in an annotation that was a field in older versions.
 fn update_daemon_set(new: &mut Value, old: &Value, _: &Context<'_>) {

@@ -3,6 +3,7 @@
 use atoll_meta::{FieldError, FieldPath, id, names, object};
 use serde_json::{Value, json};
 
+use super::effects::Effects;
 use super::{Context, Strategy, field, spec_differs, text};
 
 pub static STRATEGY: Strategy = Strategy {
@@ -19,6 +20,14 @@ pub static STRATEGY: Strategy = Strategy {
     // Always mark the Workspace first, because its contents must be deleted before it, whatever finalizers it
     // has.
     blocks_removal: |workspace| !object::is_being_deleted(workspace),
+    effects: Effects {
+        check: Some(|registry, row, object_ref, _, old| match old {
+            None => registry.check_depth(row, object_ref),
+            Some(_) => Ok(()),
+        }),
+        before_removal: Some(|registry, key| Box::pin(registry.purge_child(key))),
+        ..Effects::NONE
+    },
     ..Strategy::GENERIC
 };
 

@@ -10,7 +10,7 @@ use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use super::client_stream::ClientStream;
+use super::wrapper::ClientStream;
 
 /// Maximum size of the buffer of encrypted data.
 const MAX_BUFFERED: usize = 256 << 10;

@@ -20,8 +20,8 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme};
 use tokio_rustls::TlsAcceptor;
 
-use super::client_stream::ClientStream;
 use super::secure_stream::SecureStream;
+use super::wrapper::ClientStream;
 use crate::identity::Certificate;
 
 /// TLS configuration of a listener. Clones share the serving certificate.

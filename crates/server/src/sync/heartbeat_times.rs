@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
 use atoll_meta::json;
-use atoll_registry::catalog::ATOLL;
 use atoll_registry::{Listing, Row};
 use atoll_store::Key;
 use atoll_watch::{Object, Snapshot};
@@ -14,10 +13,9 @@ use bytes::Bytes;
 use crate::chain::Call;
 use crate::negotiate::Form;
 
-/// Whether a response is a table of clusters.
-pub fn is_cluster_table(row: &Row, call: &Call) -> bool {
-    (row.group.as_str(), row.resource.as_str()) == (ATOLL, "clusters")
-        && matches!(call.output.form, Form::Table(..))
+/// Whether a response shows them.
+pub fn are_shown(row: &Row, call: &Call) -> bool {
+    row.strategy.has_heartbeats && matches!(call.output.form, Form::Table(..))
 }
 
 /// Sets the renew times of the Leases in a list of clusters.

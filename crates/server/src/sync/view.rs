@@ -1,18 +1,19 @@
 //! The sync view: a stream of everything that is placed on a cluster, then of every change.
 
 mod namespace_lines;
+mod object_lines;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_fleet::Overrides;
 use atoll_fleet::pod_security::Labels;
-use atoll_fleet::view::{Drift, ObjectTarget, SyncLine, SyncResource};
-use atoll_fleet::{Overrides, Placement, placement, shape};
+use atoll_fleet::view::{ObjectTarget, SyncLine, SyncResource};
 use atoll_meta::object;
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::placement::{PlacementSubscriber, RegisteredCluster};
+use atoll_registry::placement::PlacementSubscriber;
 use atoll_store::{Key, key};
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -23,7 +24,7 @@ use super::cluster_scope::ClusterScope;
 use super::dialects;
 use super::heartbeat::ClusterHeartbeat;
 use super::namespaces::NamespaceWatch;
-use super::{exclusions, parse, pauses, records};
+use super::{exclusions, parse, pauses};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -264,131 +265,6 @@ impl View {
             }
         }
         Ok(())
-    }
-
-    /// Returns the line about an object, unless it is equal to the last one.
-    async fn changed_line(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
-        let line = self.line(key, object).await?.bytes();
-        let Some(sent) = self.sent.get_mut(key) else { return Some(line) };
-        let hash = Some(self.hashes.hash_one(&line));
-        (std::mem::replace(&mut sent.hash, hash) != hash).then_some(line)
-    }
-
-    /// Returns the line about an object, if it concerns this cluster.
-    async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<SyncLine> {
-        let Some(object) = object else {
-            return self.sent.remove(key).map(|SentObject { target, .. }| SyncLine::Forget { target });
-        };
-        let parts = key.parts()?;
-        let (scope, registry) = (self.scope(), &self.server.registry);
-        let placement = Placement::of(&object);
-        let share = scope.share(registry, parts.workspace, &placement);
-        if share.is_none() && !scope.is_leaving(registry, parts.workspace, &placement) {
-            return self.sent.remove(key).map(|SentObject { target, .. }| SyncLine::Forget { target });
-        }
-        let target = target(&parts, &object);
-        if target.is_namespace() {
-            return self.namespace_line(key, target, &object);
-        }
-        // An object is sent only after the placement of its namespace is recorded.
-        if let Err(status) = self.record_namespace(&parts).await {
-            tracing::warn!(%status, cluster = self.cluster, object = %key, "cannot record the placement on the object's namespace; retrying");
-            self.sent.entry(key.clone()).or_insert_with(|| SentObject { target, hash: None }).hash = None;
-            return None;
-        }
-        if let Some(message) = share.and_then(|_| self.waits_for_deletion(&target, &placement)) {
-            self.refuse(key, target, message).await;
-            return None;
-        }
-        self.sent.entry(key.clone()).or_default().target.clone_from(&target);
-        Some(match share {
-            Some(share) if !object::is_being_deleted(&object) => {
-                let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
-                dialects::add_metadata(&self.server, &parts, &self.registered, &object, &mut shaped);
-                if let Some(message) = self.pod_security_violation(&parts, &object, &shaped) {
-                    self.refuse(key, target, message).await;
-                    return None;
-                }
-                let overridden = self.overrides.as_ref().map_err(String::clone);
-                let overridden = overridden.and_then(|overrides| overrides.apply(&mut shaped));
-                let taken = overridden.and_then(|()| {
-                    let objection = exclusions::exclusion_reason(
-                        &self.server,
-                        &parts,
-                        &object,
-                        &shaped,
-                        self.controllers,
-                    );
-                    objection.map_or(Ok(()), Err)
-                });
-                if let Err(message) = taken {
-                    self.refuse(key, target, message).await;
-                    return None;
-                }
-                let drift = Drift::of(&self.registered, &object);
-                SyncLine::Object { target, generation: object::generation(&object), object: shaped, drift }
-            }
-            _ => {
-                let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key);
-                // If it has changed meanwhile, another change follows.
-                SyncLine::Remove { target, since: since? }
-            }
-        })
-    }
-
-    /// Records why the cluster does not get the current version of an object. The previous version stays.
-    async fn refuse(&mut self, key: &Key, target: ObjectTarget, message: String) {
-        let sent = self.sent.entry(key.clone()).or_default();
-        sent.target.clone_from(&target);
-        sent.hash = None;
-        records::record_refusal(&self.server, self.scope(), target, message).await;
-    }
-
-    /// Returns how a shape violates the cluster's Pod Security level although the stored object does not.
-    /// Tenants write `managedFields` themselves, and only managed fields are sent.
-    fn pod_security_violation(
-        &self,
-        parts: &key::Parts<'_>,
-        object: &Value,
-        shaped: &Value,
-    ) -> Option<String> {
-        let registry = &self.server.registry;
-        let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
-        let row = registry.find(Some(parts.workspace), parts.api_group(), version, parts.resource)?;
-        let registered =
-            RegisteredCluster { workspace: self.workspace.clone(), cluster: self.registered.clone() };
-        let mut sent = object.clone();
-        sent["spec"] = shaped["spec"].clone();
-        let violation = registry.pod_security_violation(&row, parts.workspace, &sent, &registered)?;
-        let is_new = registry.pod_security_violation(&row, parts.workspace, object, &registered).is_none();
-        is_new.then(|| format!("without the fields that have no manager, it {violation}"))
-    }
-
-    /// Returns why a cluster does not get an object yet: it must run only once, and another cluster has not
-    /// confirmed its deletion.
-    fn waits_for_deletion(&self, target: &ObjectTarget, placement: &Placement) -> Option<String> {
-        let resource = &target.resource;
-        if placement.duplicate
-            || placement.leaving.is_empty()
-            || !placement::runs_once(&resource.group, &resource.resource)
-            || records::is_reported(&self.server, self.scope(), target)
-        {
-            return None;
-        }
-        // A fence declares that nothing runs on the cluster any more.
-        let is_fenced = |name: &str, uid: &str| {
-            let found = self.server.registry.cluster(&target.workspace, name, uid);
-            found.is_some_and(|found| atoll_fleet::placement_refusal::is_fenced(&found.cluster))
-        };
-        let waited_for = placement.leaving.iter().filter(|one| !is_fenced(&one.name, &one.uid));
-        let names = waited_for.map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
-        if names.is_empty() {
-            return None;
-        }
-        Some(format!(
-            "it must not run twice, and {names} has not confirmed its deletion yet; if that cluster is gone for good: atoll cluster remove \
-             {names} --lost"
-        ))
     }
 
     async fn send(&mut self, line: &SyncLine) -> Result<(), ViewEnded> {

@@ -25,10 +25,6 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The components, by the names that tools know, sorted.
 const COMPONENTS: [&str; 3] = ["controller-manager", "etcd-0", "scheduler"];
 
-pub fn is_component(row: &Row) -> bool {
-    row.group.is_empty() && row.resource == "componentstatuses"
-}
-
 pub async fn get(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let name = COMPONENTS.into_iter().find(|name| *name == call.info.name);
     // Upstream uses the singular here.

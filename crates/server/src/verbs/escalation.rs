@@ -2,7 +2,6 @@
 
 // upstream: pkg/registry/rbac/escalation_check.go
 
-use atoll_authz::binding::GROUP;
 use atoll_authz::{Authorizer, RoleChange};
 use atoll_meta::Status;
 use atoll_registry::size_of;
@@ -13,7 +12,7 @@ use super::admission::RequestAdmission;
 impl RequestAdmission<'_> {
     /// Checks the result of any kind of write, after mutating admission and before validation.
     pub async fn check_escalation(&self, new: &Value, old: Option<&Value>) -> Result<(), Status> {
-        if self.row.group != GROUP {
+        if !self.row.strategy.grants_rights {
             return Ok(());
         }
         let change = RoleChange {

@@ -22,7 +22,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     wait_for_revision(server, revision).await?;
     let object = server.registry.get(row, &object_ref(row, call)?)?;
     let mut json = object.json();
-    if heartbeat_times::is_cluster_table(row, call)
+    if heartbeat_times::are_shown(row, call)
         && let Some(renewed) = heartbeat_times::with_heartbeat_time(
             &json,
             object.workspace(),

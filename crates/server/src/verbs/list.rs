@@ -3,7 +3,7 @@
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go
 
-mod kubectl_pods;
+mod empty_list;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, false)?;
-    kubectl_pods::check(server, row, call, &options)?;
+    empty_list::check(server, row, call, &options)?;
     let scope = scope(row, call, &options);
     let (snapshot, token) = position(server, &scope, &options).await?;
     let registry = &server.registry;
@@ -40,7 +40,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let start = token.as_ref().map(Token::start);
     let mut listing = registry.list(row, &snapshot, &scope, &options.selection, start, limit);
-    if heartbeat_times::is_cluster_table(row, call) {
+    if heartbeat_times::are_shown(row, call) {
         heartbeat_times::set_heartbeat_times(&mut listing, &snapshot);
     }
     let next = listing.next.as_deref();

@@ -24,11 +24,6 @@ use crate::identity::AuthenticatedUser;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
-pub fn is_review(row: &Row) -> bool {
-    row.resource.ends_with("reviews")
-        && matches!(&*row.group, "authentication.k8s.io" | "authorization.k8s.io")
-}
-
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decode = || decode::object(row, &call.headers, &call.body, options.field_validation);

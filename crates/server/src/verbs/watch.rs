@@ -259,10 +259,7 @@ impl Stream {
             Some(id) => Types::get().zero(TypeRef::Struct(id)),
             None => json!({}),
         };
-        // In upstream's internal type, replicas is always set.
-        if self.row.group == "apps" && self.row.subresource("scale").is_some() {
-            object["spec"]["replicas"] = 0.into();
-        }
+        (self.row.strategy.prepare_bookmark)(&mut object);
         object["kind"] = self.row.kind.as_str().into();
         object["apiVersion"] = self.row.api_version().into();
         object["metadata"] = json!({ "resourceVersion": revision.to_string() });

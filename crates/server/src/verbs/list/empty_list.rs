@@ -39,10 +39,7 @@ fn command(headers: &HeaderMap) -> Option<&str> {
 /// Returns an error instead of an empty list to a command that would wait, if the Pods run elsewhere.
 pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> Result<(), Status> {
     let labels = &options.selection.labels;
-    if (row.group.as_str(), row.resource.as_str()) != ("", "pods")
-        || call.info.namespace.is_empty()
-        || labels.is_empty()
-    {
+    if !row.strategy.explains_empty_lists || call.info.namespace.is_empty() || labels.is_empty() {
         return Ok(());
     }
     let (Some(command), Some(workspace)) = (command(&call.headers), call.workspace.scope()) else {

@@ -1,5 +1,5 @@
-//! A connection with simulated network faults: during a partition both directions stall, and a lost
-//! connection ends without a TLS close.
+//! The stream of a connection with faults: during a partition both directions stall, and a lost connection
+//! ends without a TLS close.
 
 use std::future::Future;
 use std::io;
@@ -7,18 +7,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use atoll_server::listen::wrapper::WrappedStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::network_faults::{ConnectionFaults, FaultInjector};
+use super::connection::ConnectionFaults;
+use super::faults::FaultInjector;
 
-pub struct ClientStream {
+pub struct FaultyStream {
     /// `None` only while it is dropped.
     stream: Option<TcpStream>,
-    faults: Option<Box<StreamFaults>>,
-}
-
-struct StreamFaults {
     connection_faults: Arc<ConnectionFaults>,
     // Separate, because reader and writer may be different tasks.
     reading: FaultGate,
@@ -31,42 +29,30 @@ struct FaultGate {
     changed: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
 }
 
-impl ClientStream {
-    pub fn new(stream: TcpStream, connection_faults: Option<Arc<ConnectionFaults>>) -> Self {
-        let faults = connection_faults.map(|connection_faults| {
-            let gate =
-                || FaultGate { fault_injector: connection_faults.fault_injector.clone(), changed: None };
-            Box::new(StreamFaults {
-                reading: gate(),
-                writing: gate(),
-                connection_faults: connection_faults.clone(),
-            })
-        });
-        ClientStream { stream: Some(stream), faults }
+impl FaultyStream {
+    pub fn new(stream: TcpStream, connection_faults: Arc<ConnectionFaults>) -> Self {
+        let gate = || FaultGate { fault_injector: connection_faults.fault_injector.clone(), changed: None };
+        FaultyStream { stream: Some(stream), reading: gate(), writing: gate(), connection_faults }
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    pub async fn peek(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &self.stream {
-            Some(stream) => stream.peek(buffer).await,
-            None => Err(io::ErrorKind::NotConnected.into()),
-        }
-    }
-
     fn may_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.faults {
-            None => Poll::Ready(Ok(())),
-            Some(faults) => faults.reading.poll(&faults.connection_faults, context),
-        }
+        self.reading.poll(&self.connection_faults, context)
     }
 
     fn may_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.faults {
-            None => Poll::Ready(Ok(())),
-            Some(faults) => faults.writing.poll(&faults.connection_faults, context),
+        self.writing.poll(&self.connection_faults, context)
+    }
+}
+
+impl WrappedStream for FaultyStream {
+    fn poll_peek(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+        match &self.stream {
+            Some(stream) => stream.poll_peek(context, buffer),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 }
@@ -96,15 +82,15 @@ impl FaultGate {
     }
 }
 
-impl Drop for ClientStream {
+impl Drop for FaultyStream {
     fn drop(&mut self) {
-        let (Some(stream), Some(faults)) = (self.stream.take(), &self.faults) else { return };
-        if faults.connection_faults.is_reset() {
+        let Some(stream) = self.stream.take() else { return };
+        if self.connection_faults.is_reset() {
             // Closing sends a reset then.
             let _ = stream.set_zero_linger();
             return;
         }
-        let fault_injector = faults.connection_faults.fault_injector.clone();
+        let fault_injector = self.connection_faults.fault_injector.clone();
         if fault_injector.now().is_partitioned
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -117,7 +103,7 @@ impl Drop for ClientStream {
     }
 }
 
-impl AsyncRead for ClientStream {
+impl AsyncRead for FaultyStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -128,7 +114,7 @@ impl AsyncRead for ClientStream {
     }
 }
 
-impl AsyncWrite for ClientStream {
+impl AsyncWrite for FaultyStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

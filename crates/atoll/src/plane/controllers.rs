@@ -1,0 +1,102 @@
+//! Starts the controllers of a control plane. A simulated cluster runs workloads itself and has no member
+//! clusters, dialects or other workspaces.
+
+use std::sync::Arc;
+
+use atoll_client::Client;
+use atoll_client::dialing::TenantAddresses;
+use atoll_controllers::Setup;
+use atoll_controllers::catalog::ControllerSelection;
+use atoll_controllers::context::{Signers, WorkloadScope};
+use atoll_informer::{ApiScope, Informers, Tree};
+use atoll_registry::bootstrap;
+use atoll_syncer::Push;
+
+use super::key_material::KeyMaterial;
+use super::settings::PlaneSettings;
+use super::{ControlPlane, identity_lease};
+use crate::sim::Simulation;
+
+/// The API as the controllers see it.
+pub struct ControllerApi {
+    client: Client,
+    tree: Arc<Tree>,
+    pub informers: Arc<Informers>,
+}
+
+impl ControllerApi {
+    pub fn new(client: Client, simulation: Option<&Arc<Simulation>>) -> ControllerApi {
+        // A simulated cluster has only one workspace.
+        let tree = Arc::new(Tree::default());
+        let scope = match simulation {
+            Some(_) => ApiScope::single(client.clone()),
+            None => ApiScope::all_workspaces(client.clone(), tree.clone()),
+        };
+        ControllerApi { client, tree, informers: Informers::new(scope) }
+    }
+}
+
+impl ControlPlane {
+    /// Starts syncers of clusters in push mode, the identity Lease and the controllers of dialects.
+    pub(super) fn start_fleet(&mut self, settings: &PlaneSettings, tenants: Arc<TenantAddresses>) {
+        if self.simulation.is_some() {
+            return;
+        }
+        if settings.controllers.includes_alias("clusterpush") {
+            self.tasks.spawn(atoll_syncer::push(Push {
+                informers: self.informers.clone(),
+                clock: self.clock(),
+                random: crate::syncer::random(),
+                interval: settings.heartbeat(),
+                budgets: self.server.metrics.clusters.clone(),
+                root: bootstrap::ROOT.into(),
+                tenants: tenants.clone(),
+            }));
+        }
+        if settings.identity_lease {
+            self.tasks.spawn(identity_lease::run(self.server.registry.clone()));
+        }
+        self.start_dialects(settings.controllers.clone(), tenants);
+    }
+
+    fn start_dialects(&mut self, selection: ControllerSelection, tenants: Arc<TenantAddresses>) {
+        let (informers, clock) = (self.informers.clone(), self.clock());
+        let address = format!("https://{}", self.advertised);
+        self.tasks.spawn(async move {
+            let is_selected = |name: &str, alias: &str| selection.includes(name, alias);
+            let dialects = atoll_dialects::all();
+            atoll_dialects::run(dialects, informers, clock, address, tenants, is_selected).await;
+        });
+    }
+
+    /// Starts the selected controllers.
+    pub(super) fn start_controllers(
+        &mut self,
+        settings: PlaneSettings,
+        api: ControllerApi,
+        keys: KeyMaterial,
+    ) {
+        if !settings.controllers.any() {
+            return;
+        }
+        let workloads = match self.simulation {
+            Some(_) => WorkloadScope::All,
+            None => WorkloadScope::PodGrain,
+        };
+        self.tasks.spawn(atoll_controllers::run(Setup {
+            client: api.client,
+            tree: api.tree,
+            informers: api.informers,
+            signers: Signers {
+                kubelets: Some(keys.kubelets),
+                workspaces: Some(keys.workspaces),
+                ..Signers::of(keys.authority, keys.tokens)
+            },
+            clock: self.clock(),
+            workloads,
+            controllers: settings.controllers,
+            settings: settings.controller_settings,
+            intents: Arc::new(atoll_dialects::named_clusters),
+        }));
+    }
+}

@@ -1,0 +1,47 @@
+//! Creates the server of a control plane.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use atoll_server::Server;
+use atoll_server::metrics::Metrics;
+
+use super::key_material::KeyMaterial;
+use super::kubelet_client::KubeletClient;
+use super::registry::LoadedRegistry;
+use super::settings::PlaneSettings;
+use crate::sim::Meter;
+
+/// Creates the server. It takes the parts of the settings that cannot be shared.
+pub fn create(
+    settings: &mut PlaneSettings,
+    loaded: LoadedRegistry,
+    metrics: Metrics,
+    advertised: SocketAddr,
+    kubelet_client: &KubeletClient,
+    keys: &KeyMaterial,
+) -> Arc<Server> {
+    let mut server = Server::new(
+        loaded.registry,
+        loaded.policies,
+        settings.limits.clone(),
+        advertised.to_string(),
+        metrics,
+        settings.shared.discovery_cache.clone(),
+        kubelet_client.kubelets.clone(),
+    );
+    server.authenticator = std::mem::take(&mut settings.authenticator);
+    server.admission = std::mem::take(&mut settings.admission);
+    server.tracer = settings.tracer.take();
+    server.tokens = Some(keys.tokens.clone());
+    if let Some(simulation) = &settings.simulation {
+        server.endpoints.push(simulation.clone());
+    }
+    if let Some(listener) = kubelet_client.listener.as_ref().filter(|_| settings.metrics_api) {
+        server.usage = Some(Arc::new(Meter::new(listener.measurements.clone())));
+    }
+    server.heartbeat = Some(settings.heartbeat());
+    server.runs_controllers = settings.controllers.any();
+    server.runs_workloads = settings.simulation.is_some();
+    Arc::new(server)
+}
