@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use atoll_client::kubeconfig::{KubeconfigFiles, Selection};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
@@ -65,22 +64,20 @@ enum Sender {
 }
 
 impl Access {
+    /// Returns an access as the user of the current context.
     pub fn from_kubeconfig(path: &Path) -> Access {
-        let text = std::fs::read_to_string(path).unwrap();
-        let config: Value = serde_saphyr::from_str(&text).unwrap();
-        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
-        let data = |holder: &Value, name: &str| STANDARD.decode(holder[name].as_str().unwrap()).unwrap();
-        let server: http::Uri = cluster["server"].as_str().unwrap().parse().unwrap();
+        let files = KubeconfigFiles::load(&Selection::Explicit(path.to_path_buf())).unwrap();
+        let context = files.context(files.merged().current()).unwrap();
+        let server: http::Uri = context.server.parse().unwrap();
         let mut roots = RootCertStore::empty();
-        let authority = data(cluster, "certificate-authority-data");
-        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
+        roots.add(CertificateDer::from_pem_slice(&context.authority_pem.unwrap()).unwrap()).unwrap();
         Access {
             authority: server.authority().unwrap().to_string(),
             base: server.path().trim_end_matches('/').to_string(),
             token: None,
             headers: Vec::new(),
             roots: Arc::new(roots),
-            identity: Some((data(user, "client-certificate-data"), data(user, "client-key-data"))),
+            identity: context.certificate_pem.zip(context.key_pem),
         }
     }
 
