@@ -18,7 +18,8 @@ pub fn kubeconfig(bytes: &[u8]) -> Accepted {
     let mut readable = None;
     for name in names {
         if config.context(&name, None).is_ok() {
-            config.set_server(&name, "https://elsewhere").expect("it has a server");
+            let cluster = config.cluster_name(&name).expect("it has a cluster").to_string();
+            config.set_server(&cluster, "https://elsewhere").expect("it has a server");
             assert_eq!(config.context(&name, None).expect("a context").server, "https://elsewhere");
             readable = Some(());
         }

@@ -1,19 +1,22 @@
-//! Kubeconfig files: written for the administrator, read and changed by the commands.
+//! Kubeconfigs that are written for the administrator, and those that the commands use.
 
 mod exec;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use atoll_authn::authority::{Identity, write_private};
+use atoll_authn::authority::Identity;
 pub use atoll_client::kubeconfig::Context;
-use atoll_client::kubeconfig::{CONTROL, Kubeconfig as Content, Problem};
+use atoll_client::kubeconfig::{
+    CONTROL, Kubeconfig as Content, KubeconfigFiles, LoadError, Problem, Selection,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::command::Connection;
+use crate::process::{quoted, quoted_path};
 
 /// A server and its administrator, as entries of a kubeconfig.
 pub struct Entry<'a> {
@@ -84,50 +87,56 @@ fn credentials(identity: &Identity) -> Value {
 /// Extension of a context: the previous workspace.
 const PREVIOUS: &str = "atoll.dev/previous-workspace";
 
+/// The kubeconfig files of the user, and the selected context.
 pub struct Kubeconfig {
-    path: PathBuf,
-    content: Content,
+    files: KubeconfigFiles,
     context: String,
 }
 
 impl Kubeconfig {
     pub fn load(connection: &Connection) -> Result<Self, Failure> {
-        let path = connection.kubeconfig.clone().map_or_else(default_path, Ok)?;
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            Failure::new(
-                format!("no kubeconfig: {}: {error}", path.display()),
+        let selection = Selection::from_environment(connection.kubeconfig.as_deref());
+        let files = KubeconfigFiles::load(&selection).map_err(|error| match error {
+            LoadError::NoneNamed | LoadError::Missing(_) => Failure::new(
+                format!("no kubeconfig: {error}"),
                 format!(
                     "name one with --kubeconfig or $KUBECONFIG; {} start writes admin.kubeconfig into its data directory",
                     invocation()
                 ),
-            )
+            ),
+            LoadError::File { .. } | LoadError::Entry(_) => error.to_string().into(),
         })?;
-        let content = Content::parse(&text).map_err(|problem| format!("{}: {problem}", path.display()))?;
-        let context = connection.context.clone().unwrap_or_else(|| content.current().to_string());
-        Ok(Kubeconfig { path, content, context })
+        let context = connection.context.clone().unwrap_or_else(|| files.merged().current().to_string());
+        Ok(Kubeconfig { files, context })
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The command that runs kubectl with the same files and context.
+    pub fn kubectl(&self) -> String {
+        let paths: Vec<&Path> = self.files.paths().collect();
+        let context = quoted(&self.context);
+        match &paths[..] {
+            [path] => format!("kubectl --kubeconfig {} --context {context}", quoted_path(path)),
+            _ => format!("KUBECONFIG={} kubectl --context {context}", quoted(&self.shown(":"))),
+        }
     }
 
-    /// The name of the selected context.
-    pub fn context_name(&self) -> &str {
-        &self.context
+    /// The paths of the files.
+    fn shown(&self, separator: &str) -> String {
+        let paths = self.files.paths().map(|path| path.display().to_string());
+        paths.collect::<Vec<_>>().join(separator)
     }
 
     /// The names of all contexts.
     pub fn contexts(&self) -> Vec<&str> {
-        self.content.contexts()
+        self.files.merged().contexts()
     }
 
     /// The failure for a selected context that does not exist.
     fn no_context(&self) -> Failure {
         let names = self.contexts();
         let what = match self.context.as_str() {
-            "" => format!("{} has no current context", self.path.display()),
-            name => format!("{} has no context {name:?}", self.path.display()),
+            "" => format!("{} has no current context", self.shown(", ")),
+            name => format!("{} has no context {name:?}", self.shown(", ")),
         };
         let next = match closest_match(&self.context, names.iter().copied()) {
             Some(name) => format!("did you mean --context {name}?"),
@@ -138,43 +147,42 @@ impl Kubeconfig {
     }
 
     pub fn context(&self) -> Result<Context, Failure> {
-        let base = self.path.parent().unwrap_or(Path::new("."));
-        self.content.context(&self.context, Some(base)).map_err(|problem| self.failure(&problem))
+        self.files.context(&self.context).map_err(|problem| self.failure(&problem))
     }
 
     /// The same, running the context's exec credential plugin if it has one. Kubeconfigs of managed clusters
     /// often need it.
     pub fn context_with_exec(&mut self) -> Result<Context, Failure> {
-        if let Some(exec) = self.content.credential_plugin(&self.context) {
-            let base = self.path.parent().unwrap_or(Path::new(".")).to_path_buf();
-            let user = exec::credentials(&exec, &base)?;
-            // Kept in memory only.
-            self.content.set_user(&exec.user, user).map_err(|problem| self.failure(&problem))?;
+        if let Some(plugin) = self.files.merged().credential_plugin(&self.context) {
+            let user = exec::credentials(&plugin)?;
+            self.files.use_credentials(&plugin, user).map_err(|problem| self.failure(&problem))?;
         }
         self.context()
     }
 
     /// The workspace that the context pointed to before the current one.
     pub fn previous_workspace(&self) -> Option<&str> {
-        self.content.extension(&self.context, PREVIOUS)?["workspace"].as_str()
+        self.files.merged().extension(&self.context, PREVIOUS)?["workspace"].as_str()
     }
 
     /// Points the context at another address of the same server, and records the workspace that it pointed
     /// to.
     pub fn set_server(&mut self, server: &str, left: &str) -> Result<(), Failure> {
-        let noted = serde_json::json!({ "workspace": left });
-        let changed = self.content.set_extension(&self.context, PREVIOUS, noted);
-        changed.map_err(|problem| self.failure(&problem))?;
-        let changed = self.content.set_server(&self.context, server);
-        changed.map_err(|problem| self.failure(&problem))?;
-        Ok(write_private(&self.path, &self.content.text()).map_err(|error| error.to_string())?)
+        let changed = self
+            .files
+            .set_extension(&self.context, PREVIOUS, &json!({ "workspace": left }))
+            .and_then(|()| self.files.set_server(&self.context, server));
+        changed.map_err(|error| match error {
+            LoadError::Entry(problem) => self.failure(&problem),
+            error => error.to_string().into(),
+        })
     }
 
     fn failure(&self, problem: &Problem) -> Failure {
         match problem {
             Problem::NoContext => self.no_context(),
             Problem::NoCluster(_) | Problem::NoUser(_) => {
-                format!("{} has {problem}", self.path.display()).into()
+                format!("{} has {problem}", self.shown(", ")).into()
             }
             Problem::ExecPlugin => Failure::new(
                 format!("context {:?} gets its credentials from another program", self.context),
@@ -183,18 +191,4 @@ impl Kubeconfig {
             Problem::Form(_) | Problem::File(_) | Problem::Content(_) => problem.to_string().into(),
         }
     }
-}
-
-fn default_path() -> Result<PathBuf, String> {
-    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
-        let mut paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
-        let first = paths.next();
-        let existing = first.iter().cloned().chain(paths).find(|path| path.exists());
-        // As in kubectl: if KUBECONFIG is set, ~/.kube/config is not used.
-        if let Some(path) = existing.or(first) {
-            return Ok(path);
-        }
-    }
-    let home = std::env::var_os("HOME").ok_or("no home directory; name a kubeconfig with --kubeconfig")?;
-    Ok(Path::new(&home).join(".kube").join("config"))
 }

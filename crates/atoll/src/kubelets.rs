@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use atoll_authn::authority::Authority;
-use atoll_server::connect::kubelets::{ClientCertificate, Kubelets};
+use atoll_client::https::tls::{self, ClientCertificate};
+use atoll_server::connect::kubelets::Kubelets;
 use clap::Args;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 
 /// The server's user name at kubelets, as in kubeadm. A bootstrap ClusterRoleBinding of every workspace
@@ -105,12 +106,8 @@ fn contains(pem: &[u8], authority: &Authority) -> bool {
 }
 
 fn from_files(certificate: &Path, key: &Path) -> Result<ClientCertificate, String> {
-    let unusable = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?)
-        .map(|one| one.map_err(|error| unusable(certificate, &error)))
-        .collect();
-    let key_der = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| unusable(key, &error))?;
-    Ok((chain?, key_der))
+    let found = tls::client_certificate(&read(certificate)?, &read(key)?);
+    found.map_err(|problem| format!("{} and {}: {problem}", certificate.display(), key.display()))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
-use atoll_client::kubeconfig::{Kubeconfig as Content, Problem};
+use atoll_client::kubeconfig::{Kubeconfig as Content, Problem, replace_file};
 use atoll_client::memory_limits::{self, Budget};
 use atoll_informer::SystemClock;
 use atoll_syncer::renewal::{self, Token, TokenStore};
@@ -99,25 +99,6 @@ impl TokenStore for KubeconfigFile {
         content.replace_token(old.text(), new.text()).map_err(unusable)?;
         replace_file(&path, &content.text()).map_err(failed)
     }
-}
-
-/// Replaces a file atomically and keeps its permissions.
-fn replace_file(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
-    // The whole name, because two kubeconfigs may differ only in their extension.
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".draft");
-    let draft = path.with_file_name(name);
-    // A leftover file may have wider permissions.
-    let _ = std::fs::remove_file(&draft);
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(mode & 0o600).open(&draft)?;
-    file.write_all(text.as_bytes())?;
-    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    file.sync_all()?;
-    std::fs::rename(&draft, path)
 }
 
 /// A random name for this syncer, which distinguishes two that run for the same cluster.

@@ -1,5 +1,7 @@
 //! TLS for the load generator that decrypts in place. The load generator shares the cores with the server
-//! under test, so its own CPU usage must be small.
+//! under test, so its own CPU usage must be small. Therefore it does not use the HTTPS client of
+//! `crates/client`: parsing every response and copying every record would be a large part of what is
+//! measured, and the client's own costs would be attributed to the server.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

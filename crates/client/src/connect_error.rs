@@ -68,13 +68,15 @@ impl Cause {
 #[derive(Debug)]
 pub struct ConnectError {
     pub cause: Cause,
-    /// Message for users.
+    /// Host and port.
+    pub address: String,
+    /// Message for users, without the address.
     pub what: String,
 }
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.what)
+        write!(out, "{}: {}", self.address, self.what)
     }
 }
 
@@ -97,7 +99,8 @@ mod tests {
 
     #[test]
     fn causes_round_trip_through_a_status() {
-        let error = ConnectError { cause: Cause::ConnectionRefused, what: "a:1: connection refused".into() };
+        let (address, what) = ("a:1".into(), "connection refused".into());
+        let error = ConnectError { cause: Cause::ConnectionRefused, address, what };
         let found = to_status(&BoxError::from(error));
         assert_eq!((found.code(), found.message()), (503, "a:1: connection refused"));
         assert!(found.has_cause("ConnectionRefused"));

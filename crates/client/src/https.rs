@@ -1,9 +1,17 @@
-//! Transport to an API server over HTTPS.
+//! HTTPS: the transport to an API server, and its parts for connections of other kinds.
+//!
+//! ```text
+//!   Https (API servers) ────────────┐
+//!   the server (kubelets and Pods) ─┼─► dial: name, address rule, TCP, TLS ─► http1 or HTTP/2
+//!   clients of tests ───────────────┘     ▲
+//!                                         └ tls: configurations and certificates
+//! ```
 
-mod http1;
+pub mod dial;
+pub mod http1;
+pub mod tls;
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -12,12 +20,10 @@ use http::{HeaderValue, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::connect_error::{Cause, ConnectError};
 use crate::dialing::TenantAddresses;
@@ -25,10 +31,8 @@ use crate::{BoxError, BoxFuture, ResponseBody, Transport};
 
 /// Interval of HTTP/2 keep-alive pings, which detect a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
-/// Timeout of name resolution.
-const RESOLVING: Duration = Duration::from_secs(4);
-/// Name of HTTP/2 in TLS.
-const HTTP2: &[u8] = b"h2";
+/// Timeout for a new connection, including TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// HTTP/2 flow-control window of a connection.
 const WINDOW: u32 = 8 << 20;
 
@@ -51,7 +55,8 @@ pub struct Https {
     origin: String,
     base: String,
     authorization: std::sync::Mutex<Option<HeaderValue>>,
-    tls: TlsConnector,
+    tls: Arc<ClientConfig>,
+    connect_timeout: Duration,
     /// Restriction on the address, if a tenant specified it.
     tenants: Option<Arc<TenantAddresses>>,
     requests: Mutex<Option<SendRequest<Full<Bytes>>>>,
@@ -93,7 +98,8 @@ impl Https {
             origin: format!("https://{authority}"),
             base: uri.path().trim_end_matches('/').to_string(),
             authorization: std::sync::Mutex::new(authorization),
-            tls: TlsConnector::from(Arc::new(tls(endpoint)?)),
+            tls: Arc::new(endpoint.tls()?),
+            connect_timeout: CONNECT_TIMEOUT,
             tenants: None,
             requests: Mutex::default(),
             watches: Mutex::default(),
@@ -105,6 +111,12 @@ impl Https {
     #[must_use]
     pub fn for_tenant(self, addresses: Arc<TenantAddresses>) -> Https {
         Https { tenants: Some(addresses), ..self }
+    }
+
+    /// Sets the timeout for a new connection, including TLS.
+    #[must_use]
+    pub fn with_connect_timeout(self, timeout: Duration) -> Https {
+        Https { connect_timeout: timeout, ..self }
     }
 
     /// Replaces the bearer token for all later requests.
@@ -122,12 +134,15 @@ impl Https {
         if !is_watch && let Some(kept) = self.kept.take() {
             return Ok(Connection::Http1(kept));
         }
-        let stream = self.connect().await?;
-        stream.set_nodelay(true)?;
-        let secured = self.tls.connect(ServerName::try_from(self.host.clone())?, stream).await;
-        let stream = secured.map_err(|error| self.connect_error(cause(&error), &error))?;
-        if stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
-            return Ok(Connection::Http1(http1::handshake(stream).await?));
+        let stream = match tokio::time::timeout(self.connect_timeout, self.connect()).await {
+            Ok(stream) => stream?,
+            Err(_) => {
+                let error = std::io::Error::new(ErrorKind::TimedOut, "it does not answer");
+                return Err(self.connect_error(Cause::TimedOut, &error).into());
+            }
+        };
+        if stream.get_ref().1.alpn_protocol() != Some(tls::HTTP2) {
+            return Ok(Connection::Http1(http1::handshake(stream).await?.0));
         }
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -144,41 +159,16 @@ impl Https {
 }
 
 impl Https {
-    async fn connect(&self) -> Result<TcpStream, ConnectError> {
-        let opened = open(&self.host, self.port, self.tenants.as_deref()).await;
-        opened.map_err(|(cause, error)| self.connect_error(cause, &error))
+    async fn connect(&self) -> Result<TlsStream<TcpStream>, ConnectError> {
+        let opened = dial::open(&self.host, self.port, self.tenants.as_deref()).await;
+        let stream = opened.map_err(|(cause, error)| self.connect_error(cause, &error))?;
+        let secured = dial::secure(stream, &self.host, self.tls.clone()).await;
+        secured.map_err(|error| self.connect_error(dial::cause(&error), &error))
     }
 
     fn connect_error(&self, cause: Cause, error: &std::io::Error) -> ConnectError {
-        ConnectError { cause, what: format!("{}:{}: {error}", self.host, self.port) }
+        ConnectError { cause, address: format!("{}:{}", self.host, self.port), what: error.to_string() }
     }
-}
-
-/// Connects to the first address of a host that accepts a connection; if a tenant specified the host, only to
-/// allowed addresses.
-pub async fn open(
-    host: &str,
-    port: u16,
-    tenants: Option<&TenantAddresses>,
-) -> Result<TcpStream, (Cause, std::io::Error)> {
-    let unresolved = |error| (Cause::NameNotResolved, error);
-    // An unresponsive name server would take longer than callers wait.
-    let found = tokio::time::timeout(RESOLVING, tokio::net::lookup_host((host, port))).await;
-    let found = found
-        .map_err(|_| unresolved(std::io::Error::new(ErrorKind::TimedOut, "name resolution timed out")))?;
-    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no addresses");
-    let mut found: Vec<SocketAddr> = found.map_err(unresolved)?.collect();
-    if let Some(tenants) = tenants {
-        let refused = |what| (Cause::AddressRefused, std::io::Error::new(ErrorKind::PermissionDenied, what));
-        found = tenants.allowed(host, found).map_err(refused)?;
-    }
-    for address in found {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err((cause(&last), last))
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, String> {
@@ -186,30 +176,6 @@ fn bearer(token: &str) -> Result<HeaderValue, String> {
         .map_err(|_| "the token contains characters that are not allowed in a header")?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// Returns why a connection failed, or why the server's certificate is not trusted.
-pub fn cause(error: &std::io::Error) -> Cause {
-    use rustls::CertificateError;
-    let reason = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let Some(rustls::Error::InvalidCertificate(wrong)) = reason else {
-        return match error.kind() {
-            ErrorKind::NotFound => Cause::NameNotResolved,
-            ErrorKind::ConnectionRefused => Cause::ConnectionRefused,
-            ErrorKind::TimedOut => Cause::TimedOut,
-            _ => Cause::Unreachable,
-        };
-    };
-    match wrong {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => Cause::CertificateExpired,
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            Cause::CertificateNotYetValid
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Cause::CertificateForAnotherName
-        }
-        _ => Cause::CertificateUntrusted,
-    }
 }
 
 impl Transport for Https {
@@ -236,31 +202,13 @@ impl Transport for Https {
     }
 }
 
-fn tls(endpoint: &Endpoint) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&endpoint.authority_pem) {
-        let certificate = certificate.map_err(|error| format!("certificate-authority: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("certificate-authority: {error}"))?;
+impl Endpoint {
+    fn tls(&self) -> Result<ClientConfig, String> {
+        let trust = tls::Trust::Authorities(tls::authorities(&self.authority_pem)?);
+        let certificate = self.certificate_pem.as_deref().zip(self.key_pem.as_deref());
+        let certificate = certificate.map(|(certificate, key)| tls::client_certificate(certificate, key));
+        tls::config(trust, certificate.transpose()?, &[tls::HTTP2, tls::HTTP1])
     }
-    if roots.is_empty() {
-        return Err("certificate-authority: it contains no certificate".into());
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots);
-    let mut config = match (&endpoint.certificate_pem, &endpoint.key_pem) {
-        (Some(certificate), Some(key)) => {
-            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-            let chain = chain.map_err(|error| format!("client-certificate: {error}"))?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client-key: {error}"))?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
-        }
-        _ => builder.with_no_client_auth(),
-    };
-    config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
 }
 
 #[cfg(test)]
@@ -297,14 +245,15 @@ mod tests {
     #[test]
     fn certificate_errors_have_distinct_causes() {
         use rustls::CertificateError;
-        let of =
-            |error: CertificateError| cause(&std::io::Error::other(rustls::Error::InvalidCertificate(error)));
+        let of = |error: CertificateError| {
+            dial::cause(&std::io::Error::other(rustls::Error::InvalidCertificate(error)))
+        };
         assert_eq!(of(CertificateError::Expired), Cause::CertificateExpired);
         assert_eq!(of(CertificateError::NotValidYet), Cause::CertificateNotYetValid);
         assert_eq!(of(CertificateError::UnknownIssuer), Cause::CertificateUntrusted);
         assert_eq!(of(CertificateError::BadSignature), Cause::CertificateUntrusted);
         assert_eq!(of(CertificateError::NotValidForName), Cause::CertificateForAnotherName);
-        assert_eq!(cause(&std::io::Error::other("else")), Cause::Unreachable);
+        assert_eq!(dial::cause(&std::io::Error::other("else")), Cause::Unreachable);
     }
 
     #[test]

@@ -13,12 +13,11 @@ use atoll_authn::authority::Authority;
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
+use atoll_client::kubeconfig::{KubeconfigFiles, Selection};
 use atoll_controllers::catalog::ControllerSelection;
 use atoll_controllers::context::{Context, Signers, WorkloadScope};
 use atoll_controllers::settings::Settings;
 use atoll_informer::{ApiScope, SystemClock};
-use base64::Engine;
-use serde_json::Value;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -63,21 +62,8 @@ fn seconds(text: &str) -> Result<Duration, Box<dyn Error>> {
     Ok(Duration::from_secs(text.parse()?))
 }
 
-/// Returns the first cluster and user of a kubeconfig.
+/// Returns the server of the current context.
 fn endpoint(path: &str) -> Result<Endpoint, Box<dyn Error>> {
-    let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(path)?)?;
-    let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
-    let pem = |of: &Value, field: &str| -> Result<Option<Vec<u8>>, Box<dyn Error>> {
-        if let Some(data) = of[format!("{field}-data").as_str()].as_str() {
-            return Ok(Some(base64::engine::general_purpose::STANDARD.decode(data)?));
-        }
-        Ok(of[field].as_str().map(std::fs::read).transpose()?)
-    };
-    Ok(Endpoint {
-        server: cluster["server"].as_str().ok_or("no server")?.to_string(),
-        authority_pem: pem(cluster, "certificate-authority")?.ok_or("no certificate-authority")?,
-        certificate_pem: pem(user, "client-certificate")?,
-        key_pem: pem(user, "client-key")?,
-        token: user["token"].as_str().map(String::from),
-    })
+    let files = KubeconfigFiles::load(&Selection::Explicit(path.into()))?;
+    Ok(Endpoint::of(files.context(files.merged().current())?)?)
 }

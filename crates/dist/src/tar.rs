@@ -1,22 +1,14 @@
 //! Writes tar archives in the POSIX ustar format, which every tool reads. The output does not depend on the
 //! machine.
 
+use tar::{Builder, EntryType, Header};
+
 use crate::PackageError;
 
-const BLOCK: usize = 512;
-
-/// Positions of the header fields.
-const NAME: std::ops::Range<usize> = 0..100;
-const MODE: std::ops::Range<usize> = 100..108;
-const USER: std::ops::Range<usize> = 108..116;
-const GROUP: std::ops::Range<usize> = 116..124;
-const SIZE: std::ops::Range<usize> = 124..136;
-const TIME: std::ops::Range<usize> = 136..148;
-const CHECKSUM: std::ops::Range<usize> = 148..156;
-const KIND: usize = 156;
-const TARGET: std::ops::Range<usize> = 157..257;
-const MAGIC: std::ops::Range<usize> = 257..265;
-const PREFIX: std::ops::Range<usize> = 345..500;
+/// The largest numbers in the fields of a header, which are octal. The crate `tar` would use extensions of
+/// GNU beyond them.
+const MAX_ID: u32 = 0o7_777_777;
+const MAX_SIZE: u64 = 0o77_777_777_777;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
@@ -48,110 +40,91 @@ impl<'a> TarEntry<'a> {
 
 /// Returns the archive of `entries`, in their order.
 pub fn archive(entries: &[TarEntry]) -> Result<Vec<u8>, PackageError> {
-    let mut bytes = Vec::new();
+    let mut builder = Builder::new(Vec::new());
+    let failed = |path: &str, error| PackageError::File { path: path.into(), error };
     for entry in entries {
-        bytes.extend_from_slice(&header(entry)?);
-        if let Content::File(content) = entry.content {
-            bytes.extend_from_slice(content);
-            bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
-        }
+        let content = match entry.content {
+            Content::File(content) => content,
+            Content::Directory | Content::Symlink(_) => &[],
+        };
+        builder.append(&header(entry, content)?, content).map_err(|error| failed(entry.path, error))?;
     }
-    // Two zero blocks end the archive.
-    bytes.resize(bytes.len() + 2 * BLOCK, 0);
-    Ok(bytes)
+    builder.into_inner().map_err(|error| failed("the archive", error))
 }
 
-fn header(entry: &TarEntry) -> Result<[u8; BLOCK], PackageError> {
+fn header(entry: &TarEntry, content: &[u8]) -> Result<Header, PackageError> {
     let failed = |problem| PackageError::Entry { path: entry.path.to_owned(), problem };
-    let mut block = [0; BLOCK];
-    let (kind, size) = match entry.content {
-        Content::Directory => (b'5', 0),
-        Content::File(content) => (b'0', content.len()),
+    let mut header = Header::new_ustar();
+    let kind = match entry.content {
+        Content::Directory => EntryType::Directory,
+        Content::File(_) => EntryType::Regular,
         Content::Symlink(target) => {
-            text(&mut block[TARGET], target).ok_or(failed("its link target is longer than 100 bytes"))?;
-            (b'2', 0)
+            let set = header.set_link_name(target);
+            set.map_err(|_| failed("its link target is longer than 100 bytes"))?;
+            EntryType::Symlink
         }
     };
-    let path = match kind {
-        b'5' => format!("{}/", entry.path),
-        _ => entry.path.to_owned(),
-    };
-    let (prefix, name) = split(&path).ok_or(failed("its path is too long"))?;
-    text(&mut block[NAME], name).ok_or(failed("its name is too long"))?;
-    text(&mut block[PREFIX], prefix).ok_or(failed("its path is too long"))?;
-    number(&mut block[MODE], entry.mode.into()).ok_or(failed("its mode is too large"))?;
-    number(&mut block[USER], entry.user.into()).ok_or(failed("its user id is too large"))?;
-    number(&mut block[GROUP], entry.group.into()).ok_or(failed("its group id is too large"))?;
-    number(&mut block[SIZE], size as u64).ok_or(failed("it is larger than 8 GiB"))?;
-    number(&mut block[TIME], 0).ok_or(failed("its time is too large"))?;
-    block[KIND] = kind;
-    block[MAGIC].copy_from_slice(b"ustar\x0000");
-    // The checksum is computed with its own field filled with spaces.
-    block[CHECKSUM].fill(b' ');
-    let sum: u64 = block.iter().map(|byte| u64::from(*byte)).sum();
-    let field = &mut block[CHECKSUM];
-    number(&mut field[..7], sum).ok_or(failed("its header checksum is too large"))?;
-    Ok(block)
-}
-
-/// Splits a path that is too long for the name field at a slash: the first part goes into the prefix field.
-fn split(path: &str) -> Option<(&str, &str)> {
-    if path.len() <= NAME.len() {
-        return Some(("", path));
+    let slash = if kind == EntryType::Directory { "/" } else { "" };
+    let set = header.set_path(format!("{}{slash}", entry.path));
+    set.map_err(|_| failed("its path is too long"))?;
+    if entry.user > MAX_ID {
+        return Err(failed("its user id is too large"));
     }
-    let cuts = path.match_indices('/').map(|(position, _)| position);
-    // The trailing slash of a directory is not a valid split.
-    let mut fitting = cuts.filter(|cut| {
-        let name = path.len() - cut - 1;
-        *cut > 0 && *cut <= PREFIX.len() && name > 0 && name <= NAME.len()
-    });
-    fitting.next().map(|cut| (&path[..cut], &path[cut + 1..]))
-}
-
-fn text(field: &mut [u8], value: &str) -> Option<()> {
-    field.get_mut(..value.len())?.copy_from_slice(value.as_bytes());
-    Some(())
-}
-
-/// Writes octal digits to all of the field but its last byte, which stays zero.
-fn number(field: &mut [u8], value: u64) -> Option<()> {
-    let digits = field.len() - 1;
-    let text = format!("{value:0digits$o}");
-    (text.len() == digits).then(|| field[..digits].copy_from_slice(text.as_bytes()))?;
-    field[digits] = 0;
-    Some(())
+    if entry.group > MAX_ID {
+        return Err(failed("its group id is too large"));
+    }
+    let size = content.len() as u64;
+    if size > MAX_SIZE {
+        return Err(failed("it is larger than 8 GiB"));
+    }
+    header.set_entry_type(kind);
+    header.set_mode(entry.mode);
+    header.set_uid(entry.user.into());
+    header.set_gid(entry.group.into());
+    header.set_size(size);
+    header.set_mtime(0);
+    header.set_cksum();
+    Ok(header)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns a field up to its first zero byte.
-    fn read(block: &[u8], field: std::ops::Range<usize>) -> String {
-        let bytes = block[field].iter().take_while(|byte| **byte != 0).copied().collect();
-        String::from_utf8(bytes).expect("fields are text")
-    }
+    const BLOCK: usize = 512;
 
     #[test]
     fn headers_describe_entries() {
         let file = TarEntry { mode: 0o755, user: 1, group: 65_532, ..TarEntry::file("a/b", b"abc") };
         let link = TarEntry { content: Content::Symlink("b"), ..TarEntry::file("a/c", b"") };
-        let cases: [(TarEntry, &str, &str, &str, &str, u8, &str); 4] = [
-            (TarEntry::directory("a"), "a/", "0000755", "0000000", "00000000000", b'5', ""),
-            (file, "a/b", "0000755", "0177774", "00000000003", b'0', ""),
-            (link, "a/c", "0000644", "0000000", "00000000000", b'2', "b"),
-            (TarEntry::file("empty", b""), "empty", "0000644", "0000000", "00000000000", b'0', ""),
+        let (directory, empty) = (TarEntry::directory("a"), TarEntry::file("empty", b""));
+        // The fields of the format, so that nothing depends on how this crate reads them.
+        let cases: [(TarEntry, &[u8], &[u8], &[u8], &[u8], u8, &[u8]); 4] = [
+            (directory, b"a/\0", b"0000755\0", b"0000000\0", b"00000000000\0", b'5', b"\0"),
+            (file, b"a/b\0", b"0000755\0", b"0177774\0", b"00000000003\0", b'0', b"\0"),
+            (link, b"a/c\0", b"0000644\0", b"0000000\0", b"00000000000\0", b'2', b"b\0"),
+            (empty, b"empty\0", b"0000644\0", b"0000000\0", b"00000000000\0", b'0', b"\0"),
         ];
         for (entry, name, mode, group, size, kind, target) in cases {
-            let block = header(&entry).expect("it fits");
-            let found = [NAME, MODE, GROUP, SIZE, TARGET].map(|field| read(&block, field));
-            assert_eq!(found, [name, mode, group, size, target], "{entry:?}");
-            assert_eq!(block[KIND], kind, "{entry:?}");
-            assert_eq!(read(&block, TIME), "00000000000");
-            assert_eq!(block[MAGIC], *b"ustar\x0000");
+            let block = archive(std::slice::from_ref(&entry)).expect("it fits");
+            let fields: [(usize, &[u8]); 8] = [
+                (0, name),
+                (100, mode),
+                (116, group),
+                (124, size),
+                (136, b"00000000000\0"),
+                (156, &[kind]),
+                (157, target),
+                (257, b"ustar\x0000"),
+            ];
+            for (start, expected) in fields {
+                assert_eq!(&block[start..start + expected.len()], expected, "{entry:?} at {start}");
+            }
             // Verify the checksum as a reader does.
-            let sum = u64::from_str_radix(&read(&block, CHECKSUM), 8).expect("a number");
-            let others = block.iter().enumerate().filter(|(at, _)| !CHECKSUM.contains(at));
+            let digits = String::from_utf8_lossy(&block[148..156]);
+            let digits = digits.trim_matches(['\0', ' ']);
+            let sum = u64::from_str_radix(digits, 8).expect("a number");
+            let others = block[..BLOCK].iter().enumerate().filter(|(at, _)| !(148..156).contains(at));
             assert_eq!(sum, others.map(|(_, byte)| u64::from(*byte)).sum::<u64>() + 8 * u64::from(b' '));
         }
     }
@@ -171,18 +144,26 @@ mod tests {
     #[test]
     fn long_paths_are_split_at_a_slash() {
         let (short, long) = ("d".repeat(60), "n".repeat(100));
-        let cases = [
-            (long.clone(), Some((String::new(), long.clone()))),
-            (format!("{short}/{long}"), Some((short.clone(), long.clone()))),
-            (format!("{short}/{short}/"), Some((short.clone(), format!("{short}/")))),
-            (format!("{short}/{long}n"), None),
-            (format!("{short}/{short}/{short}/{long}"), None),
-            (format!("/{long}"), None),
-        ];
-        for (path, expected) in cases {
-            let found = split(&path).map(|(prefix, name)| (prefix.to_owned(), name.to_owned()));
-            assert_eq!(found, expected, "{path}");
+        for (path, fits) in [
+            (long.clone(), true),
+            (format!("{short}/{long}"), true),
+            (format!("{short}/{short}"), true),
+            (format!("{short}/{long}n"), false),
+            (format!("{short}/{short}/{short}/{long}"), false),
+            (format!("/{long}"), false),
+        ] {
+            let bytes = archive(&[TarEntry::file(&path, b"")]);
+            assert_eq!(bytes.is_ok(), fits, "{path}");
+            let Ok(bytes) = bytes else { continue };
+            // One block and the end: no additional entry for the path.
+            assert_eq!(bytes.len(), 3 * BLOCK, "{path}");
+            let mut read = tar::Archive::new(&bytes[..]);
+            let entry = read.entries().expect("an archive").next().expect("an entry").expect("an entry");
+            assert_eq!(entry.path().expect("a path").to_str(), Some(path.as_str()));
         }
+        let path = format!("{short}/{short}");
+        let bytes = archive(&[TarEntry::directory(&path)]).expect("it fits");
+        assert_eq!((&bytes[..61], &bytes[345..405]), (format!("{short}/").as_bytes(), short.as_bytes()));
     }
 
     #[test]

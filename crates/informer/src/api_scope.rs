@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use atoll_client::{Client, PatchType};
 use atoll_meta::{Status, object};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::{Key, Pages, Resource, Tree, WORKSPACE};
@@ -295,15 +296,9 @@ impl ApiScope {
 
 /// Percent-encodes a name; names of some kinds may contain reserved characters.
 pub fn encoded(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match plain(byte) {
-            true => out.push(char::from(byte)),
-            false => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    const ESCAPED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+    utf8_percent_encode(name, ESCAPED).to_string()
 }
 
 #[cfg(test)]

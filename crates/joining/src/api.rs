@@ -48,9 +48,11 @@ impl Api {
 
     /// Restricts connections to addresses that tenants may choose. `None` means that no tenant has chosen the
     /// address.
-    pub fn restricted(mut self, addresses: &Option<Arc<TenantAddresses>>) -> Api {
-        self.client.tenant_addresses.clone_from(addresses);
-        self
+    pub fn restricted(self, addresses: &Option<Arc<TenantAddresses>>) -> Api {
+        match addresses {
+            Some(addresses) => Api { client: self.client.for_tenant(addresses.clone()), ..self },
+            None => self,
+        }
     }
 
     pub fn client(&self) -> &Client {

@@ -1,27 +1,18 @@
-//! A small HTTPS client with one connection per request.
+//! A client whose failures say what to do next, for the commands.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_client::connect_error::Cause;
+use atoll_client::connect_error::{Cause, ConnectError};
 use atoll_client::dialing::TenantAddresses;
-use atoll_client::https;
+use atoll_client::https::{Endpoint, Https};
 use atoll_client::kubeconfig::Context;
 use atoll_client::memory_limits::{self, Charge, ReadError};
+use atoll_client::{BoxError, ResponseBody, Transport};
 use atoll_meta::{Status, json};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::{Failure, invocation};
 
@@ -32,12 +23,9 @@ pub struct Client {
     pub origin: String,
     /// The path in the server's address: the workspace.
     pub base: String,
-    token: Option<String>,
-    tls: Arc<ClientConfig>,
+    transport: Https,
     /// Maximum size of a response in bytes, and of its parsed values in memory.
     pub max_response: [usize; 2],
-    /// The addresses that are allowed, if a tenant has chosen the server's address.
-    pub tenant_addresses: Option<Arc<TenantAddresses>>,
 }
 
 /// Large enough for the lists of a control plane, which are not always paged.
@@ -74,14 +62,32 @@ impl Client {
         }
         let uri: Uri = context.server.parse().map_err(|error| format!("{:?}: {error}", context.server))?;
         let authority = uri.authority().ok_or_else(|| format!("{:?} has no host", context.server))?;
-        Ok(Client {
-            origin: format!("https://{authority}"),
-            base: uri.path().trim_end_matches('/').to_string(),
+        let origin = format!("https://{authority}");
+        if context.insecure {
+            return Err(
+                "this context skips TLS verification; give it certificate-authority-data instead".into()
+            );
+        }
+        let trusted = context.authority_pem.clone();
+        let endpoint = Endpoint {
+            server: origin.clone(),
+            authority_pem: trusted.ok_or("this context has no certificate-authority-data")?,
+            certificate_pem: context.certificate_pem.clone(),
+            key_pem: context.key_pem.clone(),
             token: context.token.clone(),
-            tls: Arc::new(tls(context)?),
+        };
+        Ok(Client {
+            origin,
+            base: uri.path().trim_end_matches('/').to_string(),
+            transport: Https::new(&endpoint)?.with_connect_timeout(CONNECT_TIMEOUT),
             max_response: MAX_RESPONSE,
-            tenant_addresses: None,
         })
+    }
+
+    /// Restricts connections to the addresses that are allowed if a tenant has chosen the server's address.
+    #[must_use]
+    pub fn for_tenant(self, addresses: Arc<TenantAddresses>) -> Client {
+        Client { transport: self.transport.for_tenant(addresses), ..self }
     }
 
     /// Sends a request and reads the whole response as JSON.
@@ -171,7 +177,7 @@ impl Client {
         path: &str,
         content_type: &str,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Problem> {
+    ) -> Result<Response<ResponseBody>, Problem> {
         self.exchange(method, path, JSON, content_type, body).await
     }
 
@@ -182,59 +188,36 @@ impl Client {
         accept: &str,
         content_type: &str,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Problem> {
-        let uri: Uri =
-            format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
-        let stream = match tokio::time::timeout(CONNECT_TIMEOUT, connect(&self.origin, self)).await {
-            Ok(stream) => stream?,
-            Err(_) => return Err(self.timed_out()),
-        };
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        tokio::spawn(connection);
-        let mut request = Request::builder()
+    ) -> Result<Response<ResponseBody>, Problem> {
+        let request = Request::builder()
             .method(method)
-            .uri(&uri)
-            .header(header::HOST, uri.authority().map_or("", |authority| authority.as_str()))
+            .uri(path)
             .header(header::ACCEPT, accept)
-            .header(header::CONTENT_TYPE, content_type);
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-        }
-        let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
-        sender.send_request(request).await.map_err(|error| self.connection_lost(&error))
+            .header(header::CONTENT_TYPE, content_type)
+            .body(body)
+            .map_err(|error| format!("{path:?}: {error}"))?;
+        self.transport.send(request).await.map_err(|error| self.unanswered(error))
     }
-}
 
-/// Opens a connection to the server at `origin`.
-async fn connect(origin: &str, client: &Client) -> Result<TlsStream<TcpStream>, Problem> {
-    let uri: Uri = origin.parse().map_err(|error| format!("{origin:?}: {error}"))?;
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
-    let port = uri.port_u16().unwrap_or(443);
-    let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
-    let failed = |cause: Cause, error: std::io::Error| {
-        let is_certificate = matches!(
-            cause,
+    /// The failure for a request without a response.
+    fn unanswered(&self, error: BoxError) -> Problem {
+        let ConnectError { cause, what, .. } = match error.downcast::<ConnectError>() {
+            Ok(error) => *error,
+            Err(error) => return self.connection_lost(&error),
+        };
+        let failure = match cause {
             Cause::CertificateExpired
-                | Cause::CertificateNotYetValid
-                | Cause::CertificateUntrusted
-                | Cause::CertificateForAnotherName
-        );
-        let failure = match is_certificate {
-            true => Failure::new(
-                format!("{origin} is not the server of this kubeconfig: {error}"),
+            | Cause::CertificateNotYetValid
+            | Cause::CertificateUntrusted
+            | Cause::CertificateForAnotherName => Failure::new(
+                format!("{} is not the server of this kubeconfig: {what}", self.origin),
                 "if its data directory was recreated, use the admin.kubeconfig in it; otherwise choose another \
                  context with --context",
             ),
-            false => unreachable(origin, &error.to_string()),
+            _ => unreachable(&self.origin, &what),
         };
         Problem::Unreached(cause, failure)
-    };
-    let opened = https::open(&host, port, client.tenant_addresses.as_deref()).await;
-    let stream = opened.map_err(|(cause, error)| failed(cause, error))?;
-    stream.set_nodelay(true).map_err(|error| failed(Cause::Unreachable, error))?;
-    let secured = TlsConnector::from(client.tls.clone()).connect(name, stream).await;
-    secured.map_err(|error| failed(https::cause(&error), error))
+    }
 }
 
 fn unreachable(origin: &str, problem: &str) -> Failure {
@@ -245,33 +228,6 @@ fn unreachable(origin: &str, problem: &str) -> Failure {
             invocation()
         ),
     )
-}
-
-/// The TLS configuration with the context's client certificate and certificate authority.
-fn tls(context: &Context) -> Result<ClientConfig, String> {
-    if context.insecure {
-        return Err("this context skips TLS verification; give it certificate-authority-data instead".into());
-    }
-    let mut roots = RootCertStore::empty();
-    let pem = context.authority_pem.as_deref().ok_or("this context has no certificate-authority-data")?;
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| format!("certificate-authority: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("certificate-authority: {error}"))?;
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots);
-    match (&context.certificate_pem, &context.key_pem) {
-        (Some(certificate), Some(key)) => {
-            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-            let chain = chain.map_err(|error| format!("client-certificate: {error}"))?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client-key: {error}"))?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
-        }
-        _ => Ok(builder.with_no_client_auth()),
-    }
 }
 
 impl From<String> for Problem {

@@ -7,14 +7,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use atoll_client::https::{dial, http1};
 use atoll_meta::json;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::request::RequestInfo;
@@ -149,11 +147,10 @@ async fn send(uri: &Uri, spans: Vec<Value>) -> Result<(), String> {
         "resource": { "attributes": [attribute("service.name", "atoll"), attribute("service.version", env!("CARGO_PKG_VERSION"))] },
         "scopeSpans": [{ "scope": { "name": "atoll-server" }, "spans": spans }],
     }]});
-    let address = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(4318));
-    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    tokio::spawn(connection);
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let opened = dial::open(host, uri.port_u16().unwrap_or(4318), None).await;
+    let stream = opened.map_err(|(_, error)| error.to_string())?;
+    let (mut sender, _) = http1::handshake(stream).await.map_err(|error| error.to_string())?;
     let request = Request::post(uri.path())
         .header(header::HOST, uri.authority().map_or("", |authority| authority.as_str()))
         .header(header::CONTENT_TYPE, "application/json")

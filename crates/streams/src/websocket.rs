@@ -12,7 +12,7 @@ mod handshake;
 mod reader;
 mod tunnel;
 
-pub use frame::{FrameError, Head, Message, Opcode, Role};
+pub use frame::{FrameError, Head, Message, Opcode, Role, mask};
 pub use handshake::{Handshake, accept_key, is_websocket, offered};
 pub use reader::{Event, Reader};
 pub use tunnel::tunnel;

@@ -3,19 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use atoll_client::https::tls::{self, Trust};
+use atoll_client::https::{dial, http1};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use hyper::client::conn::http1::SendRequest;
+use rustls::ClientConfig;
 use serde_json::Value;
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-use tokio_rustls::TlsConnector;
 
 /// An error because of which there is no complete response.
 #[derive(Debug)]
@@ -94,18 +91,9 @@ impl Client {
     pub fn new(url: &str, authority: &Path, token: Option<&str>) -> Client {
         let address = url.trim_start_matches("https://");
         let (host, port) = address.rsplit_once(':').unwrap_or((address, "443"));
-        let mut roots = RootCertStore::empty();
         let pem = std::fs::read(authority).unwrap_or_else(|error| panic!("{}: {error}", authority.display()));
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.unwrap_or_else(|error| panic!("{}: {error}", authority.display()));
-            roots.add(certificate).unwrap_or_else(|error| panic!("{}: {error}", authority.display()));
-        }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap_or_else(|error| panic!("TLS: {error}"))
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls = tls::authorities(&pem).and_then(|roots| tls::config(Trust::Authorities(roots), None, &[]));
+        let tls = tls.unwrap_or_else(|problem| panic!("{}: {problem}", authority.display()));
         Client {
             host: host.to_string(),
             port: port.parse().unwrap_or_else(|error| panic!("{url}: {error}")),
@@ -167,16 +155,11 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, ClientError> {
-        let stream =
-            TcpStream::connect((self.host.as_str(), self.port)).await.map_err(ClientError::Unreachable)?;
-        let name = ServerName::try_from(self.host.clone()).map_err(std::io::Error::other);
-        let name = name.map_err(ClientError::Unreachable)?;
-        let stream = TlsConnector::from(self.tls.clone())
-            .connect(name, stream)
-            .await
-            .map_err(ClientError::Unreachable)?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(ClientError::Interrupted)?;
-        tokio::spawn(connection);
+        let opened = dial::open(&self.host, self.port, None).await;
+        let stream = opened.map_err(|(_, error)| ClientError::Unreachable(error))?;
+        let secured = dial::secure(stream, &self.host, self.tls.clone()).await;
+        let stream = secured.map_err(ClientError::Unreachable)?;
+        let (sender, _) = http1::handshake(stream).await.map_err(ClientError::Interrupted)?;
         Ok(sender)
     }
 

@@ -2,7 +2,6 @@
 
 // upstream: staging/src/k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use atoll_client::kubeconfig::CredentialPlugin;
@@ -12,22 +11,16 @@ use serde_json::{Value, json};
 
 use crate::advice::Failure;
 
-/// Runs the plugin and returns its credentials as the user entry of a kubeconfig. `base` is the directory of
-/// the kubeconfig.
-pub fn credentials(program: &CredentialPlugin, base: &Path) -> Result<Value, Failure> {
+/// Runs the plugin and returns its credentials as the user entry of a kubeconfig.
+pub fn credentials(program: &CredentialPlugin) -> Result<Value, Failure> {
     let failed = |what: String| {
         Failure::new(
             format!("{} returned no credentials: {what}", program.command),
             "run it directly to see its output; kubectl uses it in the same way",
         )
     };
-    // A plain name is looked up in PATH; a path is relative to the kubeconfig.
-    let command = match program.command.contains('/') {
-        true => base.join(&program.command),
-        false => program.command.clone().into(),
-    };
     let request = json!({ "apiVersion": program.api_version, "kind": "ExecCredential", "spec": { "interactive": false } });
-    let output = Command::new(command)
+    let output = Command::new(&program.command)
         .args(&program.arguments)
         .envs(program.environment.iter().map(|(name, value)| (name, value)))
         .env("KUBERNETES_EXEC_INFO", request.to_string())
@@ -75,19 +68,19 @@ mod tests {
     #[test]
     fn plugins_get_exec_info() {
         let script = r#"case $KUBERNETES_EXEC_INFO in *ExecCredential*) echo "{\"status\": {\"token\": \"$TOKEN\"}}" ;; esac"#;
-        let found = credentials(&program(script), Path::new("/")).expect("a token");
+        let found = credentials(&program(script)).expect("a token");
         assert_eq!(found, json!({ "token": "secret" }));
     }
 
     #[test]
     fn failures_do_not_contain_the_output() {
         for script in ["exit 3", "echo secret", "true"] {
-            let failure = credentials(&program(script), Path::new("/")).expect_err("there are none");
+            let failure = credentials(&program(script)).expect_err("there are none");
             assert!(failure.message.starts_with("/bin/sh returned no credentials: "), "{failure}");
             assert!(!failure.message.contains("secret"), "{failure}");
         }
         let missing = CredentialPlugin { command: "no-such-program".into(), ..program("") };
-        assert!(credentials(&missing, Path::new("/")).is_err());
+        assert!(credentials(&missing).is_err());
     }
 
     #[test]

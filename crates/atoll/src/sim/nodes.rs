@@ -22,7 +22,7 @@ use self::faulty_transport::{FaultyClock, FaultyTransport};
 use super::DataDirectory;
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
-use crate::process::{ShutdownSignal, quoted_path};
+use crate::process::ShutdownSignal;
 
 /// Options of `atoll sim nodes` except those of the nodes.
 pub struct NodesOptions {
@@ -68,13 +68,7 @@ pub async fn run(
         None => None,
     };
     let stop = ShutdownSignal::listen()?;
-    println!(
-        "Simulating {} nodes at {}. Try: kubectl --kubeconfig {} --context {} get nodes",
-        nodes.nodes,
-        context.server,
-        quoted_path(config.path()),
-        config.context_name()
-    );
+    println!("Simulating {} nodes at {}. Try: {} get nodes", nodes.nodes, context.server, config.kubectl());
     // Faults only affect the nodes, not the watch for faults.
     let faulty_client = Client::new(Arc::new(FaultyTransport::new(Https::new(&endpoint)?, faults.clone())));
     let clock: Arc<dyn Clock> = Arc::new(FaultyClock { faults: faults.clone() });

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use atoll_client::https::dial;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
@@ -19,7 +20,7 @@ use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsAcceptor;
 
 use crate::bindings::{TenantServer, WORKSPACES, create_tenant_workspace};
 use crate::support::access::Access;
@@ -99,8 +100,7 @@ async fn is_accepted_as_server(access: &Access, certificate: &str, key: &str, na
         let _ = TlsAcceptor::from(Arc::new(config)).accept(stream).await;
     });
     let stream = TcpStream::connect(address).await.unwrap();
-    let name = ServerName::try_from(name.to_string()).unwrap();
-    let connected = TlsConnector::from(Arc::new(access.tls(&["http/1.1"]))).connect(name, stream).await;
+    let connected = dial::secure(stream, name, Arc::new(access.tls(&["http/1.1"]))).await;
     serving.await.unwrap();
     connected.is_ok()
 }

@@ -7,6 +7,7 @@ mod commands;
 mod completion;
 mod components;
 mod identities;
+mod kubeconfigs;
 mod settings;
 mod snapshots;
 #[path = "../support/support.rs"]

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::Stdio;
 
+use atoll_client::https::http1;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -38,8 +39,7 @@ async fn start_service() -> SocketAddr {
 
 async fn get(port: u16, path: &str) -> Bytes {
     let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
+    let (mut sender, _) = http1::handshake(stream).await.unwrap();
     let request = Request::get(path).header("host", "test").body(Full::<Bytes>::default()).unwrap();
     let response = sender.send_request(request).await.unwrap();
     response.into_body().collect().await.unwrap().to_bytes()

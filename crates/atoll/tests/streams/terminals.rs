@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use atoll_client::https::http1;
 use atoll_streams::websocket::{Event, Message, Opcode, Reader, Role};
 use bytes::Bytes;
 use http::Request;
@@ -17,9 +18,7 @@ async fn terminal_size_reaches_the_command() {
     let cluster = Arc::new(TestCluster::new().await);
     for pod in ["old", "new"] {
         let stream = cluster.admin.stream(&["http/1.1"]).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection.with_upgrades());
+        let (mut sender, _) = http1::handshake(stream).await.unwrap();
         let uri = format!("{PODS}/{pod}/exec?command=size&stdin=true&stdout=true&tty=true");
         let request = Request::get(uri)
             .header("host", cluster.admin.authority())

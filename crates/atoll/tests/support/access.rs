@@ -3,20 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use atoll_client::https::tls::{self, Trust};
+use atoll_client::https::{dial, http1};
+use atoll_client::kubeconfig::{KubeconfigFiles, Selection};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1::SendRequest;
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::within;
@@ -60,27 +59,23 @@ pub enum Body {
 }
 
 enum Sender {
-    One(http1::SendRequest<Full<Bytes>>),
+    One(SendRequest<Full<Bytes>>),
     Two(http2::SendRequest<Full<Bytes>>),
 }
 
 impl Access {
+    /// Returns an access as the user of the current context.
     pub fn from_kubeconfig(path: &Path) -> Access {
-        let text = std::fs::read_to_string(path).unwrap();
-        let config: Value = serde_saphyr::from_str(&text).unwrap();
-        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
-        let data = |holder: &Value, name: &str| STANDARD.decode(holder[name].as_str().unwrap()).unwrap();
-        let server: http::Uri = cluster["server"].as_str().unwrap().parse().unwrap();
-        let mut roots = RootCertStore::empty();
-        let authority = data(cluster, "certificate-authority-data");
-        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
+        let files = KubeconfigFiles::load(&Selection::Explicit(path.to_path_buf())).unwrap();
+        let context = files.context(files.merged().current()).unwrap();
+        let server: http::Uri = context.server.parse().unwrap();
         Access {
             authority: server.authority().unwrap().to_string(),
             base: server.path().trim_end_matches('/').to_string(),
             token: None,
             headers: Vec::new(),
-            roots: Arc::new(roots),
-            identity: Some((data(user, "client-certificate-data"), data(user, "client-key-data"))),
+            roots: tls::authorities(&context.authority_pem.unwrap()).unwrap(),
+            identity: context.certificate_pem.zip(context.key_pem),
         }
     }
 
@@ -140,39 +135,28 @@ impl Access {
     }
 
     pub fn tls(&self, protocols: &[&str]) -> ClientConfig {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(self.roots.clone());
-        let mut config = match &self.identity {
-            Some((certificate, key)) => {
-                let chain = CertificateDer::pem_slice_iter(certificate).map(Result::unwrap).collect();
-                builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key).unwrap()).unwrap()
-            }
-            None => builder.with_no_client_auth(),
-        };
-        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        config
+        let certificate = self.identity.as_ref();
+        let certificate = certificate.map(|(chain, key)| tls::client_certificate(chain, key).unwrap());
+        let protocols: Vec<&[u8]> = protocols.iter().map(|name| name.as_bytes()).collect();
+        tls::config(Trust::Authorities(self.roots.clone()), certificate, &protocols).unwrap()
     }
 
     /// Opens a TLS connection without HTTP.
     pub async fn stream(&self, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
-        let stream = TcpStream::connect(&self.authority).await?;
-        stream.set_nodelay(true)?;
-        let host = self.authority.rsplit_once(':').unwrap().0.trim_matches(['[', ']']).to_string();
-        let name = ServerName::try_from(host).unwrap();
-        TlsConnector::from(Arc::new(self.tls(protocols))).connect(name, stream).await
+        let (host, port) = self.authority.rsplit_once(':').unwrap();
+        let host = host.trim_matches(['[', ']']);
+        let opened = dial::open(host, port.parse().unwrap(), None).await;
+        let stream = opened.map_err(|(_, error)| error)?;
+        dial::secure(stream, host, Arc::new(self.tls(protocols))).await
     }
 
     pub async fn http1(&self) -> std::io::Result<Http> {
         let stream = self.stream(&["http/1.1"]).await?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(std::io::Error::other)?;
-        tokio::spawn(connection);
+        let (sender, _) = http1::handshake(stream).await.map_err(std::io::Error::other)?;
         Ok(Http { access: self.clone(), accept: JSON, sender: Sender::One(sender) })
     }
 
+    /// Uses hyper's defaults, because the windows of Atoll's own client are unusually large.
     pub async fn http2(&self) -> std::io::Result<Http> {
         let stream = self.stream(&["h2"]).await?;
         let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;

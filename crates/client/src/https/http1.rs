@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
 use crate::{BoxError, ResponseBody};
@@ -24,11 +25,11 @@ const MAX_KEPT: usize = 8;
 /// where they ended.
 const MAX_WATCH: Duration = Duration::from_secs(600);
 
-pub type Http1Sender = SendRequest<Full<Bytes>>;
+pub(super) type Http1Sender = SendRequest<Full<Bytes>>;
 
 /// Connections that have been used. They are ready when the last response has been read.
 #[derive(Default)]
-pub struct KeptConnections(Mutex<Vec<Http1Sender>>);
+pub(super) struct KeptConnections(Mutex<Vec<Http1Sender>>);
 
 impl KeptConnections {
     /// Returns a connection that is ready for a request.
@@ -48,17 +49,23 @@ impl KeptConnections {
     }
 }
 
-pub async fn handshake<S>(stream: S) -> Result<Http1Sender, hyper::Error>
+/// Starts a connection, which may be upgraded to another protocol. The returned task drives it and ends with
+/// it.
+pub async fn handshake<S, B>(stream: S) -> Result<(SendRequest<B>, JoinHandle<()>), hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    Ok(sender)
+    let driving = tokio::spawn(async move {
+        // Errors are reported by the response or its body.
+        let _ = connection.with_upgrades().await;
+    });
+    Ok((sender, driving))
 }
 
 /// Sends a request with a complete URI. The connection is used again, except for a watch.
-pub async fn send(
+pub(super) async fn send(
     mut connection: Http1Sender,
     mut request: Request<Full<Bytes>>,
     kept: Option<&KeptConnections>,

@@ -2,25 +2,21 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::dialing::TenantAddresses;
+use atoll_client::https::{dial, http1};
 use atoll_client::{BoxError, BoxFuture};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-use tokio_rustls::TlsConnector;
 
 use super::location::{authority, is_global_unicast};
 
@@ -99,31 +95,19 @@ async fn open(
     target: &str,
     addresses: impl Future<Output = Result<Vec<SocketAddr>, DialError>> + Send,
 ) -> Result<Box<dyn Socket>, DialError> {
-    let refused = |error: &io::Error| DialError(format!("dial tcp {target}: {}", go_text(error)));
     let dialing = async {
-        let mut last = DialError(format!("dial tcp {target}: no addresses"));
-        for address in addresses.await? {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = refused(&error),
-            }
-        }
-        Err(last)
+        let connected = dial::connect(&addresses.await?).await;
+        connected.map_err(|error| DialError(format!("dial tcp {target}: {}", go_text(&error))))
     };
-    let timed_out = |_| DialError(format!("dial tcp {target}: i/o timeout"));
-    let stream = tokio::time::timeout(DIAL_TIMEOUT, dialing).await.map_err(timed_out)??;
-    stream.set_nodelay(true).map_err(|error| refused(&error))?;
-    Ok(Box::new(stream))
+    match tokio::time::timeout(DIAL_TIMEOUT, dialing).await {
+        Ok(connected) => Ok(Box::new(connected?)),
+        Err(_) => Err(DialError(format!("dial tcp {target}: i/o timeout"))),
+    }
 }
 
 async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    let missing = || DialError(format!("dial tcp: lookup {host}: no such host"));
-    let found: Vec<SocketAddr> =
-        tokio::net::lookup_host((host, port)).await.map_err(|_| missing())?.collect();
-    if found.is_empty() { Err(missing()) } else { Ok(found) }
+    let found = dial::resolve(host, port).await;
+    found.map_err(|_| DialError(format!("dial tcp: lookup {host}: no such host")))
 }
 
 /// Returns the text of Go for an error of the operating system.
@@ -182,9 +166,7 @@ impl Destination {
             false => open(&self.authority(), std::future::ready(Ok(self.addresses.clone()))).await?,
         };
         let Some(config) = &self.tls else { return Ok(stream) };
-        let name = ServerName::try_from(self.host.clone())
-            .map_err(|_| DialError(format!("{:?} is not a valid server name", self.host)))?;
-        let handshake = TlsConnector::from(config.clone()).connect(name, stream);
+        let handshake = dial::secure(stream, &self.host, config.clone());
         match tokio::time::timeout(TLS_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
             Ok(Err(error)) => Err(DialError(go_tls_text(&error, &self.host))),
@@ -221,11 +203,8 @@ pub async fn exchange(
         let cut = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
         DialError(if cut { "EOF".into() } else { error.to_string() })
     };
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let driving = AbortOnDrop(Some(tokio::spawn(async move {
-        // Errors are reported by the response or its body.
-        let _ = connection.with_upgrades().await;
-    })));
+    let (mut sender, driving) = http1::handshake(stream).await.map_err(failed)?;
+    let driving = AbortOnDrop(Some(driving));
     let response = sender.send_request(request).await.map_err(failed)?;
     Ok((response, driving))
 }

@@ -2,17 +2,16 @@
 
 // upstream: pkg/kubelet/client/kubelet_client.go
 
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use atoll_client::dialing::TenantAddresses;
+pub use atoll_client::https::tls::ClientCertificate;
+use atoll_client::https::tls::{self, Trust};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::ROOT;
 use super::backend::{Dialer, Network};
@@ -29,7 +28,6 @@ pub struct Kubelets {
     pub dialer: Box<dyn Dialer>,
     /// Addresses that nodes and Pods of workspaces below root may have.
     pub tenants: TenantAddresses,
-    provider: Arc<CryptoProvider>,
     /// The CA of kubelets. Without one, any certificate is accepted, as upstream.
     authority: Option<Arc<dyn ServerCertVerifier>>,
     configs: ArcSwap<ClientConfigs>,
@@ -44,22 +42,17 @@ struct ClientConfigs {
     certificate: Option<ClientCertificate>,
 }
 
-/// A certificate chain and its private key.
-pub type ClientCertificate = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
-
 impl Kubelets {
     /// `authority` is PEM with one or more certificates.
-    pub fn new(certificate: Option<ClientCertificate>, authority: Option<&[u8]>) -> Result<Self, Error> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
+    pub fn new(certificate: Option<ClientCertificate>, authority: Option<&[u8]>) -> Result<Self, String> {
         // This CA is used for nodes of root only.
-        let authority = authority.map(|pem| verifier(&provider, pem, ROOT)).transpose()?;
-        let configs = configs(&provider, authority.clone(), certificate)?;
-        let untrusted = Arc::new(config(&provider, None, None)?);
+        let authority = authority.map(|pem| verifier(pem, ROOT)).transpose()?;
+        let configs = configs(authority.clone(), certificate)?;
+        let untrusted = Arc::new(config(None, None)?);
         Ok(Kubelets {
             address_types: ADDRESS_TYPES.map(String::from).into(),
             dialer: Box::new(Network),
             tenants: TenantAddresses::default(),
-            provider,
             authority,
             configs: ArcSwap::from_pointee(configs),
             untrusted,
@@ -67,8 +60,8 @@ impl Kubelets {
     }
 
     /// Replaces the client certificate.
-    pub fn replace(&self, certificate: ClientCertificate) -> Result<(), Error> {
-        let configs = configs(&self.provider, self.authority.clone(), Some(certificate))?;
+    pub fn replace(&self, certificate: ClientCertificate) -> Result<(), String> {
+        let configs = configs(self.authority.clone(), Some(certificate))?;
         self.configs.store(Arc::new(configs));
         Ok(())
     }
@@ -81,10 +74,9 @@ impl Kubelets {
 
     /// Returns the configuration for a kubelet of a workspace whose certificate must be signed by this CA
     /// (PEM).
-    pub(super) fn for_trusted(&self, authority: &[u8], workspace: &str) -> Result<Arc<ClientConfig>, Error> {
+    pub(super) fn for_trusted(&self, authority: &[u8], workspace: &str) -> Result<Arc<ClientConfig>, String> {
         let certificate = self.configs.load().certificate.as_ref().map(copy);
-        config(&self.provider, Some(verifier(&self.provider, authority, workspace)?), certificate)
-            .map(Arc::new)
+        config(Some(verifier(authority, workspace)?), certificate).map(Arc::new)
     }
 
     /// Returns a configuration without client certificate and without verification.
@@ -94,13 +86,12 @@ impl Kubelets {
 }
 
 fn configs(
-    provider: &Arc<CryptoProvider>,
     authority: Option<Arc<dyn ServerCertVerifier>>,
     certificate: Option<ClientCertificate>,
-) -> Result<ClientConfigs, Error> {
+) -> Result<ClientConfigs, String> {
     Ok(ClientConfigs {
-        verifying: Arc::new(config(provider, authority, certificate.as_ref().map(copy))?),
-        insecure: Arc::new(config(provider, None, certificate.as_ref().map(copy))?),
+        verifying: Arc::new(config(authority, certificate.as_ref().map(copy))?),
+        insecure: Arc::new(config(None, certificate.as_ref().map(copy))?),
         certificate,
     })
 }
@@ -109,37 +100,19 @@ fn copy((chain, key): &ClientCertificate) -> ClientCertificate {
     (chain.clone(), key.clone_key())
 }
 
-fn verifier(
-    provider: &Arc<CryptoProvider>,
-    pem: &[u8],
-    workspace: &str,
-) -> Result<Arc<dyn ServerCertVerifier>, Error> {
-    let unusable = |error: &dyn fmt::Display| Error::General(error.to_string());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        roots.add(certificate.map_err(|error| unusable(&error))?)?;
-    }
-    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    let inner = builder.build().map_err(|error| unusable(&error))?;
+fn verifier(pem: &[u8], workspace: &str) -> Result<Arc<dyn ServerCertVerifier>, String> {
+    let builder = WebPkiServerVerifier::builder_with_provider(tls::authorities(pem)?, tls::provider());
+    let inner = builder.build().map_err(|error| error.to_string())?;
     Ok(Arc::new(WorkspaceVerifier { inner, workspace: workspace.into() }))
 }
 
+/// Without an authority, any certificate is accepted.
 fn config(
-    provider: &Arc<CryptoProvider>,
     authority: Option<Arc<dyn ServerCertVerifier>>,
     certificate: Option<ClientCertificate>,
-) -> Result<ClientConfig, Error> {
-    let verifier = authority.unwrap_or_else(|| Arc::new(InsecureVerifier { provider: provider.clone() }));
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier);
-    let mut config = match certificate {
-        Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
-        None => builder.with_no_client_auth(),
-    };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+) -> Result<ClientConfig, String> {
+    let trust = authority.map_or(Trust::Any, Trust::Verifier);
+    tls::config(trust, certificate, &[tls::HTTP1])
 }
 
 /// Verifies that a certificate is valid in a workspace. Atoll signs the certificates of kubelets in all
@@ -193,54 +166,12 @@ impl ServerCertVerifier for WorkspaceVerifier {
     }
 }
 
-/// Accepts every certificate.
-#[derive(Debug)]
-struct InsecureVerifier {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for InsecureVerifier {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use atoll_authn::authority::{Authority, Purpose};
     use atoll_authn::request::{CertificateRequest, Terms};
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
+    use rustls::pki_types::pem::PemObject;
     use time::OffsetDateTime;
 
     use super::*;
@@ -264,9 +195,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let now = OffsetDateTime::now_utc();
         let authority = Authority::open_for(Purpose::Kubelets, directory.path(), now).unwrap();
-        let provider = Arc::new(aws_lc_rs::default_provider());
         let is_accepted = |certificate: &CertificateDer<'_>, workspace: &str, address: &str| {
-            let verifier = verifier(&provider, authority.certificate_pem.as_bytes(), workspace).unwrap();
+            let verifier = verifier(authority.certificate_pem.as_bytes(), workspace).unwrap();
             let name = ServerName::try_from(address.to_string()).unwrap();
             verifier.verify_server_cert(certificate, &[], &name, &[], UnixTime::now()).is_ok()
         };

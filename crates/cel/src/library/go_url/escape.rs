@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use atoll_meta::quote::quote;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 /// A part of a URL with its own escaping rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,20 +19,31 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns the unescaped characters besides letters, digits, `-`, `_`, `.` and `~`.
-    fn plain(self) -> &'static [u8] {
+    fn escaped(self) -> &'static AsciiSet {
         match self {
-            Part::Path => b"$&+,/:;=@",
-            Part::Host | Part::Zone => b"!\"$&'()*+,:;<=>[]",
-            Part::User => b"$&+,;=",
-            Part::Query => b"",
-            Part::Fragment => b"!$&()*+,/:;=?@",
+            Part::Path => const { &all_except(b"$&+,/:;=@") },
+            Part::Host | Part::Zone => const { &all_except(b"!\"$&'()*+,:;<=>[]") },
+            Part::User => const { &all_except(b"$&+,;=") },
+            Part::Query => const { &all_except(b"") },
+            Part::Fragment => const { &all_except(b"!$&()*+,/:;=?@") },
         }
     }
 
     fn is_plain(self, byte: u8) -> bool {
-        byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || self.plain().contains(&byte)
+        // Percent-encoding of a single byte leaves it as it is, or makes three of it.
+        percent_encode(&[byte], self.escaped()).all(|piece| piece.len() == 1)
     }
+}
+
+/// Returns all characters but letters, digits, `-`, `_`, `.`, `~` and these.
+const fn all_except(plain: &[u8]) -> AsciiSet {
+    let mut set = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    let mut index = 0;
+    while index < plain.len() {
+        set = set.remove(plain[index]);
+        index += 1;
+    }
+    set
 }
 
 /// Decodes escapes.
@@ -89,15 +101,7 @@ fn invalid_escape(escape: &[u8]) -> String {
 
 /// Escapes bytes.
 pub(super) fn escape(bytes: &[u8], part: Part) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        if part.is_plain(byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+    percent_encode(bytes, part.escaped()).to_string()
 }
 
 /// Whether a string is a valid encoding, although not necessarily the default one.

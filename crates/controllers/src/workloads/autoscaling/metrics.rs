@@ -7,6 +7,7 @@ use std::time::Duration;
 use atoll_informer::{ApiScope, Key};
 use atoll_meta::time::{self, Timestamp};
 use atoll_meta::{LabelSelector, Status, object};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::usage::{Sample, Samples, amount};
@@ -196,10 +197,8 @@ fn duration(text: &str) -> Option<Duration> {
 
 /// Percent-encodes a query value.
 fn percent_encode(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 #[cfg(test)]
