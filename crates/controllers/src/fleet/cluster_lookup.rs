@@ -97,9 +97,8 @@ pub fn health(cluster: &Value) -> Health {
         return Health::NotReady("the cluster is fenced: nothing counts as running there".to_string());
     }
     match conditions::find(cluster, "Ready") {
-        Some(ready) if ready["status"] != "True" && ready["reason"] != CURRENT => {
-            let text = |field: &str| ready[field].as_str().unwrap_or_default();
-            Health::NotReady(format!("the cluster is not ready: {}: {}", text("reason"), text("message")))
+        Some(ready) if !ready.is_true() && ready.reason() != CURRENT => {
+            Health::NotReady(format!("the cluster is not ready: {}: {}", ready.reason(), ready.message()))
         }
         // Without a health controller, the reports of clusters count.
         _ => Health::Ready,

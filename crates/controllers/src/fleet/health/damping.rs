@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::ConditionView;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -59,7 +60,7 @@ impl Damping {
             .collect();
         failures.make_contiguous().sort_unstable();
         failures.drain(..failures.len().saturating_sub(MAX_FAILURES));
-        let is_healthy = conditions::find(cluster, "Ready").map(|ready| ready["status"] == "True");
+        let is_healthy = conditions::find(cluster, "Ready").map(ConditionView::is_true);
         Damping { is_healthy, failures, delay: None }
     }
 

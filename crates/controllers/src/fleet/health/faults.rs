@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use atoll_fleet::health::{ClusterProblem, Reach, syncer_advice};
 use atoll_meta::object;
+use atoll_meta::views;
 use serde_json::{Value, json};
 
 use super::damping::DelayInfo;
@@ -68,12 +69,10 @@ pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) 
 
 /// Returns the fault that the last stored condition describes.
 fn stored_fault(cluster: &Value) -> Option<Fault> {
-    let ready = crate::shared::conditions::find(cluster, "Ready");
-    let text = |field: &str| ready.map_or("", |ready| ready[field].as_str().unwrap_or_default());
-    match text("status") {
-        "True" => None,
-        "" => Some(Fault::new(NO_HEARTBEAT, "no syncer has sent a heartbeat yet")),
-        _ => Some(Fault::new(text("reason"), text("message"))),
+    match views::condition(cluster, "Ready").filter(|ready| !ready.status().is_empty()) {
+        Some(ready) if ready.is_true() => None,
+        Some(ready) => Some(Fault::new(ready.reason(), ready.message())),
+        None => Some(Fault::new(NO_HEARTBEAT, "no syncer has sent a heartbeat yet")),
     }
 }
 

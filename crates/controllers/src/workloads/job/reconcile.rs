@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use atoll_meta::object;
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::{ContainerStatusView, PodView};
 use serde_json::Value;
 
 use super::backoff::{self, Failures};
@@ -177,9 +178,9 @@ impl SyncContext<'_> {
             .pods
             .iter()
             .filter(|pod| matches!(phase(pod), "Running" | "Pending"))
-            .flat_map(|pod| ["initContainerStatuses", "containerStatuses"].map(|list| &pod["status"][list]))
-            .flat_map(|list| list.as_array().into_iter().flatten())
-            .map(|status| status["restartCount"].as_i64().unwrap_or(0))
+            .map(|pod| PodView::of(pod))
+            .flat_map(|pod| pod.init_container_statuses().chain(pod.container_statuses()))
+            .map(ContainerStatusView::restart_count)
             .sum();
         if limit == 0 { restarts > 0 } else { restarts >= limit }
     }
