@@ -1,6 +1,7 @@
 //! Objects that stay in the control plane although they are placed: RBAC objects and, unless allowed,
 //! controllers.
 
+use atoll_fleet::ClusterView;
 use atoll_meta::object;
 use atoll_registry::placement;
 use atoll_store::{Key, key};
@@ -49,5 +50,5 @@ fn controller<'a>(server: &Server, parts: &key::Parts<'_>, sent: &'a Value) -> O
 
 /// Whether controllers are allowed in a cluster.
 pub fn allows_controllers(cluster: &Value) -> bool {
-    !object::is_being_deleted(cluster) && cluster["spec"]["controllers"] == "allow"
+    !object::is_being_deleted(cluster) && ClusterView::of(cluster).allows_controllers()
 }

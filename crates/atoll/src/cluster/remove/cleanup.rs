@@ -1,6 +1,7 @@
 //! Deletes the objects that `join` created in the cluster.
 
 use atoll_client::kubeconfig::Kubeconfig;
+use atoll_fleet::ClusterView;
 use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, LEASE, SYSTEM_NAMESPACE};
 use atoll_meta::object;
 use serde_json::Value;
@@ -59,7 +60,7 @@ fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
 pub async fn open(cluster: &Value, access: ClusterAccess<'_>) -> Result<Api, Failure> {
     let api = connect(access)?;
     let id = uid(&api.get(KUBE_SYSTEM).await?).to_string();
-    match cluster["status"]["id"].as_str() {
+    match ClusterView::of(cluster).id() {
         Some(pinned) if pinned != id => Err(Failure::new(
             format!("its address now leads to another cluster: {id}, not {pinned}"),
             "if the cluster that has joined is lost permanently, add --lost",
