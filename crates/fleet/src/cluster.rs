@@ -1,4 +1,4 @@
-//! A borrowed view of Clusters, like those of Pods and nodes in [`atoll_meta::views`].
+//! A typed view of Clusters, like those of Pods and nodes in [`atoll_meta::views`].
 
 use atoll_meta::views::{ConditionView, TaintView, condition, items, text};
 use serde_json::Value;

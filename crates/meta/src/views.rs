@@ -1,4 +1,4 @@
-//! Borrowed views of objects: the fields of a kind by method, so that each name is spelled once.
+//! Typed views of objects: the fields of a kind by method, so that each name is spelled once.
 //!
 //! ```text
 //! Value ─ PodView::of ─▶ PodView ─┬─ spec ──▶ PodSpecView ─▶ ContainerView, VolumeView

@@ -1,4 +1,4 @@
-//! Borrowed views of workloads, like those of Pods and nodes in [`atoll_meta::views`].
+//! Typed views of workloads, like those of Pods and nodes in [`atoll_meta::views`].
 //!
 //! ```text
 //!   WorkloadView: selector, template, replicas, history limit ◄─ DeploymentView, StatefulSetView, DaemonSetView, JobView
