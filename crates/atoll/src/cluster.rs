@@ -20,9 +20,11 @@ pub mod remove;
 mod running_workloads;
 mod step_printer;
 
+use atoll_fleet::ClusterView;
 use atoll_fleet::marks::REGISTERED_IN;
-use atoll_fleet::placement_refusal::FENCED;
+use atoll_fleet::placement_refusal::{FENCED, is_fenced};
 use atoll_meta::object;
+use atoll_meta::views::TaintView;
 use serde_json::{Value, json};
 
 use self::fleet::{Fleet, KIND};
@@ -126,7 +128,7 @@ async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failur
     let fleet = Fleet::open(&cluster.connection)?;
     let name = &cluster.name;
     let found = fleet.get(name).await?;
-    let was = found["spec"]["unschedulable"] == true;
+    let was = ClusterView::of(&found).is_unschedulable();
     if was != unschedulable {
         fleet.change(name, &json!({ "spec": { "unschedulable": unschedulable } })).await?;
     }
@@ -155,7 +157,7 @@ async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
          networks and disks.\nWorkloads that must run only once are then started on other clusters. If it still runs there, it runs twice."
     );
     confirmation::confirm(&warning, "Is that the case?", yes)?;
-    let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let mut taints: Vec<Value> = ClusterView::of(&found).taints().map(|taint| taint.json().clone()).collect();
     taints.push(json!({ "key": FENCED, "effect": "NoExecute" }));
     fleet.change(name, &guarded(&found, json!({ "unschedulable": true, "taints": taints }))).await?;
     output::print(&format!("Cluster {name} is fenced.\n"));
@@ -170,8 +172,8 @@ async fn lift(cluster: &ClusterName) -> Result<(), Failure> {
         output::print(&format!("Cluster {name} is not fenced.\n"));
         return Ok(());
     }
-    let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
-    taints.retain(|taint| taint["key"] != FENCED);
+    let taints = ClusterView::of(&found).taints().filter(|taint| taint.key() != FENCED);
+    let taints: Vec<&Value> = taints.map(TaintView::json).collect();
     fleet.change(name, &guarded(&found, json!({ "taints": taints }))).await?;
     let invocation = invocation();
     output::print(&format!(
@@ -184,10 +186,6 @@ async fn lift(cluster: &ClusterName) -> Result<(), Failure> {
 /// list.
 fn guarded(found: &Value, spec: Value) -> Value {
     json!({ "metadata": { "resourceVersion": found["metadata"]["resourceVersion"] }, "spec": spec })
-}
-
-fn is_fenced(cluster: &Value) -> bool {
-    cluster["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED)
 }
 
 /// The path of an API path in a workspace of the control plane.

@@ -7,6 +7,7 @@ pub mod taint_eviction;
 
 use atoll_informer::Key;
 use atoll_meta::object;
+use atoll_meta::views::{NodeView, PodView, TaintView};
 use serde_json::{Value, json};
 
 pub const NO_SCHEDULE: &str = "NoSchedule";
@@ -14,18 +15,12 @@ pub const NO_EXECUTE: &str = "NoExecute";
 
 /// Index of pods by node.
 pub fn by_node(pod: &Value) -> Vec<String> {
-    match pod["spec"]["nodeName"].as_str() {
-        Some(node) if !node.is_empty() => vec![Key::of(pod).in_workspace(node).to_string()],
-        _ => Vec::new(),
-    }
-}
-
-pub fn taints(node: &Value) -> &[Value] {
-    node["spec"]["taints"].as_array().map_or(&[], Vec::as_slice)
+    let node = PodView::of(pod).node_name();
+    node.map(|node| Key::of(pod).in_workspace(node).to_string()).into_iter().collect()
 }
 
 pub fn has_taint(node: &Value, key: &str, effect: &str) -> bool {
-    taints(node).iter().any(|taint| taint["key"] == key && taint["effect"] == effect)
+    NodeView::of(node).taints().any(|taint| taint.key() == key && taint.effect() == effect)
 }
 
 /// Taints by key and effect.
@@ -38,18 +33,19 @@ pub fn with_taints_swapped(
     remove: TaintKeys<'_>,
     now: &str,
 ) -> Option<Vec<Value>> {
-    let is_one_of = |taint: &Value, keys: TaintKeys<'_>| {
-        keys.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
+    let is_removed = |taint: TaintView<'_>| {
+        remove.iter().any(|(key, effect)| taint.key() == *key && taint.effect() == *effect)
     };
+    let taints = NodeView::of(node).taints();
     let missing: Vec<Value> = add
         .iter()
         .filter(|(key, effect)| !has_taint(node, key, effect))
         .map(|(key, effect)| json!({"key": key, "effect": effect, "timeAdded": now}))
         .collect();
-    if missing.is_empty() && !taints(node).iter().any(|taint| is_one_of(taint, remove)) {
+    if missing.is_empty() && !taints.clone().any(is_removed) {
         return None;
     }
-    let kept = taints(node).iter().filter(|taint| !is_one_of(taint, remove)).cloned();
+    let kept = taints.filter(|taint| !is_removed(*taint)).map(|taint| taint.json().clone());
     Some(kept.chain(missing).collect())
 }
 

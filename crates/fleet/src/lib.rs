@@ -11,6 +11,7 @@
 pub mod adoption;
 pub mod aggregate;
 pub mod api_groups;
+pub mod cluster;
 pub mod definitions;
 pub mod event;
 pub mod health;
@@ -34,6 +35,7 @@ pub mod view;
 pub mod workspaces;
 
 pub use aggregate::aggregate;
+pub use cluster::ClusterView;
 pub use namespaces::Locator;
 pub use overrides::Overrides;
 pub use pause::Pause;

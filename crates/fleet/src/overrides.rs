@@ -16,6 +16,7 @@ use atoll_meta::object;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::cluster::ClusterView;
 pub use validate::validate;
 
 /// All overrides of a cluster.
@@ -72,7 +73,7 @@ impl Overrides {
     ///
     /// The overrides are invalid, which [`validate`] would have reported.
     pub fn of(cluster: &Value) -> Result<Overrides, String> {
-        Overrides::read(&cluster["spec"]["overrides"])
+        Overrides::read(ClusterView::of(cluster).overrides())
     }
 
     /// Reads overrides in the form of `spec.overrides`.

@@ -4,6 +4,7 @@ use atoll_meta::object;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::cluster::ClusterView;
 use crate::marks::SYSTEM_NAMESPACE;
 
 /// Name of the ConfigMap in the system namespace of a workspace that pauses it and its descendants.
@@ -29,7 +30,7 @@ impl Pause {
     /// Returns the pause of a cluster, if it is paused.
     pub fn of_cluster(cluster: &Value) -> Option<Pause> {
         let told = object::annotation(cluster, ANNOTATION).unwrap_or_default();
-        (cluster["spec"]["paused"] == true).then(|| serde_json::from_str(told).unwrap_or_default())
+        ClusterView::of(cluster).is_paused().then(|| serde_json::from_str(told).unwrap_or_default())
     }
 
     /// Reads a pause from its ConfigMap; missing fields are empty.

@@ -4,10 +4,9 @@
 use atoll_meta::object;
 use serde_json::Value;
 
+use crate::cluster::ClusterView;
+pub use crate::cluster::FENCED;
 use crate::placed_condition;
-
-/// Taint of a fenced cluster.
-pub const FENCED: &str = "atoll.dev/fenced";
 
 /// Reason why a cluster accepts no new objects, and the command that changes that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +37,13 @@ impl PlacementRefusal {
 
 /// Whether a Cluster is fenced: an administrator has declared that nothing runs on it any more.
 pub fn is_fenced(cluster: &Value) -> bool {
-    cluster["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED)
+    ClusterView::of(cluster).is_fenced()
 }
 
 /// Returns why a Cluster accepts no new objects, if so. [`crate::workspaces`] decides which workspaces may
 /// use it.
 pub fn placement_refusal(cluster: &Value) -> Option<PlacementRefusal> {
-    let (name, spec) = (object::name(cluster), &cluster["spec"]);
+    let (name, view) = (object::name(cluster), ClusterView::of(cluster));
     let because = |state: &str, lead: &'static str, command: String, can_be_forced: bool| {
         Some(PlacementRefusal {
             cluster: name.to_string(),
@@ -58,21 +57,20 @@ pub fn placement_refusal(cluster: &Value) -> Option<PlacementRefusal> {
     if object::is_being_deleted(cluster) {
         return because("being removed", "see what is still there with", describe(), false);
     }
-    if spec["access"] == "observe" {
+    if view.is_observed() {
         let join = format!("atoll cluster join {name} --kubeconfig FILE");
         return because("only observed, nothing can be written to it", "to manage it", join, false);
     }
-    if is_fenced(cluster) {
+    if view.is_fenced() {
         let lift = format!("atoll cluster fence {name} --lift");
         return because("fenced, nothing runs there", "lift that with", lift, false);
     }
-    if spec["unschedulable"] == true {
+    if view.is_unschedulable() {
         return because("cordoned", "open it with", format!("atoll cluster uncordon {name}"), true);
     }
-    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
     // A cluster without a Ready condition is not known to be bad: placed objects wait for its syncer.
-    let unready = conditions.into_iter().find(|one| one["type"] == "Ready" && one["status"] == "False")?;
-    let state = format!("not ready: {}", unready["reason"].as_str().unwrap_or_default());
+    let unready = view.condition("Ready").filter(|ready| ready.is_false())?;
+    let state = format!("not ready: {}", unready.reason());
     because(&state, "see what is wrong with", describe(), true)
 }
 

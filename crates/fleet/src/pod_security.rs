@@ -9,6 +9,7 @@ use atoll_podsecurity::{ENFORCE, ENFORCE_VERSION, Level, LevelVersion, Policy, V
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::cluster::ClusterView;
 use crate::marks;
 
 /// Default level for workspaces below the registering one.
@@ -18,7 +19,7 @@ const SYSTEM_PRIORITY: &str = "system-";
 
 /// Returns `spec.podSecurity` of a Cluster.
 fn set(cluster: &Value) -> Option<Level> {
-    cluster["spec"]["podSecurity"].as_str().and_then(Level::parse)
+    ClusterView::of(cluster).pod_security().and_then(Level::parse)
 }
 
 /// Returns the level that a Cluster requires of Pods of the registering workspace, or of a workspace below

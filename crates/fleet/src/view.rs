@@ -6,6 +6,7 @@ use atoll_meta::object;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::cluster::ClusterView;
 use crate::{marks, pod_security};
 
 pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE};
@@ -75,7 +76,7 @@ impl Drift {
     /// Returns the policy of an object on a cluster: the annotation of the object comes first.
     pub fn of(cluster: &Value, object: &Value) -> Drift {
         let own = object::annotation(object, marks::DRIFT).and_then(Drift::parse);
-        own.or_else(|| cluster["spec"]["drift"].as_str().and_then(Drift::parse)).unwrap_or_default()
+        own.or_else(|| ClusterView::of(cluster).drift().and_then(Drift::parse)).unwrap_or_default()
     }
 
     fn parse(text: &str) -> Option<Drift> {

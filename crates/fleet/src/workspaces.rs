@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
+use crate::cluster::ClusterView;
+
 /// Whether a workspace may place new objects on a Cluster. `path` is relative to the registering workspace,
 /// such as `org:team`; the registering workspace itself, with an empty path, always may.
 pub fn may_use(cluster: &Value, path: &str) -> bool {
-    let Some(workspaces) = cluster["spec"]["workspaces"].as_array() else { return true };
+    let Some(workspaces) = ClusterView::of(cluster).workspaces() else { return true };
     let covers = |allowed: &str| {
         path.strip_prefix(allowed).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     };

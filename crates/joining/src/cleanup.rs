@@ -1,6 +1,7 @@
 //! Deletes the objects that joining created in the cluster.
 
 use atoll_client::kubeconfig::Kubeconfig;
+use atoll_fleet::ClusterView;
 use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, LEASE, SYSTEM_NAMESPACE};
 use atoll_meta::object::{self, uid};
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub fn connect(secret: Option<&Value>) -> Result<Api, Failure> {
 /// Checks that the identity of a cluster has not changed since it joined.
 pub async fn check_identity(cluster: &Value, api: &Api) -> Result<(), Failure> {
     let id = uid(&api.get(KUBE_SYSTEM).await?).to_string();
-    match cluster["status"]["id"].as_str() {
+    match ClusterView::of(cluster).id() {
         Some(pinned) if pinned != id => Err(Failure::new(
             format!("its address now leads to another cluster: {id}, not {pinned}"),
             "if the cluster that has joined is lost permanently, add --lost",

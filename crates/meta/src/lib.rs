@@ -3,6 +3,7 @@
 //! ```text
 //! wire ─ json ─▶ Value ─ object ──┬─ names ──▶ Vec<FieldError> (field) ─▶ Status (status) ─▶ wire
 //!                                 ├─ selector    matching of labels and fields
+//!                                 ├─ views       fields of Pods and nodes by method
 //!                                 └─ time, id    values that the server sets
 //! ```
 //!
@@ -22,6 +23,7 @@ pub mod selector;
 pub mod status;
 pub mod text;
 pub mod time;
+pub mod views;
 
 pub use deadline::Deadline;
 pub use field::{FieldError, FieldPath};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_meta::object;
+use atoll_meta::views::NodeView;
 use atoll_quota::Amounts;
 use serde_json::Value;
 
@@ -28,12 +29,13 @@ pub struct Node {
 
 impl Node {
     pub fn of(node: &Value) -> Self {
-        let amounts = Amounts::read(&node["status"]["allocatable"]);
+        let view = NodeView::of(node);
+        let amounts = Amounts::read(view.allocatable());
         Node {
             name: object::name(node).into(),
             labels: Labels::of(node),
-            taints: Taint::all_of(node),
-            is_unschedulable: node["spec"]["unschedulable"] == true,
+            taints: Taint::all_of(view),
+            is_unschedulable: view.is_unschedulable(),
             allocatable: Resources::of(&amounts),
             allowed_pods: amounts.get("pods").map_or(0, |pods| pods.units()),
         }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use atoll_meta::selector::{LabelOperator, Requirement};
+use atoll_meta::views::{PodSpecView, items};
 use atoll_meta::{FieldPath, LabelSelector};
 use serde_json::Value;
 
@@ -81,21 +82,21 @@ pub struct Required {
 
 impl Required {
     /// Compiles the node selector and the required node affinity of a Pod.
-    pub fn of_pod(pod: &Value) -> Option<Self> {
-        let spec = &pod["spec"];
-        let labels = spec["nodeSelector"].as_object().filter(|labels| !labels.is_empty()).map(|labels| {
+    pub fn of_pod(spec: PodSpecView<'_>) -> Option<Self> {
+        let labels = spec.node_selector().filter(|labels| !labels.is_empty()).map(|labels| {
             LabelSelector::new(
                 labels.iter().filter_map(|(key, value)| equals(key, value.as_str()?)).collect(),
             )
         });
-        let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-        let terms = required.is_object().then(|| terms(required));
+        let terms = spec.required_node_terms().map(terms);
         (labels.is_some() || terms.is_some()).then_some(Required { labels, terms })
     }
 
     /// Compiles a node selector, such as that of a volume.
     pub fn of_selector(selector: &Value) -> Option<Self> {
-        selector.is_object().then(|| Required { labels: None, terms: Some(terms(selector)) })
+        selector
+            .is_object()
+            .then(|| Required { labels: None, terms: Some(terms(items(&selector["nodeSelectorTerms"]))) })
     }
 
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
@@ -109,8 +110,8 @@ pub fn equals(key: &str, value: &str) -> Option<Requirement> {
     Requirement::new(key, LabelOperator::Equals, vec![value.to_owned()], &FieldPath::nil()).ok()
 }
 
-fn terms(selector: &Value) -> Vec<Term> {
-    selector["nodeSelectorTerms"].as_array().into_iter().flatten().filter_map(Term::of).collect()
+fn terms(list: &[Value]) -> Vec<Term> {
+    list.iter().filter_map(Term::of).collect()
 }
 
 /// Compiles the preferred node affinity of a Pod, with weights.
@@ -128,9 +129,8 @@ pub fn preference(preferred: &[(i64, Term)], name: &str, labels: &Labels) -> i64
 }
 
 /// Returns the node names that a Pod requires, if every term requires names.
-pub fn names(pod: &Value) -> Option<BTreeSet<Box<str>>> {
-    let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    let terms = required["nodeSelectorTerms"].as_array().filter(|terms| !terms.is_empty())?;
+pub fn names(spec: PodSpecView<'_>) -> Option<BTreeSet<Box<str>>> {
+    let terms = spec.required_node_terms().filter(|terms| !terms.is_empty())?;
     let mut all = BTreeSet::new();
     for term in terms {
         let mut of_term: Option<BTreeSet<Box<str>>> = None;

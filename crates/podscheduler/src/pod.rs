@@ -9,6 +9,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use atoll_meta::quantity::{Format, Quantity};
+use atoll_meta::views::{ConditionView, ContainerView, PodView};
 use atoll_meta::{object, time};
 use atoll_quota::Amounts;
 use serde_json::Value;
@@ -115,7 +116,7 @@ impl Pod {
 
 /// Whether a Pod has finished and no longer uses resources.
 pub fn is_finished(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+    PodView::of(pod).is_finished()
 }
 
 /// Whether the difference between two states of a Pod can affect scheduling. Most updates are status updates
@@ -130,10 +131,9 @@ pub fn affects_scheduling(old: &Value, new: &Value) -> bool {
         let amounts = statuses.flat_map(|status| [&status["resources"], &status["allocatedResources"]]);
         amounts.filter(|amounts| !amounts.is_null()).cloned().collect()
     };
-    let pending_resize = |pod: &Value| {
-        let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.find(|condition| condition["type"] == "PodResizePending").cloned()
-    };
+    fn pending_resize(pod: &Value) -> Option<ConditionView<'_>> {
+        PodView::of(pod).condition("PodResizePending")
+    }
     METADATA.iter().any(|field| old["metadata"][field] != new["metadata"][field])
         || STATUS.iter().any(|field| old["status"][field] != new["status"][field])
         || is_finished(old) != is_finished(new)
@@ -161,7 +161,7 @@ impl Compiler {
             terminating: object::is_being_deleted(pod),
         };
         let owner = object::controller_of(pod).filter(|owner| is_known_owner(owner.api_version, owner.kind));
-        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(Arc::from);
+        let view = PodView::of(pod);
         let seconds = |text: Option<&str>| time::parse(text?).ok().map(|time| time.seconds);
         Pod {
             name: object::name(pod).into(),
@@ -170,9 +170,9 @@ impl Compiler {
             demand: self.demands.share(demand),
             owner: owner
                 .map(|owner| self.owners.share(Owner { kind: owner.kind.into(), name: owner.name.into() })),
-            node: text(&pod["spec"]["nodeName"]),
-            nominated_node: text(&pod["status"]["nominatedNodeName"]),
-            started: seconds(pod["status"]["startTime"].as_str()),
+            node: view.node_name().map(Arc::from),
+            nominated_node: view.nominated_node_name().map(Arc::from),
+            started: seconds(view.start_time()),
             created: seconds(object::creation_timestamp(pod)).unwrap_or_default(),
             is_preempted: object::is_being_deleted(pod) && is_disruption_by_scheduler(pod),
         }
@@ -185,42 +185,30 @@ fn is_known_owner(api_version: &str, kind: &str) -> bool {
 }
 
 fn is_disruption_by_scheduler(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions
-        .find(|condition| condition["type"] == "DisruptionTarget")
-        .is_some_and(|target| target["status"] == "True" && target["reason"] == "PreemptionByScheduler")
+    let target = PodView::of(pod).condition("DisruptionTarget");
+    target.is_some_and(|target| target.is_true() && target.reason() == "PreemptionByScheduler")
 }
 
 fn demand(pod: &Value, labels: &Labels) -> Demand {
-    let spec = &pod["spec"];
+    let (spec, view) = (&pod["spec"], PodView::of(pod).spec());
     let mut missing = Amounts::default();
     missing.set("cpu", Quantity::from_millis(DEFAULT_MILLI_CPU, Format::DecimalSi));
     missing.set("memory", Quantity::new(DEFAULT_MEMORY, Format::BinarySi));
     let list = |field: &str| spec[field].as_array().into_iter().flatten();
-    let keeps_running = list("initContainers").filter(|container| container["restartPolicy"] == "Always");
-    let ports = keeps_running
-        .chain(list("containers"))
-        .flat_map(|container| container["ports"].as_array().into_iter().flatten())
-        .filter_map(Port::of);
-    let name = object::name(pod);
-    let claims = list("volumes").filter_map(|volume| {
-        if let Some(claim) = volume["persistentVolumeClaim"].as_object() {
-            let name = claim.get("claimName").and_then(Value::as_str).unwrap_or_default();
-            return Some(ClaimReference { name: name.into(), is_ephemeral: false });
-        }
-        volume["ephemeral"].is_object().then(|| ClaimReference {
-            name: format!("{name}-{}", volume["name"].as_str().unwrap_or_default()).into(),
-            is_ephemeral: true,
-        })
+    let containers = view.sidecars().chain(view.containers());
+    let ports = containers.flat_map(ContainerView::ports).filter_map(Port::of);
+    let claims = view.volumes().filter_map(|volume| {
+        let name = volume.claim_name(object::name(pod))?;
+        Some(ClaimReference { name: name.into(), is_ephemeral: volume.is_ephemeral() })
     });
     Demand {
         requests: Resources::of(&atoll_quota::requests(pod, &Amounts::default())),
         assumed: Resources::of(&atoll_quota::requests(pod, &missing)),
         priority: spec["priority"].as_i64().unwrap_or_default(),
         never_preempts: spec["preemptionPolicy"] == "Never",
-        tolerations: Toleration::all_of(pod),
-        required_nodes: Required::of_pod(pod).map(Arc::new),
-        named_nodes: node_affinity::names(pod),
+        tolerations: Toleration::all_of(view),
+        required_nodes: Required::of_pod(view).map(Arc::new),
+        named_nodes: node_affinity::names(view),
         preferred_nodes: node_affinity::preferred(pod),
         ports: ports.collect(),
         has_constraints: spec["topologySpreadConstraints"].as_array().is_some_and(|list| !list.is_empty()),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_meta::object;
+use atoll_meta::views::PodView;
 use serde_json::Value;
 
 use crate::choose_node::Random;
@@ -77,7 +78,7 @@ impl Scheduler {
             return;
         }
         let is_ours = object["spec"]["schedulerName"].as_str().unwrap_or("default-scheduler") == &*self.name;
-        let has_node = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+        let has_node = PodView::of(object).node_name().is_some();
         if has_node {
             self.set_placed(&key, object, now);
         } else if is_ours && !self.assumed.contains_key(&key) {

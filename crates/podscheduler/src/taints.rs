@@ -3,7 +3,7 @@
 // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go
 // upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 
-use serde_json::Value;
+use atoll_meta::views::{NodeView, PodSpecView, TaintView, TolerationView};
 
 /// Effect of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,18 +43,17 @@ impl Taint {
         Taint { key, value: Box::default(), effect: Effect::NoSchedule }
     }
 
-    fn of(taint: &Value) -> Option<Self> {
-        let text = |field: &str| taint[field].as_str().unwrap_or_default();
+    fn of(taint: TaintView<'_>) -> Option<Self> {
         Some(Taint {
-            key: text("key").into(),
-            value: text("value").into(),
-            effect: Effect::of(text("effect"))?,
+            key: taint.key().into(),
+            value: taint.value().into(),
+            effect: Effect::of(taint.effect())?,
         })
     }
 
     /// Reads the taints of a node.
-    pub fn all_of(node: &Value) -> Box<[Taint]> {
-        node["spec"]["taints"].as_array().into_iter().flatten().filter_map(Taint::of).collect()
+    pub fn all_of(node: NodeView<'_>) -> Box<[Taint]> {
+        node.taints().filter_map(Taint::of).collect()
     }
 }
 
@@ -67,24 +66,23 @@ pub struct Toleration {
 }
 
 impl Toleration {
-    fn of(toleration: &Value) -> Option<Self> {
-        let text = |field: &str| toleration[field].as_str().unwrap_or_default();
-        let value = match text("operator") {
-            "" | "Equal" => Some(text("value").into()),
+    fn of(toleration: TolerationView<'_>) -> Option<Self> {
+        let value = match toleration.operator() {
+            "Equal" => Some(toleration.value().into()),
             "Exists" => None,
             // Numeric comparisons are behind a disabled feature gate: they tolerate nothing.
             _ => return None,
         };
-        let effect = match text("effect") {
+        let effect = match toleration.effect() {
             "" => None,
             effect => Some(Effect::of(effect)?),
         };
-        Some(Toleration { key: text("key").into(), value, effect })
+        Some(Toleration { key: toleration.key().into(), value, effect })
     }
 
     /// Reads the tolerations of a Pod.
-    pub fn all_of(pod: &Value) -> Box<[Toleration]> {
-        pod["spec"]["tolerations"].as_array().into_iter().flatten().filter_map(Toleration::of).collect()
+    pub fn all_of(spec: PodSpecView<'_>) -> Box<[Toleration]> {
+        spec.tolerations().filter_map(Toleration::of).collect()
     }
 
     fn tolerates(&self, taint: &Taint) -> bool {

@@ -6,6 +6,7 @@ mod sums;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use atoll_meta::views::PodView;
 use atoll_meta::{names, object, time};
 use serde_json::Value;
 
@@ -71,7 +72,7 @@ pub fn requests(pod: &Value, missing: &Amounts) -> Amounts {
 
 /// Whether the pod is neither finished nor past its deletion grace period.
 fn is_alive(pod: &Value, now: i64) -> bool {
-    if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
+    if PodView::of(pod).is_finished() {
         return false;
     }
     let deleted = object::deletion_timestamp(pod).and_then(|time| time::parse(time).ok());

@@ -11,6 +11,7 @@ use atoll_client::dialing::TenantAddresses;
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::kubeconfig::{Kubeconfig, Problem};
 use atoll_client::memory_limits::{Budget, Budgets};
+use atoll_fleet::cluster::{ClusterView, SecretReference};
 use atoll_fleet::marks;
 use atoll_informer::{
     Cache, Clock, Informers, Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources,
@@ -168,7 +169,7 @@ struct Credentials {
 
 impl PushSyncers {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let desired = self.clusters.get(key).filter(|cluster| cluster["spec"]["mode"] == "push");
+        let desired = self.clusters.get(key).filter(|cluster| ClusterView::of(cluster).mode() == "push");
         let Some(cluster) = desired else {
             self.stop(key).await;
             return Ok(Next::Done);
@@ -180,10 +181,8 @@ impl PushSyncers {
             Ok(found) => found,
             Err(problem) => return self.report_unusable(key, &above, &problem).await,
         };
-        let access = match cluster["spec"]["access"].as_str() {
-            Some("observe") => Access::Observe,
-            _ => Access::Manage,
-        };
+        let view = ClusterView::of(&cluster);
+        let access = if view.is_observed() { Access::Observe } else { Access::Manage };
         let has_token = found.endpoint.token.is_some();
         let endpoint = Endpoint { token: None, ..found.endpoint.clone() };
         let config =
@@ -207,7 +206,7 @@ impl PushSyncers {
         cluster_access.read(&found, &self.setup);
         let below = cluster_access.client();
         let mut settings = Settings::new(&key.name, INSTANCE, self.setup.random.clone());
-        settings.identity = cluster["status"]["id"].as_str().filter(|id| !id.is_empty()).map(str::to_string);
+        settings.identity = view.id().map(str::to_string);
         settings.workspace = key.workspace.to_string();
         settings.access = access;
         settings.interval = self.setup.interval;
@@ -311,9 +310,8 @@ impl PushSyncers {
 
     /// Reads the endpoint and credentials of a cluster, or returns why they cannot be used.
     async fn credentials(&self, key: &Key, cluster: &Value) -> Result<Result<Credentials, NotReady>, Status> {
-        let secret = &cluster["spec"]["credentials"]["secret"];
         let missing = |detail: &str| NotReady::new("CredentialsMissing", &key.name, detail);
-        let (Some(namespace), Some(name)) = (secret["namespace"].as_str(), secret["name"].as_str()) else {
+        let Some(SecretReference { namespace, name }) = ClusterView::of(cluster).credentials() else {
             return Ok(Err(missing("spec.credentials.secret is not set")));
         };
         let at = Key::new(&key.workspace, namespace, name);

@@ -2,7 +2,7 @@
 
 use atoll_client::kubeconfig::Kubeconfig;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
-use atoll_fleet::{Pause, pause};
+use atoll_fleet::{ClusterView, Pause, pause};
 use serde_json::Value;
 
 use super::fleet::{Fleet, uid};
@@ -90,7 +90,7 @@ impl ClusterConnection {
             workspace = path.rsplit_once(':').map(|(parent, _)| parent);
         }
         // The syncer's last report may be outdated; use it only if a pause above cannot be read.
-        let reported = self.cluster["status"]["paused"].as_str();
+        let reported = ClusterView::of(&self.cluster).reported_pause();
         if let Some(why) = reported.filter(|why| !may_look && !why.starts_with("cluster ")) {
             return Err(paused(why));
         }
@@ -136,12 +136,12 @@ async fn open(name: &str, cluster: &Value, secret: Option<&Value>) -> Result<Api
         config.context(config.current(), None).map_err(|problem| unreadable(problem.to_string()))?;
     let api = Api::below(&context, format!("{} cluster describe {name}", invocation()))?;
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
-    match cluster["status"]["id"].as_str() {
+    match ClusterView::of(cluster).id() {
         Some(pinned) if pinned != id => Err(Failure::new(
             format!("the address of {name} now leads to another cluster: {id}, not {pinned}"),
             "correct the credential, or remove the cluster and join it again; nothing was changed",
         )),
-        _ if cluster["spec"]["access"] == "observe" => Err(Failure::new(
+        _ if ClusterView::of(cluster).is_observed() => Err(Failure::new(
             format!("{name} has joined to be observed only"),
             format!(
                 "to manage objects there, join it again without --observe: {} cluster join {name} --kubeconfig FILE",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use atoll_fleet::Pause;
+use atoll_fleet::{ClusterView, Pause};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     let paint = Paint::stdout();
     output::print(&text(&found, expires, placed.map(|placed| placed.counts()), paint));
     // For a managed cluster, the placed objects are shown instead.
-    if found["spec"]["access"] == "observe" {
+    if ClusterView::of(&found).is_observed() {
         let running = running_workloads::find(&found, secret.as_ref(), crate::orphans::now()).await;
         output::print(&running_section(&running, paint));
     }
@@ -119,7 +119,7 @@ fn running_section(running: &Result<RunningWorkloads, Failure>, paint: Paint) ->
 
 /// Whether the cluster is paused, and the reason.
 fn paused(cluster: &Value) -> String {
-    match (cluster["status"]["paused"].as_str(), Pause::of_cluster(cluster)) {
+    match (ClusterView::of(cluster).reported_pause(), Pause::of_cluster(cluster)) {
         (Some(why), _) => format!("yes: {why}"),
         (None, Some(_)) => "yes, once its syncer has received it".to_string(),
         (None, None) => "no".to_string(),

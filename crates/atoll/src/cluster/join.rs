@@ -6,6 +6,7 @@ mod heartbeat;
 
 use std::time::Duration;
 
+use atoll_fleet::ClusterView;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
 use serde_json::{Value, json};
@@ -150,7 +151,7 @@ impl Join<'_> {
             steps.step("claiming the cluster", self.below.write_claim(&claim)).await?;
         }
         // Clusters that the control plane does not sync itself need an agent.
-        if cluster["spec"]["mode"] != Mode::Push.name() {
+        if ClusterView::of(&cluster).mode() != Mode::Push.name() {
             let line = agent::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
             steps.print_line(&format!(
                 "Cluster {name} has joined. It is not synced until you run, on any machine:\n  {line}"
@@ -186,12 +187,12 @@ impl Join<'_> {
                 "name the kubeconfig of a cluster with --kubeconfig",
             ));
         }
-        let pinned = cluster.as_ref().and_then(|cluster| cluster["status"]["id"].as_str());
+        let pinned = cluster.as_ref().and_then(|cluster| ClusterView::of(cluster).id());
         if pinned.is_some_and(|pinned| pinned != id) {
             return Err(different_cluster(name, pinned.unwrap_or_default(), &id));
         }
-        let same =
-            clusters().find(|other| other["status"]["id"] == id.as_str() && object::name(other) != name);
+        let same = clusters()
+            .find(|other| ClusterView::of(other).id() == Some(id.as_str()) && object::name(other) != name);
         if let Some(same) = same {
             let known = object::name(same);
             return Err(Failure::new(

@@ -6,6 +6,7 @@ pub mod release;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use atoll_fleet::ClusterView;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -78,7 +79,7 @@ pub async fn run(
     fleet.change(name, &json!({ "spec": { "unschedulable": true } })).await?;
     let paths = WorkspacePaths::read(&fleet.session, fleet.workspace_id().await?).await?;
     // Atoll never wrote to an observed cluster, so it reports no removals.
-    let is_observed = found["spec"]["access"] == "observe";
+    let is_observed = ClusterView::of(&found).is_observed();
     match mode {
         RemovalMode::DeleteWorkloads if is_observed => forget_workloads(&fleet, name, &paths).await?,
         RemovalMode::DeleteWorkloads => delete_workloads(&fleet, name, &paths).await?,
@@ -102,7 +103,7 @@ pub async fn run(
 /// Describes what the command will do.
 fn announcement(cluster: &Value, placed: &PlacedObjects, mode: RemovalMode) -> String {
     let name = atoll_meta::object::name(cluster);
-    let is_observed = cluster["spec"]["access"] == "observe";
+    let is_observed = ClusterView::of(cluster).is_observed();
     let what = match placed.is_empty() {
         true => format!("Nothing is placed on {name}."),
         false => format!("Placed on {name}: {}.", placed.counts()),
@@ -180,14 +181,11 @@ async fn remove_placements(
 
 /// Explains why the removal makes no progress.
 fn stall_reason(name: &str, cluster: &Value) -> String {
-    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    let mut wrong = conditions.filter(|condition| {
-        matches!(condition["type"].as_str(), Some("Ready" | "Reachable")) && condition["status"] != "True"
-    });
-    let why = match wrong.next() {
-        Some(condition) => {
-            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
-            format!("{name} is not {}: {} {}", text("type").to_lowercase(), text("reason"), text("message"))
+    let mut conditions = atoll_meta::views::conditions(cluster);
+    let wrong = conditions.find(|one| matches!(one.kind(), "Ready" | "Reachable") && !one.is_true());
+    let why = match wrong {
+        Some(one) => {
+            format!("{name} is not {}: {} {}", one.kind().to_lowercase(), one.reason(), one.message())
         }
         None => format!("{name} does not remove its objects; does a finalizer block a deletion there?"),
     };

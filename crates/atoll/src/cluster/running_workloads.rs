@@ -1,6 +1,7 @@
 //! The workloads of an observed cluster that have no controller.
 
 use atoll_client::kubeconfig::Kubeconfig;
+use atoll_fleet::ClusterView;
 use atoll_meta::{object, time};
 use serde_json::Value;
 
@@ -86,7 +87,7 @@ async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
     let context = config.context(config.current(), None).map_err(unreadable)?;
     let api = Api::below(&context, "kubectl get nodes".into())?;
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
-    match cluster["status"]["id"].as_str() {
+    match ClusterView::of(cluster).id() {
         Some(pinned) if pinned != id => {
             Err(format!("its address now leads to another cluster: {id}, not {pinned}").into())
         }

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use atoll_fleet::placed_condition::Health;
 use atoll_fleet::placement_refusal::{ClusterChoice, is_fenced, placement_refusal};
-use atoll_fleet::pod_security;
 use atoll_fleet::workspaces::may_use;
+use atoll_fleet::{ClusterView, pod_security};
 use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::object;
 use serde_json::Value;
 
 use crate::context::Intents;
-use crate::shared::conditions;
 
 /// Reason under which the reports of a cluster that is not ready are still current.
 const CURRENT: &str = "Flapping";
@@ -75,18 +74,17 @@ impl ClusterLookup {
 #[derive(PartialEq)]
 pub struct AcceptanceTerms {
     closed: Option<String>,
-    workspaces: Value,
-    pod_security: Value,
+    workspaces: Option<Vec<Value>>,
+    pod_security: Option<String>,
 }
 
 impl AcceptanceTerms {
     pub fn of(cluster: &Value) -> AcceptanceTerms {
-        let spec = &cluster["spec"];
-        let (workspaces, pod_security) = (spec["workspaces"].clone(), spec["podSecurity"].clone());
+        let view = ClusterView::of(cluster);
         AcceptanceTerms {
             closed: placement_refusal(cluster).map(|closed| closed.short()),
-            workspaces,
-            pod_security,
+            workspaces: view.workspaces().map(<[Value]>::to_vec),
+            pod_security: view.pod_security().map(String::from),
         }
     }
 }
@@ -96,10 +94,9 @@ pub fn health(cluster: &Value) -> Health {
     if is_fenced(cluster) {
         return Health::NotReady("the cluster is fenced: nothing counts as running there".to_string());
     }
-    match conditions::find(cluster, "Ready") {
-        Some(ready) if ready["status"] != "True" && ready["reason"] != CURRENT => {
-            let text = |field: &str| ready[field].as_str().unwrap_or_default();
-            Health::NotReady(format!("the cluster is not ready: {}: {}", text("reason"), text("message")))
+    match ClusterView::of(cluster).condition("Ready") {
+        Some(ready) if !ready.is_true() && ready.reason() != CURRENT => {
+            Health::NotReady(format!("the cluster is not ready: {}: {}", ready.reason(), ready.message()))
         }
         // Without a health controller, the reports of clusters count.
         _ => Health::Ready,

@@ -13,8 +13,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use atoll_fleet::marks;
+use atoll_fleet::{ClusterView, marks};
 use atoll_informer::{Cache, Key, ListWatch, ListWatchEvent, Next, Queue, Recorder, resources};
+use atoll_meta::views::ConditionView;
 use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -128,7 +129,7 @@ impl Health {
             transient_since: None,
         };
         let history = histories.entry(key.clone()).or_insert_with(restored);
-        let is_ready = conditions::find(cluster, "Ready").is_some_and(|ready| ready["status"] == "True");
+        let is_ready = ClusterView::of(cluster).is_ready();
         match &fault {
             Some(transient) if transient.may_be_transient() => {
                 let since = *history.transient_since.get_or_insert_with(Instant::now);
@@ -186,7 +187,7 @@ impl Health {
 
     /// Records an event when a cluster becomes ready, or stops being ready.
     fn record_event(&self, cluster: &Value, fault: Option<&Fault>) {
-        let before = conditions::find(cluster, "Ready").and_then(|ready| ready["status"].as_str());
+        let before = ClusterView::of(cluster).condition("Ready").map(ConditionView::status);
         match (before, fault) {
             (Some("True"), Some(fault)) => {
                 let message = format!("{}: {}", fault.reason, fault.message);

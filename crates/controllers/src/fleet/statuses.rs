@@ -384,8 +384,9 @@ impl Controller {
     fn record_placed_condition(&self, resource: &Resource, before: &Value, after: &Value) {
         let condition = |object: &Value| {
             let condition = conditions::find(object, placed_condition::CONDITION)?;
-            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
-            Some((text("status"), text("reason"), text("message")))
+            let [status, reason, message] =
+                [condition.status(), condition.reason(), condition.message()].map(String::from);
+            Some((status, reason, message))
         };
         let (before, after_condition) = (condition(before), condition(after));
         let is_old = |reason: &str| before.as_ref().is_some_and(|(_, known, _)| known == reason);

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use atoll_informer::{Cache, Change, Key, Queue};
 use atoll_meta::object;
+use atoll_meta::views::{ContainerView, PodView};
 use serde_json::Value;
 
 pub use trigger::TriggerTimeTracker;
 
 use crate::context::Context;
-use crate::shared::pods::{is_ready, is_terminal};
+use crate::shared::pods::is_ready;
 
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 pub const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -37,22 +38,19 @@ pub fn has_address(service: &Value) -> bool {
 
 /// Whether a pod should be among the endpoints, ready or not.
 pub fn should_be_in_endpoints(pod: &Value, include_terminating: bool) -> bool {
-    let status = &pod["status"];
-    let has_one = status["podIP"].as_str().is_some_and(|address| !address.is_empty());
-    let has_some = status["podIPs"].as_array().is_some_and(|addresses| !addresses.is_empty());
-    !is_terminal(pod) && (has_one || has_some) && (include_terminating || !object::is_being_deleted(pod))
+    let view = PodView::of(pod);
+    !view.is_finished() && view.has_pod_ip() && (include_terminating || !object::is_being_deleted(pod))
 }
 
 /// Returns the pod's DNS hostname, if it is in the Service's subdomain.
 pub fn hostname<'a>(pod: &'a Value, service: &Value) -> Option<&'a str> {
-    let hostname = pod["spec"]["hostname"].as_str().filter(|hostname| !hostname.is_empty())?;
-    (pod["spec"]["subdomain"].as_str() == Some(object::name(service))).then_some(hostname)
+    let spec = PodView::of(pod).spec();
+    spec.hostname().filter(|_| spec.subdomain() == Some(object::name(service)))
 }
 
 /// Returns the pod's addresses of one family in canonical form.
 pub fn addresses(pod: &Value, version_6: bool) -> Vec<String> {
-    let addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
-    let addresses = addresses.filter_map(|address| address["ip"].as_str()?.parse::<IpAddr>().ok());
+    let addresses = PodView::of(pod).pod_ips().filter_map(|address| address.parse::<IpAddr>().ok());
     addresses.filter(|address| address.is_ipv6() == version_6).map(|address| address.to_string()).collect()
 }
 
@@ -62,13 +60,9 @@ pub fn find_port(pod: &Value, service_port: &Value) -> Option<i64> {
         Value::String(name) => name,
         other => return Some(other.as_i64().unwrap_or(0)),
     };
-    let list = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
+    let spec = PodView::of(pod).spec();
     // Sidecar containers count, too.
-    let sidecars = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
-    let mut ports = list("containers")
-        .iter()
-        .chain(sidecars)
-        .flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    let mut ports = spec.containers().chain(spec.sidecars()).flat_map(ContainerView::ports);
     let matches = |port: &&Value| port["name"] == **name && port["protocol"] == service_port["protocol"];
     ports.find(matches).and_then(|port| port["containerPort"].as_i64())
 }

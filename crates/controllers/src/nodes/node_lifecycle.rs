@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_informer::{Cache, Key, Next, Queue, Recorder, resources};
+use atoll_meta::views::{NodeView, PodView};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -63,9 +64,9 @@ pub async fn run(context: Context) {
     controller.pods.listen({
         let queue = pods.clone();
         move |change| {
-            let node = |pod: &Arc<Value>| pod["spec"]["nodeName"].as_str().unwrap_or_default().to_string();
-            let new = change.new.as_ref().map(node).unwrap_or_default();
-            if !new.is_empty() && change.old.as_ref().map(node).unwrap_or_default() != new {
+            let node = |pod: &'_ Value| PodView::of(pod).node_name().map(String::from);
+            let new = change.new.as_deref().and_then(node);
+            if new.is_some() && change.old.as_deref().and_then(node) != new {
                 queue.add(change.key.clone());
             }
         }
@@ -169,8 +170,8 @@ impl Controller {
             self.state().zones.values_mut().flat_map(|zones| zones.due(Instant::now())).collect();
         for key in due {
             let wanted = |node: &Value| {
-                let ready = conditions::find(node, "Ready")?["status"].as_str()?;
-                let (add, remove) = taints::eviction_taint(ready)?;
+                let ready = NodeView::of(node).condition("Ready")?;
+                let (add, remove) = taints::eviction_taint(ready.status())?;
                 let taints = nodes::with_taints_swapped(
                     node,
                     &[(add, NO_EXECUTE)],
@@ -358,11 +359,10 @@ impl Controller {
     }
 
     async fn mark_pod_not_ready(&self, pod: &Arc<Value>) -> Result<(), Status> {
-        let Some(condition) = conditions::find(pod, "Ready").filter(|ready| ready["status"] != "False")
-        else {
+        let Some(ready) = PodView::of(pod).condition("Ready").filter(|ready| !ready.is_false()) else {
             return Ok(());
         };
-        let mut condition = condition.clone();
+        let mut condition = ready.json().clone();
         condition["status"] = "False".into();
         let mut updated = pod.as_ref().clone();
         conditions::set_in(&mut updated, condition, &self.now());
@@ -378,7 +378,7 @@ impl Controller {
     /// Marks a pod that was bound to a node which is not ready.
     async fn sync_pod(&self, key: &Key) -> Result<Next, Status> {
         let Some(pod) = self.pods.get(key) else { return Ok(Next::Done) };
-        let node = key.in_workspace(pod["spec"]["nodeName"].as_str().unwrap_or_default());
+        let node = key.in_workspace(PodView::of(&pod).node_name().unwrap_or_default());
         let ready = self.state().health.get(&node).and_then(|health| health.ready.clone());
         if self.nodes.get(&node).is_some() && ready.is_some_and(|ready| ready != "True") {
             self.mark_pod_not_ready(&pod).await?;

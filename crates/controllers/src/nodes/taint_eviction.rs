@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_informer::{Cache, Change, DeleteOptions, Key, Next, Queue, Recorder, resources};
+use atoll_meta::views::{NodeView, PodView, TaintView};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -69,8 +70,8 @@ pub async fn run(context: Context) {
 }
 
 /// Returns the NoExecute taints of a node.
-fn no_execute_taints(node: &Value) -> Vec<&Value> {
-    nodes::taints(node).iter().filter(|taint| taint["effect"] == NO_EXECUTE).collect()
+fn no_execute_taints(node: &Value) -> Vec<TaintView<'_>> {
+    NodeView::of(node).taints().filter(|taint| taint.effect() == NO_EXECUTE).collect()
 }
 
 fn affects_pods(change: &Change) -> bool {
@@ -84,7 +85,8 @@ fn affects_pods(change: &Change) -> bool {
 
 fn is_relevant(change: &Change) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
-    ["/spec/nodeName", "/spec/tolerations"].into_iter().any(|path| old.pointer(path) != new.pointer(path))
+    let (old, new) = (PodView::of(old).spec(), PodView::of(new).spec());
+    old.node_name() != new.node_name() || !old.tolerations().eq(new.tolerations())
 }
 
 /// A planned deletion.
@@ -114,12 +116,12 @@ impl Controller {
             self.planned().remove(key);
             return Ok(Next::Done);
         };
-        let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty());
-        let Some(node) = node.and_then(|node| self.nodes.get(&key.in_workspace(node))) else {
+        let spec = PodView::of(&pod).spec();
+        let Some(node) = spec.node_name().and_then(|node| self.nodes.get(&key.in_workspace(node))) else {
             return self.delete_if_due(key, &pod).await;
         };
         let now = Instant::now();
-        match tolerations::tolerated_for(&no_execute_taints(&node), &pod["spec"]["tolerations"]) {
+        match tolerations::tolerated_for(&no_execute_taints(&node), spec.tolerations()) {
             Toleration::Unlimited => {
                 if let Some(PlannedDeletion::At(_)) = self.planned().remove(key) {
                     self.record(key, &pod, "Cancelling deletion of Pod");

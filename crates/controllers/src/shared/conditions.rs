@@ -1,10 +1,7 @@
 //! Conditions in a status: one per type, with the time of the last transition.
 
+pub use atoll_meta::views::condition as find;
 use serde_json::Value;
-
-pub fn find<'a>(object: &'a Value, r#type: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == r#type)
-}
 
 /// Replaces the condition of the same type and keeps the transition time if the status is unchanged. Returns
 /// whether anything changed.
@@ -62,7 +59,7 @@ mod tests {
         ] {
             assert_eq!(set_in(&mut object, condition(status, reason), now), changed, "{now}");
             let found = find(&object, "A").unwrap();
-            assert_eq!((&found["lastTransitionTime"], &found["reason"]), (&json!(since), &json!(reason)));
+            assert_eq!((found.last_transition_time(), found.reason()), (Some(since), reason));
         }
         assert!(remove_from(&mut object, "A") && find(&object, "A").is_none());
         assert!(!remove_from(&mut object, "A") && !remove_from(&mut json!({}), "A"));

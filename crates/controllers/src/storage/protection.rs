@@ -10,6 +10,7 @@ use std::sync::Arc;
 use atoll_informer::{
     ApiScope, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
 };
+use atoll_meta::views::PodView;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -137,15 +138,8 @@ impl Controller {
 
 /// A pod without a node does not count, because it will not be scheduled with a claim that is being deleted.
 fn uses_claim(pod: &Value, claim: &str) -> bool {
-    let runs = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-    let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-    runs && volumes.any(|volume| match volume.get("ephemeral") {
-        Some(_) => {
-            let own = volume["name"].as_str().unwrap_or_default();
-            claim.strip_prefix(object::name(pod)).and_then(|rest| rest.strip_prefix('-')) == Some(own)
-        }
-        None => volume["persistentVolumeClaim"]["claimName"] == claim,
-    })
+    let pod = PodView::of(pod);
+    pod.node_name().is_some() && pod.claim_names().any(|name| name == claim)
 }
 
 fn uses_attributes(user: &Value, class: &str) -> bool {

@@ -24,6 +24,7 @@ mod volumes;
 use std::sync::Arc;
 
 use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource, resources};
+use atoll_meta::views::PodView;
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -98,12 +99,7 @@ fn by_claim(pod: &Value) -> Vec<String> {
 
 fn claims_of(pod: &Value) -> Vec<Key> {
     let key = Key::of(pod);
-    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-    let claims = volumes.filter_map(|volume| match volume.get("ephemeral") {
-        Some(_) => Some(format!("{}-{}", key.name, volume["name"].as_str()?)),
-        None => volume["persistentVolumeClaim"]["claimName"].as_str().map(String::from),
-    });
-    claims.map(|claim| key.sibling(&claim)).collect()
+    PodView::of(pod).claim_names().map(|claim| key.sibling(&claim)).collect()
 }
 
 struct Controller {
@@ -164,9 +160,8 @@ impl Controller {
             self.enqueue_unmanaged_volumes(&key.workspace);
         }
         let waiting = self.pods.by_index(self.by_claim, &key.to_string());
-        let waiting = waiting.iter().filter(|pod| {
-            !pods::is_terminal(pod) && pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
-        });
+        let waiting =
+            waiting.iter().filter(|pod| !pods::is_terminal(pod) && PodView::of(pod).node_name().is_none());
         let waiting: Vec<String> = waiting.map(|pod| object::name(pod).to_string()).collect();
         let observed = Observed {
             claim: &claim,

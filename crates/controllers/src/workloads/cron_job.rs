@@ -25,10 +25,16 @@ use self::schedule::Schedule;
 use crate::context::Context;
 use crate::shared::controller_refs::is_managed_by;
 use crate::shared::enqueue;
+use crate::shared::views::{CronJobStatusView, CronJobView};
 
 const WORKERS: usize = 8;
 /// Number of time zones that are kept in memory.
 const ZONES: usize = 1000;
+
+/// Whether the times of a CronJob have changed.
+fn is_rescheduled(old: CronJobView<'_>, new: CronJobView<'_>) -> bool {
+    (old.schedule(), old.time_zone()) != (new.schedule(), new.time_zone())
+}
 
 struct Controller {
     context: Context,
@@ -72,10 +78,11 @@ impl Controller {
         self.crons.listen(move |change| {
             if let (Some(old), Some(new)) = (&change.old, &change.new)
                 && let Some(controller) = controller.upgrade()
-                && ["schedule", "timeZone"].iter().any(|field| old["spec"][*field] != new["spec"][*field])
+                && is_rescheduled(CronJobView::of(old), CronJobView::of(new))
                 && let Ok(schedule) = controller.schedule(new)
             {
-                let delay = until_next(new, &new["status"], &schedule, controller.context.clock.now());
+                let delay =
+                    until_next(new, CronJobView::of(new).status(), &schedule, controller.context.clock.now());
                 queue.add_after(change.key.clone(), delay);
             } else {
                 queue.add(change.key.clone());
@@ -90,17 +97,15 @@ impl Controller {
         let uid = object::uid(&cron);
         let mut jobs = self.jobs.owned_by(&key, uid);
         jobs.retain(|job| is_managed_by(job, uid));
-        let mut status = cron["status"].clone();
-        if !status.is_object() {
-            status = Value::Object(serde_json::Map::new());
-        }
+        let view = CronJobView::of(&cron);
+        let stored = view.status().json();
+        let mut status = Value::Object(stored.as_object().cloned().unwrap_or_default());
         for job in jobs_to_delete(&cron, &jobs) {
             // A failed delete is retried with the next sync.
             let _ = self.delete(&cron, &job, &mut status).await;
         }
         let missing = self.missing(&cron, &jobs).await?;
-        let zone = cron["spec"]["timeZone"].as_str();
-        let is_known = zone.is_none_or(|name| self.zone(name).is_some());
+        let is_known = view.time_zone().is_none_or(|name| self.zone(name).is_some());
         let observed = Observed {
             cron: &cron,
             jobs: &jobs,
@@ -121,12 +126,12 @@ impl Controller {
             NextAction::RequeueAfter(delay) => Ok(Next::After(delay)),
             NextAction::Start(at) => match (self.start(&cron, at, &mut status).await, &observed.schedule) {
                 (Ok(true), Ok(schedule)) => {
-                    Ok(Next::After(until_next(&cron, &status, schedule, observed.now)))
+                    Ok(Next::After(until_next(&cron, CronJobStatusView::of(&status), schedule, observed.now)))
                 }
                 (outcome, _) => outcome.map(|_| Next::Done),
             },
         };
-        if status != cron["status"] && !(cron["status"].is_null() && status == serde_json::json!({})) {
+        if status != *stored && !(stored.is_null() && status == serde_json::json!({})) {
             let mut changed = cron.as_ref().clone();
             changed["status"] = status;
             let written = self.api.update_status(&resources::CRON_JOBS, &changed).await?;
@@ -136,9 +141,9 @@ impl Controller {
     }
 
     fn schedule(&self, cron: &Value) -> Result<Schedule, String> {
-        let text = cron["spec"]["schedule"].as_str().unwrap_or_default();
+        let (text, zone) = (CronJobView::of(cron).schedule(), CronJobView::of(cron).time_zone());
         let zones = |name: &str| self.zone(name);
-        match cron["spec"]["timeZone"].as_str().filter(|name| self.zone(name).is_some()) {
+        match zone.filter(|name| self.zone(name).is_some()) {
             Some(zone) if !text.contains("TZ") => Schedule::parse(&format!("TZ={zone} {text}"), &zones),
             _ => Schedule::parse(text, &zones),
         }
@@ -160,7 +165,7 @@ impl Controller {
     /// Returns the uids of jobs in the status that do not exist any more.
     async fn missing(&self, cron: &Value, jobs: &[Arc<Value>]) -> Result<Vec<String>, Status> {
         let mut missing = Vec::new();
-        for reference in cron["status"]["active"].as_array().into_iter().flatten() {
+        for reference in CronJobView::of(cron).status().active() {
             let text = |field: &str| reference[field].as_str().unwrap_or_default();
             if jobs.iter().any(|job| object::uid(job) == text("uid")) {
                 continue;
@@ -176,10 +181,10 @@ impl Controller {
 
     /// Creates the job for a scheduled time. Returns whether to requeue for the next time.
     async fn start(&self, cron: &Value, at: i64, status: &mut Value) -> Result<bool, Status> {
-        if cron["spec"]["concurrencyPolicy"] == "Replace" {
+        if CronJobView::of(cron).concurrency_policy() == "Replace" {
             self.replace(cron, status).await?;
         }
-        let zone = cron["spec"]["timeZone"].as_str().and_then(|name| self.zone(name));
+        let zone = CronJobView::of(cron).time_zone().and_then(|name| self.zone(name));
         let wanted = reconcile::job(cron, at, zone.map_or(0, |zone| zone.offset(at)));
         let key_of_cron = Key::of(cron);
         let created =
@@ -214,7 +219,7 @@ impl Controller {
 
     /// Deletes the running jobs.
     async fn replace(&self, cron: &Value, status: &mut Value) -> Result<(), Status> {
-        let active: Vec<Value> = status["active"].as_array().cloned().unwrap_or_default();
+        let active: Vec<Value> = CronJobStatusView::of(status).active().to_vec();
         for reference in active {
             let name = reference["name"].as_str().unwrap_or_default();
             let job = self.api.get(&resources::JOBS, &Key::of(cron).sibling(name)).await;

@@ -16,18 +16,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_informer::{ApiScope, Cache, Change, Key, Next, Queue, resources};
+use atoll_meta::views::{NodeView, PodView};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Value, json};
 
 use self::failed_pods_backoff::FailedPodsBackoff;
 use self::placement::{NodeRequirements, bind_to_node};
-use self::reconcile::{
-    Changes, Observed, counts, manage, min_ready_seconds, rolling_update, status, template_generation,
-};
+use self::reconcile::{Changes, Observed, counts, manage, rolling_update, status, template_generation};
 use crate::context::Context;
 use crate::shared::controller_refs::{self, ControllerRefManager};
 use crate::shared::enqueue;
 use crate::shared::pods::{PodControl, available_after, from_template, slow_start_batch};
+use crate::shared::views::DaemonSetView;
+use crate::shared::views::status::NUMBER_MISSCHEDULED;
 use crate::workloads::history::{History, REVISION_LABEL};
 
 /// Number of sets that are reconciled concurrently.
@@ -99,7 +100,7 @@ fn enqueue_on_node_changes(controller: &Controller, queue: &Queue) {
                 pods_of_node.iter().any(|pod| controller_refs::is_managed_by(pod, object::uid(&set)));
             let is_affected = change.new.as_deref().is_none_or(|node| {
                 let fit = NodeRequirements::of(&set).fit(node);
-                let has_misscheduled = set["status"]["numberMisscheduled"].as_i64().unwrap_or(0) > 0;
+                let has_misscheduled = DaemonSetView::of(&set).status().count(NUMBER_MISSCHEDULED) > 0;
                 if has_pod { !fit.should_continue || has_misscheduled } else { fit.should_run }
             });
             if is_affected {
@@ -116,8 +117,7 @@ fn node_key(key: &Key, node: &str) -> String {
 
 /// Index of pods by node.
 fn node_of(pod: &Value) -> Vec<String> {
-    let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty());
-    node.map(|node| node_key(&Key::of(pod), node)).into_iter().collect()
+    PodView::of(pod).node_name().map(|node| node_key(&Key::of(pod), node)).into_iter().collect()
 }
 
 /// Whether a node change affects scheduling. Frequent status updates do not.
@@ -125,7 +125,7 @@ fn affects_scheduling(change: &Change) -> bool {
     match (&change.old, &change.new) {
         (Some(old), Some(new)) => {
             old["metadata"]["labels"] != new["metadata"]["labels"]
-                || old["spec"]["taints"] != new["spec"]["taints"]
+                || !NodeView::of(old).taints().eq(NodeView::of(new).taints())
         }
         _ => true,
     }
@@ -136,7 +136,8 @@ impl Controller {
         let Some(set) = self.sets.get(&key).filter(|set| self.context.manages(set)) else {
             return Ok(Next::Done);
         };
-        if set["spec"]["selector"] == json!({}) {
+        let view = DaemonSetView::of(&set);
+        if *view.selector() == json!({}) {
             let message = "This daemon set is selecting all pods. A non-empty selector is required.";
             self.pod_control.recorder.warning(&resources::DAEMON_SETS, &set, "SelectingAll", message);
             return Ok(Next::Done);
@@ -146,7 +147,7 @@ impl Controller {
         if object::is_being_deleted(&set) {
             return Ok(Next::Done);
         }
-        let Ok(selector) = LabelSelector::from_object(&set["spec"]["selector"]) else {
+        let Ok(selector) = LabelSelector::from_object(view.selector()) else {
             return Ok(Next::Done);
         };
         let pods = self.claimed(&set, &selector).await?;
@@ -175,7 +176,7 @@ impl Controller {
         };
         outcome.and(written)?;
         if counted.ready != counted.available {
-            let min_ready = min_ready_seconds(&set);
+            let min_ready = view.min_ready_seconds();
             let soonest = pods.iter().filter_map(|pod| available_after(pod, min_ready, now)).min();
             delay = delay.into_iter().chain(soonest).min();
         }
@@ -225,7 +226,7 @@ impl Controller {
         let Changes { mut create, mut delete, .. } = changes;
         create.truncate(MAX_PODS_PER_SYNC);
         delete.truncate(MAX_PODS_PER_SYNC);
-        let mut template = set["spec"]["template"].clone();
+        let mut template = DaemonSetView::of(set).template().clone();
         object::set_label(&mut template, REVISION_LABEL, hash);
         if let Some((label, generation)) = template_generation(set) {
             object::set_label(&mut template, label, &generation);

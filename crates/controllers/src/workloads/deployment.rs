@@ -29,6 +29,8 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::shared::controller_refs::{self, ControllerRefManager};
 use crate::shared::pods;
+use crate::shared::views::status::{COLLISION_COUNT, CONDITIONS};
+use crate::shared::views::{DeploymentView, WorkloadView};
 use conditions::{Conditions, PROGRESSING, condition};
 use reconcile::{Observed, Plan};
 use set::{Set, is_same_template};
@@ -80,7 +82,7 @@ fn on_replica_set_change(deployments: &Cache, queue: &Queue, change: &Change) {
         old.is_none_or(|old| object::controller_of(old).is_some() || labels(old) != labels(set));
     if is_relevant {
         for deployment in deployments.list(&change.key.workspace, &change.key.namespace) {
-            let selector = LabelSelector::from_object(&deployment["spec"]["selector"]);
+            let selector = LabelSelector::from_object(DeploymentView::of(&deployment).selector());
             if selector.is_ok_and(|selector| !selector.is_empty() && controller_refs::selects(&selector, set))
             {
                 queue.add(Key::of(&deployment));
@@ -103,7 +105,7 @@ fn on_pod_change(deployments: &Cache, sets: &Cache, queue: &Queue, change: &Chan
     else {
         return;
     };
-    if deployments.get(&key).is_some_and(|deployment| !limits::is_rolling(&deployment)) {
+    if deployments.get(&key).is_some_and(|deployment| !DeploymentView::of(&deployment).is_rolling()) {
         queue.add(key);
     }
 }
@@ -123,7 +125,7 @@ impl Controller {
         let Some(deployment) = self.deployments.get(key).filter(|own| self.context.manages(own)) else {
             return Ok(Next::Done);
         };
-        let Ok(selector) = LabelSelector::from_object(&deployment["spec"]["selector"]) else {
+        let Ok(selector) = LabelSelector::from_object(DeploymentView::of(&deployment).selector()) else {
             return Ok(Next::Done);
         };
         if selector.is_empty() {
@@ -208,7 +210,7 @@ impl Controller {
         let Some(next) = &set.next else { return Ok(()) };
         let written = self.context.api().update(&resources::REPLICA_SETS, next).await?;
         self.sets.wrote(&written);
-        let (from, to) = (set.current["spec"]["replicas"].as_i64().unwrap_or(1), set.replicas());
+        let (from, to) = (set.current_view().replicas(), set.replicas());
         if from != to {
             let direction = if from < to { "up" } else { "down" };
             let message = format!("Scaled {direction} replica set {} from {from} to {to}", set.name());
@@ -224,7 +226,7 @@ impl Controller {
         {
             Ok(created) => {
                 self.sets.wrote(&created);
-                let count = created["spec"]["replicas"].as_i64().unwrap_or(0);
+                let count = WorkloadView::of(&created).replicas();
                 if count > 0 {
                     let name = object::name(&created);
                     let message = format!("Scaled up replica set {name} from 0 to {count}");
@@ -237,29 +239,28 @@ impl Controller {
         if status.has_cause(NAMESPACE_TERMINATING) {
             return Ok(false);
         }
-        let mut changed = deployment.clone();
+        let (view, mut changed) = (DeploymentView::of(deployment), deployment.clone());
         if status.reason() == "AlreadyExists" {
             let other = api.get(&resources::REPLICA_SETS, &place.sibling(object::name(set))).await?;
-            let templates = (&other["spec"]["template"], &deployment["spec"]["template"]);
             if controller_refs::is_managed_by(&other, object::uid(deployment))
-                && is_same_template(templates.0, templates.1)
+                && is_same_template(WorkloadView::of(&other).template(), view.template())
             {
                 // The informer has not seen the set yet; store it in the cache.
                 self.sets.wrote(&other);
                 return Ok(false);
             }
-            let collisions = deployment["status"]["collisionCount"].as_i64().unwrap_or(0);
-            changed["status"]["collisionCount"] = (collisions + 1).into();
+            let collisions = view.status().collision_count().unwrap_or(0);
+            changed["status"][COLLISION_COUNT] = (collisions + 1).into();
             self.update_status(&changed).await?;
             return Err(status);
         }
         let message = format!("Failed to create new replica set {:?}: {status}", object::name(set));
         if limits::progress_deadline(deployment).is_some() {
-            let mut conditions = Conditions::of(&deployment["status"]);
+            let mut conditions = Conditions::of(view.status());
             let now = self.context.clock.now();
             conditions.set(condition(PROGRESSING, "False", "ReplicaSetCreateError", &message, now));
-            changed["status"]["conditions"] = conditions.0.into();
-            if changed["status"] != deployment["status"] {
+            changed["status"][CONDITIONS] = conditions.0.into();
+            if DeploymentView::of(&changed).status() != view.status() {
                 // A failure of this write is less important than the failed creation, which is returned.
                 let _ = self.update_status(&changed).await;
             }

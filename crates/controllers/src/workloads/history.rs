@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use store::History;
 
 use crate::shared::pods::controller_reference;
+use crate::shared::views::WorkloadView;
 
 /// Label with the hash of a StatefulSet's revision.
 pub(crate) const HASH_LABEL: &str = "controller.kubernetes.io/hash";
@@ -24,7 +25,7 @@ const PREFIX: usize = 223;
 
 /// Returns the strategic merge patch that restores the current template.
 pub(crate) fn snapshot(owner: &Value) -> Value {
-    let mut template = owner["spec"]["template"].clone();
+    let mut template = WorkloadView::of(owner).template().clone();
     if let Value::Object(template) = &mut template {
         template.insert("$patch".into(), "replace".into());
     }
@@ -33,7 +34,7 @@ pub(crate) fn snapshot(owner: &Value) -> Value {
 
 /// Returns the template that a revision restores.
 pub(crate) fn template_of(revision: &Value) -> Value {
-    let mut template = revision["data"]["spec"]["template"].clone();
+    let mut template = WorkloadView::of(&revision["data"]).template().clone();
     if let Value::Object(template) = &mut template {
         template.remove("$patch");
     }
@@ -87,11 +88,8 @@ pub(crate) fn revision(
     label: &str,
     hash: &str,
 ) -> Value {
-    let mut labels = owner["spec"]["template"]["metadata"]["labels"].clone();
-    if !labels.is_object() {
-        labels = json!({});
-    }
-    labels[label] = hash.into();
+    let mut labels = WorkloadView::of(owner).template_labels().cloned().unwrap_or_default();
+    labels.insert(label.into(), hash.into());
     let annotations: Map<String, Value> = object::annotations(owner)
         .filter(|(key, _)| *key != WORKSPACE)
         .map(|(key, value)| (key.into(), value.into()))

@@ -33,6 +33,7 @@ use crate::context::Context;
 use crate::shared::controller_refs;
 use crate::shared::enqueue;
 use crate::shared::pods::PodControl;
+use crate::shared::views::JobView;
 
 pub(crate) use self::backoff::until;
 pub(crate) use self::status::finished;
@@ -111,7 +112,7 @@ fn may_be_delayed(change: &Change) -> bool {
 
 /// Whether another controller manages the Job.
 fn is_managed_elsewhere(job: &Value) -> bool {
-    job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != JOB_CONTROLLER_NAME)
+    JobView::of(job).managed_by().is_some_and(|manager| manager != JOB_CONTROLLER_NAME)
 }
 
 fn is_finished(job: &Value) -> bool {

@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::shared::controller_refs::{self, ControllerRefManager};
 use crate::shared::pods::{self, PodControl};
+use crate::shared::views::WorkloadView;
+use crate::shared::views::status::REPLICAS;
 use reconcile::ReplicaAction;
 
 /// Number of sets that are reconciled concurrently.
@@ -141,7 +143,7 @@ fn relevant_state(pod: &Value) -> impl PartialEq {
 
 /// Enqueues a set; with a delay if it has many pods, because many change at a time.
 fn add_batched(sets: &Cache, queue: &Queue, key: Key) {
-    let count = sets.get(&key).and_then(|set| set["status"]["replicas"].as_i64()).unwrap_or(0);
+    let count = sets.get(&key).map_or(0, |set| WorkloadView::of(&set).status().count(REPLICAS));
     match u32::try_from(count) {
         Ok(many) if count > BATCH_THRESHOLD => queue.add_after(key, BATCH_DELAY_PER_POD * many),
         _ => queue.add(key),
@@ -149,7 +151,7 @@ fn add_batched(sets: &Cache, queue: &Queue, key: Key) {
 }
 
 fn selector(flavour: &Flavour, set: &Value) -> Result<LabelSelector, String> {
-    let selector = &set["spec"]["selector"];
+    let selector = WorkloadView::of(set).selector();
     match flavour.plain_selector {
         true => LabelSelector::from_object(&json!({"matchLabels": selector})),
         false => LabelSelector::from_object(selector),
@@ -200,7 +202,7 @@ impl Controller {
             self.sets.wrote(&written);
         }
         managed?;
-        let seconds = reconcile::min_ready_seconds(&set);
+        let seconds = WorkloadView::of(&set).min_ready_seconds();
         let next = active.iter().filter_map(|pod| pods::available_after(pod, seconds, now)).min();
         Ok(next.map_or(Next::Done, Next::After))
     }
@@ -210,7 +212,7 @@ impl Controller {
         match reconcile::next_action(set, active.len()) {
             ReplicaAction::None => Ok(()),
             ReplicaAction::Create(count) => {
-                let pod = pods::from_template(self.flavour.sets, set, &set["spec"]["template"]);
+                let pod = pods::from_template(self.flavour.sets, set, WorkloadView::of(set).template());
                 self.pod_control.create_many(set, pod, count.min(BURST_REPLICAS)).await
             }
             ReplicaAction::Delete(count) => {

@@ -24,9 +24,10 @@ use crate::context::Context;
 use crate::shared::controller_refs::{self, ControllerRefManager};
 use crate::shared::enqueue;
 use crate::shared::pods::available_after;
+use crate::shared::views::StatefulSetView;
 use crate::workloads::history::History;
 
-use self::reconcile::{Observed, differs, min_ready_seconds, reconcile, status};
+use self::reconcile::{Observed, differs, reconcile, status};
 
 /// Number of sets that are reconciled concurrently.
 const WORKERS: usize = 8;
@@ -80,7 +81,7 @@ fn enqueue_on_claim_deletion(controller: &Controller, queue: &Queue) {
         }
         let Some((prefix, _)) = change.key.name.rsplit_once('-') else { return };
         for set in sets.list(&change.key.workspace, &change.key.namespace) {
-            let mut templates = identity::claim_templates(&set);
+            let mut templates = StatefulSetView::of(&set).claim_templates();
             if templates
                 .any(|template| prefix == format!("{}-{}", object::name(template), object::name(&set)))
             {
@@ -95,15 +96,16 @@ impl Controller {
         let Some(set) = self.sets.get(&key).filter(|set| self.context.manages(set)) else {
             return Ok(Next::Done);
         };
+        let view = StatefulSetView::of(&set);
         // An invalid selector can only be corrected by an update of the set.
-        let Ok(selector) = LabelSelector::from_object(&set["spec"]["selector"]) else {
+        let Ok(selector) = LabelSelector::from_object(view.selector()) else {
             return Ok(Next::Done);
         };
         let revisions = self.history.claimed(&set, &selector).await?;
         let pods = self.claimed(&set, &selector).await?;
-        let mut collisions = set["status"]["collisionCount"].as_i64().unwrap_or(0);
+        let mut collisions = view.status().collision_count().unwrap_or(0);
         let update = self.update_revision(&set, &revisions, &mut collisions).await?;
-        let named = set["status"]["currentRevision"].as_str().unwrap_or_default();
+        let named = view.status().current_revision();
         let current = revisions.iter().find(|revision| object::name(revision) == named).unwrap_or(&update);
         let observed = Observed {
             set: &set,
@@ -144,7 +146,7 @@ impl Controller {
 
     /// Returns when the next pod becomes available, for which there is no event.
     fn requeue_delay(&self, observed: &Observed<'_>, counts: &reconcile::Counts) -> Next {
-        let min_ready = min_ready_seconds(observed.set);
+        let min_ready = StatefulSetView::of(observed.set).min_ready_seconds();
         if min_ready <= 0 || counts.ready == counts.available {
             return Next::Done;
         }

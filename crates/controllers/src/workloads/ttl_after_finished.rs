@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::shared::enqueue;
+use crate::shared::views::JobView;
 use crate::workloads::job::finished;
 
 const WORKERS: usize = 8;
@@ -66,13 +67,13 @@ async fn sync(context: &Context, jobs: &Arc<Cache>, key: Key) -> Result<Next, St
 }
 
 fn due(job: &Value, now: Timestamp) -> Result<Due, Status> {
-    let (Some(ttl), Some(end)) = (job["spec"]["ttlSecondsAfterFinished"].as_i64(), finished(job)) else {
+    let (Some(ttl), Some(end)) = (JobView::of(job).ttl_seconds_after_finished(), finished(job)) else {
         return Ok(Due::Never);
     };
     if object::is_being_deleted(job) {
         return Ok(Due::Never);
     }
-    let ended = end["lastTransitionTime"].as_str().and_then(|text| time::parse(text).ok());
+    let ended = end.last_transition_time().and_then(|text| time::parse(text).ok());
     let Some(ended) = ended.filter(|ended| !ended.is_zero()) else {
         let (namespace, name) = (object::namespace(job), object::name(job));
         let message = format!("unable to find the time when the Job {namespace}/{name} finished");

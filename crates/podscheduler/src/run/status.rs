@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use atoll_informer::{DeleteOptions, Key, resources};
+use atoll_meta::views::PodView;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -60,9 +61,11 @@ async fn say(
     let key = Context::key(workspace, pod);
     context.events.warning(&key, &pod.uid, "FailedScheduling", "Scheduling", shortened(message));
     // Another scheduler may have assigned the Pod meanwhile.
-    let has_node = |object: &Value| object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
     let condition = |object: &Value| {
-        (!has_node(object)).then(|| condition(object, "PodScheduled", "False", reason, message))
+        PodView::of(object)
+            .node_name()
+            .is_none()
+            .then(|| condition(object, "PodScheduled", "False", reason, message))
     };
     report(&key, change(context, &key, &pod.uid, condition, nominated).await);
 }
@@ -159,7 +162,7 @@ fn patch(pod: &Value, condition: Option<Value>, nominated: Option<Option<&str>>,
         }
     }
     if let Some(nominated) = nominated
-        && pod["status"]["nominatedNodeName"].as_str().filter(|node| !node.is_empty()) != nominated
+        && PodView::of(pod).nominated_node_name() != nominated
     {
         status["nominatedNodeName"] = nominated.into();
     }

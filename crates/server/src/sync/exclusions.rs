@@ -2,6 +2,7 @@
 //! controllers.
 
 use atoll_meta::{Deadline, object};
+use atoll_fleet::ClusterView;
 use atoll_registry::placement;
 use atoll_store::{Key, key};
 use serde_json::Value;
@@ -49,5 +50,5 @@ fn controller<'a>(server: &Server, parts: &key::Parts<'_>, sent: &'a Value) -> O
 
 /// Whether controllers are allowed in a cluster.
 pub fn allows_controllers(cluster: &Value) -> bool {
-    !object::is_being_deleted(cluster) && cluster["spec"]["controllers"] == "allow"
+    !object::is_being_deleted(cluster) && ClusterView::of(cluster).allows_controllers()
 }

@@ -141,8 +141,8 @@ impl View {
             uid: uid.clone(),
             workspaces,
             workspace: self.cluster_key.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default(),
-            id: cluster["status"]["id"].as_str().unwrap_or_default().to_string(),
-            observe: cluster["spec"]["access"] == "observe",
+            id: ClusterView::of(&cluster).id().unwrap_or_default().to_string(),
+            observe: ClusterView::of(&cluster).is_observed(),
         };
         self.send(&synced).await?;
         let mut namespaces = NamespaceWatch::new(&self.server);
@@ -189,12 +189,12 @@ impl View {
         {
             let overrides = Overrides::of(&cluster);
             let controllers = exclusions::allows_controllers(&cluster);
-            if cluster["spec"]["podSecurity"] != self.registered["spec"]["podSecurity"] {
+            let (old, new) = (ClusterView::of(&self.registered), ClusterView::of(&cluster));
+            if new.pod_security() != old.pod_security() {
                 relabelled.extend(self.labels.keys().cloned());
             }
-            let is_changed = overrides != self.overrides
-                || controllers != self.controllers
-                || cluster["spec"]["drift"] != self.registered["spec"]["drift"];
+            let is_changed =
+                overrides != self.overrides || controllers != self.controllers || new.drift() != old.drift();
             if is_changed {
                 (self.overrides, self.controllers) = (overrides, controllers);
                 keys.extend(self.sent.keys().cloned());

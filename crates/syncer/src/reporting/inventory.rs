@@ -7,6 +7,7 @@ use atoll_client::memory_limits::Charge;
 use atoll_informer::{ApiScope, ListWatch, ListWatchEvent, list_and_watch, resources};
 use atoll_meta::object;
 use atoll_meta::quantity::{Format, Quantity};
+use atoll_meta::views::{NodeView, PodView, TaintView};
 use atoll_quota::Amounts;
 use serde_json::{Map, Value, json};
 
@@ -58,17 +59,14 @@ struct Pod {
 
 impl Node {
     fn of(node: &Value) -> Node {
-        let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-        let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
-        let taints = node["spec"]["taints"].as_array().into_iter().flatten();
-        let excludes_pods =
-            |taint: &Value| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"));
+        let view = NodeView::of(node);
+        let excludes_pods = |taint: TaintView<'_>| matches!(taint.effect(), "NoSchedule" | "NoExecute");
         Node {
             name: object::name(node).into(),
-            capacity: limited(&Amounts::read(&node["status"]["capacity"])),
-            allocatable: limited(&Amounts::read(&node["status"]["allocatable"])),
-            is_ready: conditions.into_iter().any(is_ready),
-            is_schedulable: node["spec"]["unschedulable"] != true && !taints.into_iter().any(excludes_pods),
+            capacity: limited(&Amounts::read(view.capacity())),
+            allocatable: limited(&Amounts::read(view.allocatable())),
+            is_ready: view.is_ready(),
+            is_schedulable: !view.is_unschedulable() && !view.taints().any(excludes_pods),
             region: label(node, REGION),
             zone: label(node, ZONE),
         }
@@ -174,7 +172,7 @@ impl Inventory {
         match event {
             ListWatchEvent::Upserted(pod) => {
                 let requests = limited(&atoll_quota::requests(&pod, &Amounts::default()));
-                let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_string();
+                let node = PodView::of(&pod).node_name().unwrap_or_default().to_string();
                 state.add_pod(object::uid(&pod), Pod { node, requests });
             }
             ListWatchEvent::Deleted(pod) => state.remove_pod(object::uid(&pod)),

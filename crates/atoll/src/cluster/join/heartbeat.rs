@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use atoll_fleet::ClusterView;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -33,13 +34,10 @@ pub async fn first(fleet: &Fleet, name: &str, wait: Duration) -> Result<(String,
 
 /// Checks the condition Ready; the error is its message.
 fn ready(cluster: &Value) -> Result<(), String> {
-    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    let ready = conditions.into_iter().find(|one| one["type"] == "Ready");
-    let text = |field: &str| ready.map_or("", |ready| ready[field].as_str().unwrap_or_default());
-    match (text("status"), text("message")) {
-        ("True", _) => Ok(()),
-        ("", _) => Err("it has no condition Ready; does the control plane run its controllers?".to_string()),
-        (_, message) => Err(message.to_string()),
+    match ClusterView::of(cluster).condition("Ready").filter(|ready| !ready.status().is_empty()) {
+        Some(ready) if ready.is_true() => Ok(()),
+        Some(ready) => Err(ready.message().to_string()),
+        None => Err("it has no condition Ready; does the control plane run its controllers?".to_string()),
     }
 }
 

@@ -7,8 +7,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use atoll_fleet::ClusterView;
 use atoll_fleet::marks::{CONTROL_PLANE, SYSTEM_NAMESPACE, UID};
 use atoll_meta::object;
+use atoll_meta::views::conditions;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -84,10 +86,8 @@ pub async fn stop_syncer(fleet: &Fleet, name: &str, below: &Api) -> Result<Strin
 
 /// The syncer writes the reason to a field of its own, from which the condition is derived.
 fn has_stopped(cluster: &Value) -> bool {
-    let status = &cluster["status"];
-    let mut conditions = status["conditions"].as_array().into_iter().flatten();
-    status["problem"]["reason"] == STOPPED_REASON
-        || conditions.any(|condition| condition["reason"] == STOPPED_REASON)
+    ClusterView::of(cluster).problem().is_some_and(|problem| problem.reason == STOPPED_REASON)
+        || conditions(cluster).any(|condition| condition.reason() == STOPPED_REASON)
 }
 
 /// The objects that have lost their marks.

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use atoll_fleet::ClusterView;
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::ConditionView;
 use serde_json::Value;
 use tokio::time::Instant;
-
-use crate::shared::conditions;
 
 /// Failures older than this are forgotten.
 const WINDOW: Duration = Duration::from_secs(600);
@@ -59,7 +59,7 @@ impl Damping {
             .collect();
         failures.make_contiguous().sort_unstable();
         failures.drain(..failures.len().saturating_sub(MAX_FAILURES));
-        let is_healthy = conditions::find(cluster, "Ready").map(|ready| ready["status"] == "True");
+        let is_healthy = ClusterView::of(cluster).condition("Ready").map(ConditionView::is_true);
         Damping { is_healthy, failures, delay: None }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use atoll_fleet::ClusterView;
 use atoll_fleet::health::{ClusterProblem, Reach, syncer_advice};
 use atoll_meta::object;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ impl Fault {
 
 /// Returns the current fault of a cluster.
 pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) -> Option<Fault> {
-    let (name, mode) = (object::name(cluster), cluster["spec"]["mode"].as_str().unwrap_or("push"));
+    let (name, mode) = (object::name(cluster), ClusterView::of(cluster).mode());
     match heartbeat {
         HeartbeatState::Never => {
             let message = format!("no syncer has sent a heartbeat yet. {}", syncer_advice(mode, name));
@@ -59,21 +60,18 @@ pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) 
             Some(Fault::new(reason, format!("{description}. {}", syncer_advice(mode, name))))
         }
         HeartbeatState::Recent { .. } => {
-            let problem = &cluster["status"]["problem"];
-            let reason = problem["reason"].as_str()?;
-            Some(Fault::new(reason, problem["message"].as_str().unwrap_or_default()))
+            let problem = ClusterView::of(cluster).problem()?;
+            Some(Fault::new(problem.reason, problem.message))
         }
     }
 }
 
 /// Returns the fault that the last stored condition describes.
 fn stored_fault(cluster: &Value) -> Option<Fault> {
-    let ready = crate::shared::conditions::find(cluster, "Ready");
-    let text = |field: &str| ready.map_or("", |ready| ready[field].as_str().unwrap_or_default());
-    match text("status") {
-        "True" => None,
-        "" => Some(Fault::new(NO_HEARTBEAT, "no syncer has sent a heartbeat yet")),
-        _ => Some(Fault::new(text("reason"), text("message"))),
+    match ClusterView::of(cluster).condition("Ready").filter(|ready| !ready.status().is_empty()) {
+        Some(ready) if ready.is_true() => None,
+        Some(ready) => Some(Fault::new(ready.reason(), ready.message())),
+        None => Some(Fault::new(NO_HEARTBEAT, "no syncer has sent a heartbeat yet")),
     }
 }
 
@@ -107,17 +105,16 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
         Some((fault, Reach::Fails)) => condition("Reachable", "False", &fault.reason, &fault.message),
         Some((fault, Reach::Unknown)) => condition("Reachable", "Unknown", &fault.reason, &fault.message),
     };
-    let spec = &cluster["spec"];
+    let view = ClusterView::of(cluster);
     let schedulable = match () {
-        () if spec["unschedulable"] == true => {
+        () if view.is_unschedulable() => {
             condition("Schedulable", "False", "Cordoned", "the cluster was cordoned by an administrator")
         }
-        () if spec["paused"] == true || cluster["status"]["paused"].is_string() => {
-            let message =
-                cluster["status"]["paused"].as_str().unwrap_or("the cluster was paused by an administrator");
+        () if view.is_paused() || view.reported_pause().is_some() => {
+            let message = view.reported_pause().unwrap_or("the cluster was paused by an administrator");
             condition("Schedulable", "False", "Paused", message)
         }
-        () if spec["access"] == "observe" => {
+        () if view.is_observed() => {
             condition("Schedulable", "False", "Observed", "the cluster has joined with read access only")
         }
         () if fault.is_some() => condition("Schedulable", "False", "NotReady", "the cluster is not ready"),
@@ -135,7 +132,8 @@ const MAX_NAMED: usize = 10;
 /// administrator's consent, which was possible before names were mapped; `None` if there is no such
 /// namespace.
 pub fn mapping(cluster: &Value) -> Option<Value> {
-    let namespaces = cluster["status"]["unmappedNamespaces"].as_array().filter(|all| !all.is_empty())?;
+    let namespaces = ClusterView::of(cluster).unmapped_namespaces();
+    let first = namespaces.first()?;
     let text = |namespace: &Value, field: &str| namespace[field].as_str().unwrap_or_default().to_string();
     let named: Vec<String> = namespaces
         .iter()
@@ -150,7 +148,6 @@ pub fn mapping(cluster: &Value) -> Option<Value> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let first = &namespaces[0];
     let message = format!(
         "workspaces other than the one of the Cluster use namespaces of the cluster under plain names: {}{more}. Next: if they may, \
          label each, as in: kubectl --kubeconfig FILE label namespace {} atoll.dev/workspace={}; if not, remove their \

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_meta::object;
+use atoll_meta::views::PodView;
 use serde_json::{Map, Value, json};
 
 use super::fill::{self, Endpoints};
@@ -124,7 +125,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
     for pod in observed.pods.iter().filter(|pod| service_pods::should_be_in_endpoints(pod, true)) {
         let group = group(&mut groups, ports(service, pod));
         group.is_wanted = true;
-        let node_name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let node_name = PodView::of(pod).node_name().unwrap_or_default();
         let node = (observed.node)(node_name);
         if node.is_none() && observed.knows_nodes && !publishes_all(service) {
             pods_without_node.push((object::name(pod).into(), node_name.into()));
@@ -224,7 +225,7 @@ fn endpoint(pod: &Value, node: Option<&Value>, service: &Value, family: &str) ->
     });
     let zone = node.and_then(|node| object::label(node, topology::ZONE));
     for (field, value) in [
-        ("nodeName", pod["spec"]["nodeName"].as_str()),
+        ("nodeName", PodView::of(pod).node_name()),
         ("zone", zone),
         ("hostname", service_pods::hostname(pod, service)),
     ] {

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use atoll_informer::Key;
 use atoll_meta::object;
 use atoll_meta::quantity::Quantity;
+use atoll_meta::views::NodeView;
 use serde_json::{Value, json};
 
 use super::hints::{self, Hints};
-use crate::shared::conditions;
 
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Accepted overload of an endpoint relative to its share.
@@ -32,7 +32,7 @@ pub fn is_requested(service: &Value) -> bool {
 }
 
 pub fn is_ready(node: &Value) -> bool {
-    conditions::find(node, "Ready").is_some_and(|condition| condition["status"] == "True")
+    NodeView::of(node).is_ready()
 }
 
 /// Returns the shares; `None` if a node lacks a zone or CPUs, or there is only one zone.
@@ -45,7 +45,7 @@ pub fn shares(nodes: &[Arc<Value>]) -> Option<Shares> {
     let mut processors: BTreeMap<String, i64> = BTreeMap::new();
     for node in nodes.iter().filter(is_worker) {
         let zone = object::label(node, ZONE).filter(|zone| !zone.is_empty())?;
-        let amount = Quantity::parse(node["status"]["allocatable"]["cpu"].as_str()?).ok()?;
+        let amount = Quantity::parse(NodeView::of(node).allocatable()["cpu"].as_str()?).ok()?;
         let millis = Some(amount.millis()).filter(|_| !amount.is_zero())?;
         *processors.entry(zone.into()).or_default() += millis;
     }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use atoll_meta::object;
+use atoll_meta::views::PodView;
 use serde_json::{Map, Value, json};
 
 use super::repack::repack;
@@ -129,14 +130,16 @@ fn address(service: &Value, pod: &Value) -> Option<Value> {
     let version_6 = match spec["ipFamilies"][0].as_str() {
         Some(family) => family == "IPv6",
         None => {
-            let known =
-                if service_pods::has_address(service) { &spec["clusterIP"] } else { &pod["status"]["podIP"] };
-            known.as_str().is_some_and(|address| address.contains(':'))
+            let known = match service_pods::has_address(service) {
+                true => spec["clusterIP"].as_str(),
+                false => PodView::of(pod).pod_ip(),
+            };
+            known.is_some_and(|address| address.contains(':'))
         }
     };
     let mut address = json!({
         "ip": service_pods::addresses(pod, version_6).into_iter().next()?,
-        "nodeName": pod["spec"]["nodeName"].as_str().unwrap_or_default(),
+        "nodeName": PodView::of(pod).node_name().unwrap_or_default(),
         "targetRef": {
             "kind": "Pod",
             "namespace": object::namespace(pod),

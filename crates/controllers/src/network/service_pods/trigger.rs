@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_informer::Key;
 use atoll_meta::object;
+use atoll_meta::views::PodView;
 use serde_json::Value;
-
-use crate::shared::conditions;
 
 /// Last seen state of each Service and its pods.
 #[derive(Default)]
@@ -49,6 +48,6 @@ impl TriggerTimeTracker {
 }
 
 fn time_of(pod: &Arc<Value>) -> Option<(String, String)> {
-    let time = conditions::find(pod, "Ready")?["lastTransitionTime"].as_str()?;
+    let time = PodView::of(pod).condition("Ready")?.last_transition_time()?;
     Some((object::name(pod).into(), time.into()))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use atoll_meta::object;
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::ConditionView;
 use serde_json::{Value, json};
 
 use crate::shared::conditions;
@@ -49,9 +50,8 @@ pub fn observe(
     grace_periods: GracePeriods,
 ) -> Observation {
     let condition = conditions::find(node, "Ready");
-    let text = |condition: &Value, field: &str| condition[field].as_str().map(String::from);
-    let heartbeat = condition.and_then(|condition| text(condition, "lastHeartbeatTime"));
-    let ready = condition.and_then(|condition| text(condition, "status"));
+    let heartbeat = condition.and_then(ConditionView::last_heartbeat_time).map(String::from);
+    let ready = condition.map(|condition| condition.status().to_string()).filter(|status| !status.is_empty());
     let created =
         object::creation_timestamp(node).and_then(|created| time::parse(created).ok()).unwrap_or(now);
     let first = if ready.is_none() { created } else { now };
@@ -88,20 +88,20 @@ fn nanos(time: Timestamp) -> i128 {
 
 /// Returns the node with unknown conditions, unless it already has them.
 fn unknown(node: &Value, now: Timestamp) -> Option<Value> {
-    if conditions::find(node, "Ready").is_some_and(|ready| ready["status"] == "Unknown") {
+    if conditions::find(node, "Ready").is_some_and(|ready| ready.status() == "Unknown") {
         return None;
     }
     let now = now.to_time();
     let mut unknown = node.clone();
     for r#type in CONDITIONS {
         let condition = match conditions::find(node, r#type) {
-            Some(known) if known["status"] == "Unknown" => continue,
+            Some(known) if known.status() == "Unknown" => continue,
             Some(known) => json!({
                 "type": r#type,
                 "status": "Unknown",
                 "reason": "NodeStatusUnknown",
                 "message": "Kubelet stopped posting node status.",
-                "lastHeartbeatTime": known["lastHeartbeatTime"],
+                "lastHeartbeatTime": known.last_heartbeat_time(),
             }),
             None => json!({
                 "type": r#type,

@@ -3,6 +3,7 @@
 // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go
 
 use atoll_meta::object;
+use atoll_meta::views::NodeView;
 use serde_json::Value;
 
 use crate::nodes::{self, NO_EXECUTE, NO_SCHEDULE};
@@ -28,13 +29,14 @@ const LABELS: [(&str, &str); 2] =
 /// Returns the node's taints with the right NoSchedule taints; `None` if they are up to date.
 pub fn no_schedule_taints(node: &Value, now: &str) -> Option<Vec<Value>> {
     let mut wanted = Vec::new();
-    for condition in node["status"]["conditions"].as_array().into_iter().flatten() {
-        let means = |(r#type, status, _): &&(&str, &str, &str)| {
-            condition["type"] == **r#type && condition["status"] == **status
+    let view = NodeView::of(node);
+    for condition in view.conditions() {
+        let means = |(kind, status, _): &&(&str, &str, &str)| {
+            condition.kind() == *kind && condition.status() == *status
         };
         wanted.extend(BY_CONDITION.iter().find(means).map(|(_, _, key)| *key));
     }
-    if node["spec"]["unschedulable"] == true {
+    if view.is_unschedulable() {
         wanted.push(UNSCHEDULABLE);
     }
     let managed = BY_CONDITION.iter().map(|(_, _, key)| *key).chain([UNSCHEDULABLE]);

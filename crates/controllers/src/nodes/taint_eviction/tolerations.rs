@@ -1,11 +1,10 @@
 //! Computes how long a pod tolerates the taints of its node.
 
 // upstream: pkg/controller/tainteviction/taint_eviction.go
-// upstream: staging/src/k8s.io/api/core/v1/toleration.go
 
 use std::time::Duration;
 
-use serde_json::Value;
+use atoll_meta::views::{TaintView, TolerationView};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toleration {
@@ -17,14 +16,16 @@ pub enum Toleration {
 /// The longest limited toleration: a time that far in the future can be represented.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-pub fn tolerated_for(taints: &[&Value], tolerations: &Value) -> Toleration {
-    let tolerations = tolerations.as_array().map_or(&[][..], Vec::as_slice);
+pub fn tolerated_for<'a>(
+    taints: &[TaintView<'_>],
+    tolerations: impl Iterator<Item = TolerationView<'a>> + Clone,
+) -> Toleration {
     let mut shortest: Option<i64> = None;
     for taint in taints {
-        let Some(used) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
+        let Some(used) = tolerations.clone().find(|toleration| toleration.tolerates(*taint)) else {
             return Toleration::None;
         };
-        if let Some(seconds) = used["tolerationSeconds"].as_i64() {
+        if let Some(seconds) = used.seconds() {
             shortest = Some(shortest.map_or(seconds, |other| other.min(seconds)));
         }
     }
@@ -35,24 +36,10 @@ pub fn tolerated_for(taints: &[&Value], tolerations: &Value) -> Toleration {
     }
 }
 
-fn tolerates(toleration: &Value, taint: &Value) -> bool {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let any_or_same = |field: &str| {
-        let wanted = text(&toleration[field]);
-        wanted.is_empty() || wanted == text(&taint[field])
-    };
-    any_or_same("effect")
-        && any_or_same("key")
-        && match text(&toleration["operator"]).as_str() {
-            "" | "Equal" => text(&toleration["value"]) == text(&taint["value"]),
-            "Exists" => true,
-            _ => false,
-        }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use atoll_meta::views::PodSpecView;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -103,7 +90,9 @@ mod tests {
                 Toleration::None,
             ),
         ] {
-            assert_eq!(tolerated_for(&taints, &tolerations), expected, "{case}");
+            let taints: Vec<_> = taints.into_iter().map(TaintView::of).collect();
+            let spec = json!({ "tolerations": tolerations });
+            assert_eq!(tolerated_for(&taints, PodSpecView::of(&spec).tolerations()), expected, "{case}");
         }
     }
 }

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use atoll_meta::object;
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::PodView;
 use serde_json::Value;
 
 pub fn phase(pod: &Value) -> &str {
-    pod["status"]["phase"].as_str().unwrap_or_default()
+    PodView::of(pod).phase()
 }
 
 /// Whether the pod has finished.
 pub fn is_terminal(pod: &Value) -> bool {
-    matches!(phase(pod), "Succeeded" | "Failed")
+    PodView::of(pod).is_finished()
 }
 
 /// Whether the pod is neither finished nor being deleted.
@@ -29,13 +30,13 @@ pub fn is_terminating(pod: &Value) -> bool {
 }
 
 pub fn is_ready(pod: &Value) -> bool {
-    readiness(pod).is_some_and(|condition| condition["status"] == "True")
+    PodView::of(pod).is_ready()
 }
 
 /// Returns since when a pod is ready.
 pub fn ready_since(pod: &Value) -> Option<Timestamp> {
-    let condition = readiness(pod).filter(|condition| condition["status"] == "True")?;
-    let since = time::parse(condition["lastTransitionTime"].as_str()?).ok()?;
+    let condition = PodView::of(pod).condition("Ready").filter(|condition| condition.is_true())?;
+    let since = time::parse(condition.last_transition_time()?).ok()?;
     (!since.is_zero()).then_some(since)
 }
 
@@ -59,11 +60,6 @@ pub fn available_after(pod: &Value, min_ready_seconds: i64, now: Timestamp) -> O
 
 fn later(time: Timestamp, seconds: i64) -> Timestamp {
     Timestamp::new(time.seconds.saturating_add(seconds), time.nanos)
-}
-
-fn readiness(pod: &Value) -> Option<&Value> {
-    let conditions = pod["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == "Ready")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use atoll_meta::object;
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::{ContainerStatusView, PodView};
 use serde_json::Value;
 
 use super::availability::{is_active, is_ready, phase, ready_since};
@@ -82,7 +83,7 @@ impl Rank {
 }
 
 fn node(pod: &Value) -> &str {
-    pod["spec"]["nodeName"].as_str().unwrap_or_default()
+    PodView::of(pod).node_name().unwrap_or_default()
 }
 
 fn magnitude(since: Timestamp, now: Timestamp) -> i64 {
@@ -104,17 +105,9 @@ fn cost(pod: &Value) -> i32 {
 
 /// Returns the highest restart count of a container, and of a sidecar.
 fn restarts(pod: &Value) -> (i64, i64) {
-    let items = |value: &'static str, of: &'static str| pod[of][value].as_array().into_iter().flatten();
-    let is_sidecar = |name: &Value| {
-        items("initContainers", "spec")
-            .any(|container| container["name"] == *name && container["restartPolicy"] == "Always")
-    };
-    let count = |status: &Value| status["restartCount"].as_i64().unwrap_or(0);
-    let regular = items("containerStatuses", "status").map(count).max();
-    let sidecars = items("initContainerStatuses", "status")
-        .filter(|status| is_sidecar(&status["name"]))
-        .map(count)
-        .max();
+    let pod = PodView::of(pod);
+    let regular = pod.container_statuses().map(ContainerStatusView::restart_count).max();
+    let sidecars = pod.sidecar_statuses().map(ContainerStatusView::restart_count).max();
     (regular.unwrap_or(0), sidecars.unwrap_or(0))
 }
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use atoll_meta::object;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::PodView;
 use atoll_quota::Amounts;
 use serde_json::Value;
 
-use crate::shared::conditions;
 use crate::shared::pods;
 
 /// A measurement of a pod, in thousandths.
@@ -75,8 +75,8 @@ fn nanos(time: Timestamp) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
 }
 
-fn parsed(time: &Value) -> Option<Timestamp> {
-    time::parse(time.as_str()?).ok()
+fn parsed(time: Option<&str>) -> Option<Timestamp> {
+    time::parse(time?).ok()
 }
 
 impl ReplicaCalculator<'_> {
@@ -104,13 +104,12 @@ impl ReplicaCalculator<'_> {
 
     /// Whether the CPU usage of a pod is not reliable yet.
     fn is_starting(&self, pod: &Value, sample: &Sample) -> bool {
-        let (Some(condition), Some(started)) =
-            (conditions::find(pod, "Ready"), parsed(&pod["status"]["startTime"]))
-        else {
+        let pod = PodView::of(pod);
+        let (Some(condition), Some(started)) = (pod.condition("Ready"), parsed(pod.start_time())) else {
             return true;
         };
-        let is_unready = condition["status"] == "False";
-        let changed = parsed(&condition["lastTransitionTime"]).unwrap_or(Timestamp::new(0, 0));
+        let is_unready = condition.is_false();
+        let changed = parsed(condition.last_transition_time()).unwrap_or(Timestamp::new(0, 0));
         match later(started, self.start.initialization) > nanos(self.now) {
             true => is_unready || nanos(sample.at) < later(changed, sample.window),
             false => is_unready && later(started, self.start.readiness_delay) > nanos(changed),
@@ -266,7 +265,7 @@ fn average(samples: &Samples, target: i64) -> (f64, i64) {
 fn requests(pods: &[Arc<Value>], container: &str, resource: &str) -> Result<BTreeMap<String, i64>, String> {
     let of_pod = |pod: &Arc<Value>| {
         let name = object::name(pod);
-        let pod_level = pod["spec"]["resources"]["requests"].as_object();
+        let pod_level = PodView::of(pod).spec().requests();
         let is_pod_level = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
         let has_pod_level =
             pod_level.is_some_and(|pod_level| pod_level.keys().any(|name| is_pod_level(name)));
@@ -283,13 +282,12 @@ fn requests(pods: &[Arc<Value>], container: &str, resource: &str) -> Result<BTre
 }
 
 fn container_requests(pod: &Value, wanted: &str, resource: &str) -> Result<i64, String> {
-    let list = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
-    let sidecars = list("initContainers").iter().filter(|container| container["restartPolicy"] == "Always");
+    let spec = PodView::of(pod).spec();
     let mut sum = 0;
-    for container in list("containers").iter().chain(sidecars) {
-        let name = container["name"].as_str().unwrap_or_default();
+    for container in spec.containers().chain(spec.sidecars()) {
+        let name = container.name();
         if wanted.is_empty() || wanted == name {
-            sum += amount(&container["resources"]["requests"][resource]).ok_or_else(|| {
+            sum += amount(&container.requests()[resource]).ok_or_else(|| {
                 format!("missing request for {resource} in container {name} of Pod {}", object::name(pod))
             })?;
         }

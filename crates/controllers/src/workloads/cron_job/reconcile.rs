@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::schedule::{NEVER, Schedule};
 use crate::context::GRAIN;
 use crate::shared::pods::controller_reference;
+use crate::shared::views::{CronJobStatusView, CronJobView, JobView};
 use crate::workloads::job::finished;
 
 const SCHEDULED_TIMESTAMP: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -63,12 +64,8 @@ pub struct Plan {
     pub next: NextAction,
 }
 
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
 fn is_active(status: &Value, uid: &str) -> bool {
-    items(&status["active"]).any(|reference| reference["uid"] == uid)
+    CronJobStatusView::of(status).active().iter().any(|reference| reference["uid"] == uid)
 }
 
 /// Removes a job from `status.active`.
@@ -101,12 +98,14 @@ pub fn add_active(status: &mut Value, job: &Value, at: i64) {
 
 /// Returns finished jobs beyond the history limits: the oldest successful ones, then the oldest failed ones.
 pub fn jobs_to_delete(cron: &Value, jobs: &[Arc<Value>]) -> Vec<Arc<Value>> {
-    let started = |job: &Value| job["status"]["startTime"].as_str().map(String::from);
-    let mut found = Vec::new();
-    for (kind, limit) in [("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")] {
-        let Some(limit) = cron["spec"][limit].as_i64() else { continue };
+    let started = |job: &Value| JobView::of(job).start_time().map(String::from);
+    let (view, mut found) = (CronJobView::of(cron), Vec::new());
+    let limits =
+        [("Complete", view.successful_jobs_history_limit()), ("Failed", view.failed_jobs_history_limit())];
+    for (kind, limit) in limits {
+        let Some(limit) = limit else { continue };
         let is_finished = |job: &&Arc<Value>| {
-            !object::is_being_deleted(job) && finished(job).is_some_and(|end| end["type"] == kind)
+            !object::is_being_deleted(job) && finished(job).is_some_and(|end| end.kind() == kind)
         };
         let mut ended: Vec<_> = jobs.iter().filter(is_finished).cloned().collect();
         ended.sort_by_cached_key(|job| {
@@ -125,16 +124,16 @@ pub fn reconcile(observed: &Observed<'_>, status: Value) -> Plan {
     if object::is_being_deleted(observed.cron) {
         return plan;
     }
-    let spec = &observed.cron["spec"];
+    let cron = CronJobView::of(observed.cron);
     if observed.zone == ZoneName::Unknown {
-        let name = spec["timeZone"].as_str().unwrap_or_default();
+        let name = cron.time_zone().unwrap_or_default();
         plan.warn("UnknownTimeZone", format!("invalid timeZone: {name:?}: unknown time zone {name}"));
         return plan;
     }
-    if spec["suspend"] == true {
+    if cron.is_suspended() {
         return plan;
     }
-    let text = spec["schedule"].as_str().unwrap_or_default();
+    let text = cron.schedule();
     if text.contains("TZ") {
         plan.warn(
             "UnsupportedSchedule",
@@ -156,6 +155,10 @@ pub fn reconcile(observed: &Observed<'_>, status: Value) -> Plan {
 }
 
 impl Plan {
+    fn status(&self) -> CronJobStatusView<'_> {
+        CronJobStatusView::of(&self.status)
+    }
+
     fn warn(&mut self, reason: &'static str, message: impl Into<String>) {
         self.events.push(PendingEvent { is_warning: true, reason, message: message.into() });
     }
@@ -175,21 +178,22 @@ impl Plan {
                 }
                 continue;
             };
-            let kind = end["type"].as_str().unwrap_or_default();
+            let kind = end.kind();
             if was_active {
                 remove_active(&mut self.status, uid);
                 self.record("SawCompletedJob", format!("Saw completed job: {name}, condition: {kind}"));
             }
-            let completed = job["status"]["completionTime"].as_str().filter(|_| kind == "Complete");
+            let completed = JobView::of(job).completion_time().filter(|_| kind == "Complete");
             // Times are UTC in RFC 3339, so later times compare greater as text.
             if let Some(completed) = completed
-                && self.status["lastSuccessfulTime"].as_str().is_none_or(|last| completed > last)
+                && self.status().last_successful_time().is_none_or(|last| completed > last)
             {
                 self.status["lastSuccessfulTime"] = completed.into();
             }
         }
         for uid in observed.missing {
-            let named = items(&self.status["active"]).find(|reference| reference["uid"] == *uid.as_str());
+            let mut active = self.status().active().iter();
+            let named = active.find(|reference| reference["uid"] == *uid.as_str());
             let name = named.and_then(|reference| reference["name"].as_str()).unwrap_or_default().to_owned();
             self.record("MissingJob", format!("Active job went missing: {name}"));
             remove_active(&mut self.status, uid);
@@ -197,11 +201,11 @@ impl Plan {
     }
 
     fn due(&mut self, observed: &Observed<'_>, schedule: &Schedule) -> NextAction {
-        let spec = &observed.cron["spec"];
-        let text = spec["schedule"].as_str().unwrap_or_default();
-        let deadline = spec["startingDeadlineSeconds"].as_i64();
-        let later = NextAction::RequeueAfter(until_next(observed.cron, &self.status, schedule, observed.now));
-        let recent = match most_recent_time(observed.cron, &self.status, schedule, deadline, observed.now) {
+        let cron = CronJobView::of(observed.cron);
+        let (text, deadline) = (cron.schedule(), cron.starting_deadline_seconds());
+        let later =
+            NextAction::RequeueAfter(until_next(observed.cron, self.status(), schedule, observed.now));
+        let recent = match most_recent_time(observed.cron, self.status(), schedule, deadline, observed.now) {
             Ok(recent) => recent,
             Err(why) => {
                 self.warn("InvalidSchedule", format!("invalid schedule: {text} : {why}"));
@@ -219,11 +223,12 @@ impl Plan {
             return later;
         }
         let name = job_name(observed.cron, at);
-        let is_known = items(&self.status["active"]).any(|reference| reference["name"] == *name.as_str());
-        if is_known || seconds(&self.status["lastScheduleTime"]) == Some(at) {
+        let status = self.status();
+        let is_known = status.active().iter().any(|reference| reference["name"] == *name.as_str());
+        if is_known || seconds(status.last_schedule_time()) == Some(at) {
             return later;
         }
-        if spec["concurrencyPolicy"] == "Forbid" && items(&self.status["active"]).next().is_some() {
+        if cron.concurrency_policy() == "Forbid" && !status.active().is_empty() {
             let message =
                 "Not starting job because prior execution is running and concurrency policy is Forbid";
             self.record("JobAlreadyActive", message);
@@ -233,8 +238,8 @@ impl Plan {
     }
 }
 
-fn seconds(text: &Value) -> Option<i64> {
-    time::parse(text.as_str()?).ok().map(|time| time.seconds)
+fn seconds(text: Option<&str>) -> Option<i64> {
+    time::parse(text?).ok().map(|time| time.seconds)
 }
 
 /// The most recent scheduled time that has passed, and the number of missed times.
@@ -246,14 +251,14 @@ struct MostRecentTime {
 
 fn most_recent_time(
     cron: &Value,
-    status: &Value,
+    status: CronJobStatusView<'_>,
     schedule: &Schedule,
     deadline: Option<i64>,
     now: Timestamp,
 ) -> Result<MostRecentTime, &'static str> {
     let now = now.seconds;
-    let created = || seconds(&cron["metadata"]["creationTimestamp"]);
-    let mut earliest = seconds(&status["lastScheduleTime"]).or_else(created).unwrap_or(0);
+    let created = || seconds(object::creation_timestamp(cron));
+    let mut earliest = seconds(status.last_schedule_time()).or_else(created).unwrap_or(0);
     if let Some(deadline) = deadline {
         earliest = earliest.max(now.saturating_sub(deadline));
     }
@@ -280,7 +285,12 @@ fn most_recent_time(
 }
 
 /// Returns the time until the next scheduled time.
-pub fn until_next(cron: &Value, status: &Value, schedule: &Schedule, now: Timestamp) -> Duration {
+pub fn until_next(
+    cron: &Value,
+    status: CronJobStatusView<'_>,
+    schedule: &Schedule,
+    now: Timestamp,
+) -> Duration {
     let from = match most_recent_time(cron, status, schedule, None, now) {
         Ok(MostRecentTime { time: Some(time), .. }) => time,
         Ok(MostRecentTime { earliest, missed: 0, .. }) => earliest,
@@ -312,7 +322,7 @@ fn job_name(cron: &Value, at: i64) -> String {
 
 /// Returns the job for a scheduled time. `offset` is the zone's offset from UTC in seconds.
 pub fn job(cron: &Value, at: i64, offset: i64) -> Value {
-    let template = &cron["spec"]["jobTemplate"];
+    let template = CronJobView::of(cron).job_template();
     let map = |field: &str| template["metadata"][field].as_object().cloned().unwrap_or_default();
     let (labels, mut annotations): (Map<String, Value>, Map<String, Value>) =
         (map("labels"), map("annotations"));

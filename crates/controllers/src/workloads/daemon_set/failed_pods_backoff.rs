@@ -10,6 +10,7 @@ use atoll_meta::object;
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
+use crate::shared::views::WorkloadView;
 use crate::workloads::job::until;
 
 const INITIAL_SECONDS: i64 = 1;
@@ -36,7 +37,7 @@ impl FailedPodsBackoff {
         if known.len() >= MAX_ENTRIES {
             known.clear();
         }
-        let generation = set["status"]["observedGeneration"].as_i64().unwrap_or(0);
+        let generation = WorkloadView::of(set).status().observed_generation();
         let key = (object::uid(set).to_owned(), generation, node.to_owned());
         match known.get_mut(&key) {
             Some((delay, last)) if !is_old(*last) => {

@@ -4,7 +4,10 @@
 // upstream: pkg/controller/daemon/util/daemonset_util.go
 
 use atoll_meta::object;
+use atoll_meta::views::{NodeView, PodSpecView, PodView, TaintView, TolerationView};
 use serde_json::{Value, json};
+
+use crate::shared::views::WorkloadView;
 
 /// Taints that every pod of a DaemonSet tolerates.
 const TOLERATED: [(&str, &str); 6] = [
@@ -35,28 +38,25 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 
 /// Scheduling requirements of the pods of a set.
 pub struct NodeRequirements<'a> {
-    spec: &'a Value,
+    spec: PodSpecView<'a>,
     tolerations: Vec<Value>,
 }
 
 impl<'a> NodeRequirements<'a> {
     pub fn of(set: &'a Value) -> NodeRequirements<'a> {
-        let spec = &set["spec"]["template"]["spec"];
+        let spec = WorkloadView::of(set).pod_spec();
         NodeRequirements { spec, tolerations: tolerations(spec) }
     }
 
     pub fn fit(&self, node: &Value) -> Fit {
         let both = |should_run, should_continue| Fit { should_run, should_continue };
-        let named = self.spec["nodeName"].as_str().unwrap_or_default();
-        let is_meant = named.is_empty() || named == object::name(node);
+        let is_meant = self.spec.node_name().is_none_or(|named| named == object::name(node));
         if !is_meant || !self.matches_node_selector(node) || !self.matches_affinity(node) {
             return both(false, false);
         }
         let has_untolerated_taint = |effects: &[&str]| {
-            items(&node["spec"]["taints"]).any(|taint| {
-                let effect = taint["effect"].as_str().unwrap_or_default();
-                effects.contains(&effect) && !self.tolerates(taint)
-            })
+            let mut taints = NodeView::of(node).taints();
+            taints.any(|taint| effects.contains(&taint.effect()) && !self.tolerates(taint))
         };
         if has_untolerated_taint(&["NoExecute", "NoSchedule"]) {
             return both(false, !has_untolerated_taint(&["NoExecute"]));
@@ -64,18 +64,18 @@ impl<'a> NodeRequirements<'a> {
         both(true, true)
     }
 
-    fn tolerates(&self, taint: &Value) -> bool {
-        self.tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    fn tolerates(&self, taint: TaintView<'_>) -> bool {
+        self.tolerations.iter().any(|toleration| TolerationView::of(toleration).tolerates(taint))
     }
 
     fn matches_node_selector(&self, node: &Value) -> bool {
-        let mut wanted = self.spec["nodeSelector"].as_object().into_iter().flatten();
+        let mut wanted = self.spec.node_selector().into_iter().flatten();
         wanted.all(|(key, value)| object::label(node, key) == value.as_str())
     }
 
     fn matches_affinity(&self, node: &Value) -> bool {
-        let required = &self.spec["affinity"]["nodeAffinity"][REQUIRED];
-        required.is_null() || items(&required["nodeSelectorTerms"]).any(|term| matches_term(term, node))
+        let mut terms = self.spec.required_node_terms().map(<[Value]>::iter);
+        terms.as_mut().is_none_or(|terms| terms.any(|term| matches_term(term, node)))
     }
 }
 
@@ -108,34 +108,18 @@ fn matches_requirement(wanted: &Value, found: Option<&str>) -> bool {
     }
 }
 
-fn tolerates(toleration: &Value, taint: &Value) -> bool {
-    fn text<'a>(of: &'a Value, field: &str) -> &'a str {
-        of[field].as_str().unwrap_or_default()
-    }
-    let is_about = |field: &str| {
-        let wanted = text(toleration, field);
-        wanted.is_empty() || wanted == text(taint, field)
-    };
-    is_about("effect")
-        && is_about("key")
-        && match text(toleration, "operator") {
-            "Exists" => true,
-            "" | "Equal" => text(toleration, "value") == text(taint, "value"),
-            _ => false,
-        }
-}
-
 /// Returns the tolerations of a template with the default ones of DaemonSet pods.
-fn tolerations(spec: &Value) -> Vec<Value> {
-    let mut all: Vec<Value> = items(&spec["tolerations"]).cloned().collect();
-    let on_host = (spec["hostNetwork"] == true).then_some(TOLERATED_ON_HOST);
+fn tolerations(spec: PodSpecView<'_>) -> Vec<Value> {
+    let mut all: Vec<Value> = spec.tolerations().map(|toleration| toleration.json().clone()).collect();
+    let on_host = spec.uses_host_network().then_some(TOLERATED_ON_HOST);
     for (key, effect) in TOLERATED.into_iter().chain(on_host) {
         let wanted = json!({"key": key, "operator": "Exists", "effect": effect});
         let mut is_there = false;
         for known in &mut all {
-            let is_same = ["key", "operator", "effect"].iter().all(|field| known[*field] == wanted[*field]);
+            let view = TolerationView::of(known);
+            let is_same = (view.key(), view.operator(), view.effect()) == (key, "Exists", effect);
             // Replaces a toleration with `tolerationSeconds`, so that it is unlimited.
-            if is_same && known["value"].as_str().unwrap_or_default().is_empty() {
+            if is_same && view.value().is_empty() {
                 *known = wanted.clone();
                 is_there = true;
             }
@@ -149,7 +133,7 @@ fn tolerations(spec: &Value) -> Vec<Value> {
 
 /// Binds a pod to a node by affinity, and adds the default tolerations.
 pub fn bind_to_node(pod: &mut Value, node: &str) {
-    pod["spec"]["tolerations"] = tolerations(&pod["spec"]).into();
+    pod["spec"]["tolerations"] = tolerations(PodView::of(pod).spec()).into();
     let wanted = json!({"key": "metadata.name", "operator": "In", "values": [node]});
     pod["spec"]["affinity"]["nodeAffinity"][REQUIRED] =
         json!({"nodeSelectorTerms": [{"matchFields": [wanted]}]});
@@ -157,11 +141,11 @@ pub fn bind_to_node(pod: &mut Value, node: &str) {
 
 /// Returns the node that a pod runs on or is bound to by affinity.
 pub fn target(pod: &Value) -> Option<&str> {
-    if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+    let spec = PodView::of(pod).spec();
+    if let Some(node) = spec.node_name() {
         return Some(node);
     }
-    let terms = items(&pod["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]);
-    let mut fields = terms.flat_map(|term| items(&term["matchFields"]));
+    let mut fields = spec.required_node_terms()?.iter().flat_map(|term| items(&term["matchFields"]));
     let pinned = fields.find(|field| field["key"] == "metadata.name" && field["operator"] == "In")?;
     match pinned["values"].as_array()?.as_slice() {
         [node] => node.as_str(),

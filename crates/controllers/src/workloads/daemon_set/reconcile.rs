@@ -9,10 +9,16 @@ use std::sync::Arc;
 
 use atoll_meta::object;
 use atoll_meta::time::Timestamp;
+use atoll_meta::views::PodView;
 use serde_json::Value;
 
 use super::placement::{NodeRequirements, target};
 use crate::shared::pods::{is_available, is_ready, is_terminal, phase};
+use crate::shared::views::DaemonSetView;
+use crate::shared::views::status::{
+    CURRENT_NUMBER_SCHEDULED, DESIRED_NUMBER_SCHEDULED, NUMBER_AVAILABLE, NUMBER_MISSCHEDULED, NUMBER_READY,
+    NUMBER_UNAVAILABLE, OBSERVED_GENERATION, UPDATED_NUMBER_SCHEDULED,
+};
 use crate::workloads::history::REVISION_LABEL;
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -79,17 +85,13 @@ pub fn template_generation(set: &Value) -> Option<(&'static str, String)> {
     Some((TEMPLATE_GENERATION_LABEL, generation.to_string()))
 }
 
-pub fn min_ready_seconds(set: &Value) -> i64 {
-    set["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
-}
-
 fn is_pod_available(observed: &Observed<'_>, pod: &Value) -> bool {
-    is_available(pod, min_ready_seconds(observed.set), observed.now)
+    is_available(pod, DaemonSetView::of(observed.set).min_ready_seconds(), observed.now)
 }
 
 /// Orders pods with a node first, then by age.
 fn oldest_first(one: &&Arc<Value>, other: &&Arc<Value>) -> Ordering {
-    let is_waiting = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+    let is_waiting = |pod: &Value| PodView::of(pod).node_name().is_none();
     let created = |pod| object::creation_timestamp(pod).unwrap_or_default();
     is_waiting(one)
         .cmp(&is_waiting(other))
@@ -125,8 +127,7 @@ pub fn manage(observed: &Observed<'_>) -> Changes {
     // here.
     let known: HashSet<&str> = observed.nodes.iter().map(|node| object::name(node)).collect();
     for pods in on.iter().filter(|(node, _)| !known.contains(*node)).map(|(_, pods)| pods) {
-        let waiting =
-            pods.iter().filter(|pod| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty());
+        let waiting = pods.iter().filter(|pod| PodView::of(pod).node_name().is_none());
         changes.delete.extend(waiting.map(|pod| (*pod).clone()));
     }
     changes.delete.retain(|pod| !object::is_being_deleted(pod));
@@ -176,14 +177,12 @@ struct Limits {
 
 /// Returns how many pods may be unavailable or surplus during an update.
 fn limits(set: &Value, desired: i64) -> Limits {
-    let strategy = &set["spec"]["updateStrategy"];
-    let rolling = &strategy["rollingUpdate"];
-    if strategy["type"] != "RollingUpdate" || rolling.is_null() {
+    let Some(rolling) = DaemonSetView::of(set).rolling_update() else {
         return Limits { surge: 0, unavailable: 0 };
-    }
+    };
     Limits {
-        surge: scaled(&rolling["maxSurge"], desired),
-        unavailable: scaled(&rolling["maxUnavailable"], desired),
+        surge: scaled(rolling.max_surge, desired),
+        unavailable: scaled(rolling.max_unavailable, desired),
     }
 }
 
@@ -195,7 +194,7 @@ fn scaled(value: &Value, total: i64) -> i64 {
 
 /// Returns the next actions of a rolling update.
 pub fn rolling_update(observed: &Observed<'_>) -> Changes {
-    if observed.set["spec"]["updateStrategy"]["type"] != "RollingUpdate" {
+    if !DaemonSetView::of(observed.set).is_rolling() {
         return Changes::default();
     }
     let (requirements, mut on) = (NodeRequirements::of(observed.set), by_node(observed));
@@ -310,20 +309,20 @@ pub fn counts(observed: &Observed<'_>) -> Counts {
 /// Returns the status with these counts, if it differs.
 pub fn status(set: &Value, counts: Counts) -> Option<Value> {
     let fields = [
-        ("currentNumberScheduled", counts.current, true),
-        ("numberMisscheduled", counts.misscheduled, true),
-        ("desiredNumberScheduled", counts.desired, true),
-        ("numberReady", counts.ready, true),
-        ("observedGeneration", object::generation(set), false),
-        ("updatedNumberScheduled", counts.updated, false),
-        ("numberAvailable", counts.available, false),
-        ("numberUnavailable", counts.desired - counts.available, false),
+        (CURRENT_NUMBER_SCHEDULED, counts.current, true),
+        (NUMBER_MISSCHEDULED, counts.misscheduled, true),
+        (DESIRED_NUMBER_SCHEDULED, counts.desired, true),
+        (NUMBER_READY, counts.ready, true),
+        (OBSERVED_GENERATION, object::generation(set), false),
+        (UPDATED_NUMBER_SCHEDULED, counts.updated, false),
+        (NUMBER_AVAILABLE, counts.available, false),
+        (NUMBER_UNAVAILABLE, counts.desired - counts.available, false),
     ];
-    let old = &set["status"];
-    if fields.iter().all(|(field, count, _)| old[*field].as_i64().unwrap_or(0) == *count) {
+    let old = DaemonSetView::of(set).status();
+    if fields.iter().all(|(field, count, _)| old.count(field) == *count) {
         return None;
     }
-    let mut status = if old.is_object() { old.clone() } else { Value::Object(serde_json::Map::new()) };
+    let mut status = Value::Object(old.json().as_object().cloned().unwrap_or_default());
     for (field, count, always) in fields {
         match (count == 0 && !always, status.as_object_mut()) {
             (true, Some(status)) => drop(status.remove(field)),

@@ -10,6 +10,8 @@ use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Value, json};
 
 use super::Controller;
+use crate::shared::views::WorkloadView;
+use crate::shared::views::status::COLLISION_COUNT;
 use crate::workloads::history::{self, REVISION_LABEL};
 
 /// The current revision and the old ones.
@@ -73,7 +75,7 @@ impl Controller {
     }
 
     async fn new_revision(&self, set: &Value, data: Value, number: i64) -> Result<Arc<Value>, Status> {
-        let collisions = set["status"]["collisionCount"].as_i64();
+        let collisions = WorkloadView::of(set).status().collision_count();
         let hash = history::hash(&data, collisions);
         let kind = &resources::DAEMON_SETS;
         let new = history::revision(set, kind, data, number, REVISION_LABEL, &hash);
@@ -86,9 +88,10 @@ impl Controller {
                 }
                 // The name belongs to another template. A higher collision count produces another name.
                 let fresh = self.api.get(kind, &key).await?;
-                if fresh["status"]["collisionCount"].as_i64() == collisions {
-                    let mut counted = fresh["status"].clone();
-                    counted["collisionCount"] = (collisions.unwrap_or(0) + 1).into();
+                let found = WorkloadView::of(&fresh).status();
+                if found.collision_count() == collisions {
+                    let mut counted = found.json().clone();
+                    counted[COLLISION_COUNT] = (collisions.unwrap_or(0) + 1).into();
                     self.write_status(&fresh, counted).await?;
                 }
                 Err(status)
@@ -113,7 +116,7 @@ impl Controller {
 
 /// Returns the oldest unused revisions beyond the history limit. `old` is sorted.
 fn revisions_to_delete<'a>(set: &Value, pods: &[Arc<Value>], old: &'a [Arc<Value>]) -> Vec<&'a Arc<Value>> {
-    let kept = set["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
+    let kept = WorkloadView::of(set).revision_history_limit();
     let count = old.len().saturating_sub(usize::try_from(kept).unwrap_or(0));
     let live: HashSet<&str> = pods.iter().filter_map(|pod| object::label(pod, REVISION_LABEL)).collect();
     let is_live =

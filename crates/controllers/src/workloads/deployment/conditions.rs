@@ -3,7 +3,10 @@
 // upstream: pkg/controller/deployment/util/deployment_util.go
 
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::ConditionView;
 use serde_json::{Value, json};
+
+use crate::shared::views::WorkloadStatusView;
 
 pub const PROGRESSING: &str = "Progressing";
 pub const AVAILABLE: &str = "Available";
@@ -14,20 +17,20 @@ pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 pub struct Conditions(pub Vec<Value>);
 
 impl Conditions {
-    pub fn of(status: &Value) -> Conditions {
-        Conditions(status["conditions"].as_array().cloned().unwrap_or_default())
+    pub fn of(status: WorkloadStatusView<'_>) -> Conditions {
+        Conditions(status.conditions().to_vec())
     }
 
     pub fn get(&self, kind: &str) -> Option<&Value> {
-        self.0.iter().find(|condition| condition["type"] == kind)
+        self.0.iter().find(|condition| ConditionView::of(condition).kind() == kind)
     }
 
     pub fn has_reason(&self, kind: &str, reason: &str) -> bool {
-        self.get(kind).is_some_and(|condition| condition["reason"] == reason)
+        self.get(kind).is_some_and(|condition| ConditionView::of(condition).reason() == reason)
     }
 
     pub fn remove(&mut self, kind: &str) {
-        self.0.retain(|condition| condition["type"] != kind);
+        self.0.retain(|condition| ConditionView::of(condition).kind() != kind);
     }
 
     /// Sets a condition. One with the same status and reason stays unchanged.
@@ -47,7 +50,7 @@ impl Conditions {
 
     /// Returns the last update time of a condition.
     pub fn updated(&self, kind: &str) -> Option<Timestamp> {
-        time::parse(self.get(kind)?["lastUpdateTime"].as_str()?).ok()
+        time::parse(ConditionView::of(self.get(kind)?).last_update_time()?).ok()
     }
 }
 

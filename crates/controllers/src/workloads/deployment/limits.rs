@@ -5,55 +5,42 @@
 use atoll_meta::object;
 use serde_json::Value;
 
+use crate::shared::views::status::{AVAILABLE_REPLICAS, REPLICAS, UPDATED_REPLICAS};
+use crate::shared::views::{DeploymentView, WorkloadStatusView};
+
 /// Value that means no limit.
 const UNLIMITED: i64 = i32::MAX as i64;
 
-pub fn replicas(deployment: &Value) -> i64 {
-    deployment["spec"]["replicas"].as_i64().unwrap_or(1)
-}
-
-pub fn is_rolling(deployment: &Value) -> bool {
-    deployment["spec"]["strategy"]["type"] == "RollingUpdate"
-}
-
-pub fn is_paused(deployment: &Value) -> bool {
-    deployment["spec"]["paused"] == true
-}
-
 /// Returns how many pods may exist beyond the desired ones.
 pub fn max_surge(deployment: &Value) -> i64 {
-    if is_rolling(deployment) { resolve_fenceposts(deployment).0 } else { 0 }
+    let view = DeploymentView::of(deployment);
+    if view.is_rolling() { resolve_fenceposts(view).0 } else { 0 }
 }
 
 /// Returns how many of the desired pods may be unavailable.
 pub fn max_unavailable(deployment: &Value) -> i64 {
-    let replicas = replicas(deployment);
-    match is_rolling(deployment) && replicas > 0 {
-        true => resolve_fenceposts(deployment).1.min(replicas),
+    let view = DeploymentView::of(deployment);
+    match view.is_rolling() && view.replicas() > 0 {
+        true => resolve_fenceposts(view).1.min(view.replicas()),
         false => 0,
     }
 }
 
 pub fn progress_deadline(deployment: &Value) -> Option<i64> {
-    deployment["spec"]["progressDeadlineSeconds"].as_i64().filter(|seconds| *seconds != UNLIMITED)
+    DeploymentView::of(deployment).progress_deadline_seconds().filter(|seconds| *seconds != UNLIMITED)
 }
 
 pub fn history_limit(deployment: &Value) -> Option<usize> {
-    let limit = deployment["spec"]["revisionHistoryLimit"].as_i64().filter(|limit| *limit != UNLIMITED)?;
-    usize::try_from(limit).ok()
-}
-
-pub fn min_ready_seconds(deployment: &Value) -> i64 {
-    deployment["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
+    let limit = DeploymentView::of(deployment).own_revision_history_limit();
+    usize::try_from(limit.filter(|limit| *limit != UNLIMITED)?).ok()
 }
 
 /// Returns maxSurge and maxUnavailable. Both may round to zero, which would block a rollout, so then one pod
 /// may be unavailable.
-fn resolve_fenceposts(deployment: &Value) -> (i64, i64) {
-    let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
-    let wanted = replicas(deployment);
-    let surge = scaled_value(&rolling["maxSurge"], wanted, true);
-    let unavailable = scaled_value(&rolling["maxUnavailable"], wanted, false);
+fn resolve_fenceposts(deployment: DeploymentView<'_>) -> (i64, i64) {
+    let wanted = deployment.replicas();
+    let surge = scaled_value(deployment.max_surge(), wanted, true);
+    let unavailable = scaled_value(deployment.max_unavailable(), wanted, false);
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 
@@ -68,11 +55,10 @@ fn scaled_value(value: &Value, total: i64, up: bool) -> i64 {
 }
 
 /// Whether a Deployment with this status is completely rolled out.
-pub fn is_complete(deployment: &Value, status: &Value) -> bool {
-    let wanted = replicas(deployment);
-    let count = |field: &str| status[field].as_i64().unwrap_or(0);
-    ["updatedReplicas", "replicas", "availableReplicas"].into_iter().all(|field| count(field) == wanted)
-        && count("observedGeneration") >= object::generation(deployment)
+pub fn is_complete(deployment: &Value, status: WorkloadStatusView<'_>) -> bool {
+    let wanted = DeploymentView::of(deployment).replicas();
+    [UPDATED_REPLICAS, REPLICAS, AVAILABLE_REPLICAS].into_iter().all(|field| status.count(field) == wanted)
+        && status.observed_generation() >= object::generation(deployment)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use atoll_meta::object;
 use atoll_meta::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::conditions::{Conditions, PROGRESSING, condition};
 use super::rollback::{self, Rollback};
@@ -18,6 +18,8 @@ use super::scale::{self, Sets};
 use super::set::{REVISION, Set, by_revision};
 use super::status::{self, Estimate};
 use super::{limits, revision};
+use crate::shared::views::status::{CONDITIONS, OBSERVED_GENERATION, REPLICAS};
+use crate::shared::views::{DeploymentView, WorkloadStatusView};
 
 /// Input of a reconciliation.
 pub struct Observed<'a> {
@@ -55,7 +57,7 @@ pub fn reconcile(observed: Observed<'_>) -> Plan {
         return reconciler.finish(deployment, Estimate::Nothing);
     }
     reconciler.check_paused_conditions();
-    if limits::is_paused(deployment) {
+    if DeploymentView::of(deployment).is_paused() {
         reconciler.sync_new_replica_set();
         scale::scale_proportionally(deployment, &mut reconciler.sets);
         if rollback::requested_revision(deployment).is_none() {
@@ -72,7 +74,7 @@ pub fn reconcile(observed: Observed<'_>) -> Plan {
         scale::scale_proportionally(deployment, &mut reconciler.sets);
         return reconciler.finish(deployment, Estimate::Nothing);
     }
-    match limits::is_rolling(deployment) {
+    match DeploymentView::of(deployment).is_rolling() {
         true => reconciler.rolling_update(),
         false => reconciler.recreate(pods_remain),
     }
@@ -91,14 +93,15 @@ impl Reconciler {
     /// Records pauses in the `Progressing` condition, so that the paused time does not count against the
     /// progress deadline.
     fn check_paused_conditions(&mut self) {
-        let conditions = Conditions::of(&self.deployment["status"]);
+        let view = DeploymentView::of(&self.deployment);
+        let conditions = Conditions::of(view.status());
         if limits::progress_deadline(&self.deployment).is_none()
             || conditions.has_reason(PROGRESSING, "ProgressDeadlineExceeded")
         {
             return;
         }
         let noted = conditions.has_reason(PROGRESSING, "DeploymentPaused");
-        match (limits::is_paused(&self.deployment), noted) {
+        match (view.is_paused(), noted) {
             (true, false) => self.progress("Unknown", "DeploymentPaused", "Deployment is paused"),
             (false, true) => self.progress("Unknown", "DeploymentResumed", "Deployment is resumed"),
             _ => {}
@@ -106,9 +109,9 @@ impl Reconciler {
     }
 
     fn progress(&mut self, status: &str, reason: &str, message: &str) {
-        let mut conditions = Conditions::of(&self.deployment["status"]);
+        let mut conditions = Conditions::of(DeploymentView::of(&self.deployment).status());
         conditions.set(condition(PROGRESSING, status, reason, message, self.now));
-        self.deployment["status"]["conditions"] = conditions.0.into();
+        self.deployment["status"][CONDITIONS] = conditions.0.into();
     }
 
     /// Updates the ReplicaSet with the current template, if it exists.
@@ -120,7 +123,8 @@ impl Reconciler {
         }
         let message = format!("Found new replica set {:?}", new.name());
         let estimates = limits::progress_deadline(&self.deployment).is_some();
-        if estimates && Conditions::of(&self.deployment["status"]).get(PROGRESSING).is_none() {
+        let status = DeploymentView::of(&self.deployment).status();
+        if estimates && status.condition(PROGRESSING).is_none() {
             self.progress("True", "FoundNewReplicaSet", &message);
         }
     }
@@ -157,7 +161,7 @@ impl Reconciler {
             return;
         }
         let new = self.sets.new.as_ref().map(|new| object::uid(&new.current)).unwrap_or_default();
-        if self.sets.old.iter().any(|set| set.count("replicas") > 0) || pods_remain(new) {
+        if self.sets.old.iter().any(|set| set.count(REPLICAS) > 0) || pods_remain(new) {
             return;
         }
         self.plan_new_replica_set();
@@ -166,7 +170,7 @@ impl Reconciler {
     }
 
     fn cleanup_if_complete(&mut self) {
-        if limits::is_complete(&self.deployment, &self.deployment["status"]) {
+        if limits::is_complete(&self.deployment, DeploymentView::of(&self.deployment).status()) {
             self.cleanup_old_replica_sets();
         }
     }
@@ -178,9 +182,9 @@ impl Reconciler {
         let mut past: Vec<&Set> = alive.collect();
         past.sort_by(|one, other| by_revision(one, other));
         let is_idle = |set: &&&Set| {
-            set.count("replicas") == 0
+            set.count(REPLICAS) == 0
                 && set.replicas() == 0
-                && object::generation(&set.current) <= set.count("observedGeneration")
+                && object::generation(&set.current) <= set.count(OBSERVED_GENERATION)
         };
         let surplus = past.len().saturating_sub(limit);
         let idle = past.iter().take(surplus).filter(is_idle);
@@ -190,12 +194,14 @@ impl Reconciler {
     fn finish(mut self, before: &Value, estimate: Estimate) -> Plan {
         let new_status = status::status(&self.deployment, &self.sets, estimate, self.now);
         self.plan.requeue_after = match estimate {
-            Estimate::Progress => status::check_after(&self.deployment, &new_status, self.now),
+            Estimate::Progress => {
+                status::check_after(&self.deployment, WorkloadStatusView::of(&new_status), self.now)
+            }
             Estimate::Nothing => None,
         };
         let is_new_revision =
             object::annotation(before, REVISION) != object::annotation(&self.deployment, REVISION);
-        if is_new_revision || !status::is_same(&before["status"], &new_status) {
+        if is_new_revision || !status::is_same(DeploymentView::of(before).status(), &new_status) {
             self.deployment["status"] = new_status;
             self.plan.status_update = Some(self.deployment);
         }
@@ -212,10 +218,10 @@ impl Reconciler {
 /// Returns a Deployment that selects all pods with its observed generation set; `None` if it is already set.
 pub fn with_observed_generation(deployment: &Value) -> Option<Value> {
     let generation = object::generation(deployment);
-    let is_seen = deployment["status"]["observedGeneration"].as_i64().unwrap_or(0) >= generation;
+    let is_seen = DeploymentView::of(deployment).status().observed_generation() >= generation;
     (!is_seen).then(|| {
         let mut deployment = deployment.clone();
-        deployment["status"]["observedGeneration"] = json!(generation);
+        deployment["status"][OBSERVED_GENERATION] = generation.into();
         deployment
     })
 }

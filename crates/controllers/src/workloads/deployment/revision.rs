@@ -12,6 +12,7 @@ use super::set::{
     DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY, Set, TEMPLATE_HASH, by_age, is_same_template,
 };
 use crate::shared::pods::controller_reference;
+use crate::shared::views::DeploymentView;
 
 /// Maximum length of the revision history annotation.
 const MAX_HISTORY_LENGTH: usize = 2000;
@@ -38,8 +39,8 @@ pub fn is_copied(annotation: &str) -> bool {
 /// first.
 pub fn split(deployment: &Value, mut sets: Vec<Set>) -> (Option<Set>, Vec<Set>) {
     sets.sort_by(by_age);
-    let template = &deployment["spec"]["template"];
-    let new = sets.iter().position(|set| is_same_template(&set.current["spec"]["template"], template));
+    let template = DeploymentView::of(deployment).template();
+    let new = sets.iter().position(|set| is_same_template(set.current_view().template(), template));
     let new = new.map(|position| sets.remove(position));
     (new, sets)
 }
@@ -52,8 +53,8 @@ pub fn next_revision(old: &[Set]) -> i64 {
 /// Copies annotations and `minReadySeconds` of the Deployment to the new set, and sets its revision.
 pub fn sync_with_deployment(deployment: &Value, new: &mut Set, revision: i64) {
     annotate(deployment, new, revision);
-    let seconds = limits::min_ready_seconds(deployment);
-    if new.current["spec"]["minReadySeconds"].as_i64().unwrap_or(0) != seconds {
+    let seconds = DeploymentView::of(deployment).min_ready_seconds();
+    if new.current_view().min_ready_seconds() != seconds {
         new.change()["spec"]["minReadySeconds"] = seconds.into();
     }
 }
@@ -94,10 +95,12 @@ fn append_revision(history: &str, revision: &str) -> Option<String> {
 
 /// Returns the new set, to be created with `replicas` pods.
 pub fn new_replica_set(deployment: &Value, replicas: i64, revision: i64) -> Value {
-    let mut template = deployment["spec"]["template"].clone();
-    let hash = template_hash(&template, deployment["status"]["collisionCount"].as_u64());
+    let view = DeploymentView::of(deployment);
+    let mut template = view.template().clone();
+    let collisions = view.status().collision_count().and_then(|count| u64::try_from(count).ok());
+    let hash = template_hash(&template, collisions);
     object::set_label(&mut template, TEMPLATE_HASH, &hash);
-    let mut selector = deployment["spec"]["selector"].clone();
+    let mut selector = view.selector().clone();
     selector["matchLabels"][TEMPLATE_HASH] = hash.as_str().into();
     let mut set = Set::new(std::sync::Arc::new(json!({
         "apiVersion": "apps/v1",
@@ -117,7 +120,7 @@ pub fn new_replica_set(deployment: &Value, replicas: i64, revision: i64) -> Valu
 
 /// Stores the Deployment's replicas and maximum in annotations of a set. Returns whether they changed.
 pub fn set_replicas_annotations(deployment: &Value, set: &mut Set) -> bool {
-    let wanted = limits::replicas(deployment);
+    let wanted = DeploymentView::of(deployment).replicas();
     let most = wanted + limits::max_surge(deployment);
     let desired = set.set_annotation(DESIRED_REPLICAS, &wanted.to_string());
     set.set_annotation(MAX_REPLICAS, &most.to_string()) || desired

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::revision::{ROLLBACK_TO, is_copied};
 use super::scale::Sets;
 use super::set::{Set, TEMPLATE_HASH, is_same_template};
+use crate::shared::views::DeploymentView;
 
 /// The Deployment after a rollback, and the event to record.
 #[derive(Debug)]
@@ -42,9 +43,9 @@ pub fn roll_back(deployment: &Value, to: i64, sets: &Sets) -> Rollback {
     let Some(set) = sets.all().find(|set| set.revision() == Some(to)) else {
         return not_found(changed, "Unable to find the revision to rollback to.");
     };
-    let template = &set.current["spec"]["template"];
+    let template = set.current_view().template();
     let name = object::name(deployment);
-    if is_same_template(&deployment["spec"]["template"], template) {
+    if is_same_template(DeploymentView::of(deployment).template(), template) {
         return Rollback {
             deployment: changed,
             is_warning: true,

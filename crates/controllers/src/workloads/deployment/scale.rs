@@ -16,6 +16,8 @@ use serde_json::Value;
 use super::limits;
 use super::revision::set_replicas_annotations;
 use super::set::{DESIRED_REPLICAS, MAX_REPLICAS, Set, by_age};
+use crate::shared::views::DeploymentView;
+use crate::shared::views::status::{AVAILABLE_REPLICAS, REPLICAS};
 
 /// The ReplicaSets of a Deployment.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +49,7 @@ impl Sets {
 
 /// Whether the Deployment's size differs from the one noted on its active sets.
 pub fn is_scaled(deployment: &Value, sets: &Sets) -> bool {
-    let wanted = limits::replicas(deployment);
+    let wanted = DeploymentView::of(deployment).replicas();
     sets.all()
         .filter(|set| set.is_active())
         .any(|set| annotated_count(set, DESIRED_REPLICAS).is_some_and(|own| own != wanted))
@@ -65,8 +67,8 @@ fn resize(deployment: &Value, set: &mut Set, size: i64) -> bool {
 
 /// Returns the size of the new set, limited by the surge.
 pub fn new_size(deployment: &Value, total: i64, current: i64) -> i64 {
-    let wanted = limits::replicas(deployment);
-    if !limits::is_rolling(deployment) {
+    let wanted = DeploymentView::of(deployment).replicas();
+    if !DeploymentView::of(deployment).is_rolling() {
         return wanted;
     }
     let room = wanted + limits::max_surge(deployment) - total;
@@ -75,7 +77,7 @@ pub fn new_size(deployment: &Value, total: i64, current: i64) -> i64 {
 
 /// First half of a rolling update. Returns whether anything changed.
 pub fn scale_up_new(deployment: &Value, sets: &mut Sets) -> bool {
-    let (total, wanted) = (sets.pods(), limits::replicas(deployment));
+    let (total, wanted) = (sets.pods(), DeploymentView::of(deployment).replicas());
     let Some(new) = &mut sets.new else { return false };
     let size = match new.replicas() {
         current if current >= wanted => wanted,
@@ -86,7 +88,7 @@ pub fn scale_up_new(deployment: &Value, sets: &mut Sets) -> bool {
 
 /// Second half of a rolling update. Returns whether anything changed.
 pub fn scale_down_old(deployment: &Value, sets: &mut Sets) -> bool {
-    let least = limits::replicas(deployment) - limits::max_unavailable(deployment);
+    let least = DeploymentView::of(deployment).replicas() - limits::max_unavailable(deployment);
     let missing = sets.new.as_ref().map_or(0, |new| new.replicas() - new.available());
     let most = sets.replicas() - least - missing;
     if most <= 0 {
@@ -120,14 +122,14 @@ pub fn scale_down_all_old(deployment: &Value, sets: &mut Sets) -> bool {
 /// Recreate: scales the new set to all pods.
 pub fn scale_new_to_full(deployment: &Value, sets: &mut Sets) {
     if let Some(new) = &mut sets.new {
-        resize(deployment, new, limits::replicas(deployment));
+        resize(deployment, new, DeploymentView::of(deployment).replicas());
     }
 }
 
 /// Scales all sets in proportion to their size after the size of the Deployment changed, or while it is
 /// paused, so that the progress of a rollout stays the same.
 pub fn scale_proportionally(deployment: &Value, sets: &mut Sets) {
-    let wanted = limits::replicas(deployment);
+    let wanted = DeploymentView::of(deployment).replicas();
     sets.old.sort_by(|one, other| by_age(other, one));
     let active = sets.all().filter(|set| set.is_active()).count();
     if active <= 1 {
@@ -145,13 +147,13 @@ pub fn scale_proportionally(deployment: &Value, sets: &mut Sets) {
         scale_down_all_old(deployment, sets);
         return;
     }
-    if limits::is_rolling(deployment) {
+    if DeploymentView::of(deployment).is_rolling() {
         distribute(deployment, sets);
     }
 }
 
 fn distribute(deployment: &Value, sets: &mut Sets) {
-    let wanted = limits::replicas(deployment);
+    let wanted = DeploymentView::of(deployment).replicas();
     let allowed = if wanted > 0 { wanted + limits::max_surge(deployment) } else { 0 };
     let mut active: Vec<&mut Set> = sets.all_mut().filter(|set| set.is_active()).collect();
     let change = allowed - active.iter().map(|set| set.replicas()).sum::<i64>();
@@ -183,12 +185,12 @@ fn distribute(deployment: &Value, sets: &mut Sets) {
 
 /// Returns the change of a set's size in proportion to the Deployment's change.
 fn fraction(deployment: &Value, set: &Set) -> i64 {
-    let wanted = limits::replicas(deployment);
+    let wanted = DeploymentView::of(deployment).replicas();
     if wanted == 0 {
         return -set.replicas();
     }
     let before = annotated_count(set, MAX_REPLICAS).filter(|most| *most != 0);
-    let before = before.unwrap_or_else(|| deployment["status"]["replicas"].as_i64().unwrap_or(0));
+    let before = before.unwrap_or_else(|| DeploymentView::of(deployment).status().count(REPLICAS));
     if before == 0 {
         return 0;
     }
@@ -211,10 +213,10 @@ fn annotated_count(set: &Set, annotation: &str) -> Option<i64> {
 
 /// Whether the new set has all pods, they are available, and its annotation agrees.
 fn is_saturated(deployment: &Value, new: &Set) -> bool {
-    let wanted = limits::replicas(deployment);
+    let wanted = DeploymentView::of(deployment).replicas();
     new.replicas() == wanted
         && new.annotation(DESIRED_REPLICAS).and_then(|text| text.parse::<i64>().ok()) == Some(wanted)
-        && new.count("availableReplicas") == wanted
+        && new.count(AVAILABLE_REPLICAS) == wanted
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use atoll_meta::object;
 use serde_json::Value;
 
+use crate::shared::views::WorkloadView;
+use crate::shared::views::status::{AVAILABLE_REPLICAS, REPLICAS};
+
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
@@ -38,14 +41,24 @@ impl Set {
         object::name(&self.current)
     }
 
+    /// Returns the fields of the set, with its changes.
+    pub fn view(&self) -> WorkloadView<'_> {
+        WorkloadView::of(self.object())
+    }
+
+    /// Returns the fields of the set as it is stored.
+    pub fn current_view(&self) -> WorkloadView<'_> {
+        WorkloadView::of(&self.current)
+    }
+
     /// Returns the number of desired pods.
     pub fn replicas(&self) -> i64 {
-        self.object()["spec"]["replicas"].as_i64().unwrap_or(1)
+        self.view().replicas()
     }
 
     /// Returns the number of existing or desired pods, whichever is higher.
     pub fn pods(&self) -> i64 {
-        self.count("replicas").max(self.replicas())
+        self.count(REPLICAS).max(self.replicas())
     }
 
     pub fn is_active(&self) -> bool {
@@ -53,12 +66,12 @@ impl Set {
     }
 
     pub fn count(&self, field: &str) -> i64 {
-        self.current["status"][field].as_i64().unwrap_or(0)
+        self.current_view().status().count(field)
     }
 
     /// Returns the available pods, at most the desired ones.
     pub fn available(&self) -> i64 {
-        self.count("availableReplicas").min(self.replicas())
+        self.count(AVAILABLE_REPLICAS).min(self.replicas())
     }
 
     pub fn annotation(&self, key: &str) -> Option<&str> {

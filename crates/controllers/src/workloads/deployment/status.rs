@@ -13,6 +13,11 @@ use super::conditions::{AVAILABLE, Conditions, PROGRESSING, REPLICA_FAILURE, con
 use super::limits;
 use super::scale::Sets;
 use super::set::Set;
+use crate::shared::views::status::{
+    AVAILABLE_REPLICAS, COLLISION_COUNT, CONDITIONS, OBSERVED_GENERATION, READY_REPLICAS, REPLICAS,
+    TERMINATING_REPLICAS, UNAVAILABLE_REPLICAS, UPDATED_REPLICAS,
+};
+use crate::shared::views::{DeploymentView, WorkloadStatusView};
 use crate::workloads::status::{fields, is_same_status, unless_zero};
 
 /// Whether the progress of a rollout is tracked.
@@ -26,19 +31,20 @@ pub enum Estimate {
 /// reconciliation.
 pub fn status(deployment: &Value, sets: &Sets, estimate: Estimate, now: Timestamp) -> Value {
     let sum = |field: &str| sets.all().map(|set| set.count(field)).sum::<i64>();
-    let available = sum("availableReplicas");
+    let view = DeploymentView::of(deployment);
+    let available = sum(AVAILABLE_REPLICAS);
     let mut status = Value::Object(fields([
-        ("observedGeneration", unless_zero(object::generation(deployment))),
-        ("replicas", unless_zero(sum("replicas"))),
-        ("updatedReplicas", unless_zero(sets.new.as_ref().map_or(0, |new| new.count("replicas")))),
-        ("readyReplicas", unless_zero(sum("readyReplicas"))),
-        ("availableReplicas", unless_zero(available)),
-        ("unavailableReplicas", unless_zero((sets.replicas() - available).max(0))),
-        ("terminatingReplicas", terminating(sets)),
-        ("collisionCount", deployment["status"]["collisionCount"].as_i64()),
+        (OBSERVED_GENERATION, unless_zero(object::generation(deployment))),
+        (REPLICAS, unless_zero(sum(REPLICAS))),
+        (UPDATED_REPLICAS, unless_zero(sets.new.as_ref().map_or(0, |new| new.count(REPLICAS)))),
+        (READY_REPLICAS, unless_zero(sum(READY_REPLICAS))),
+        (AVAILABLE_REPLICAS, unless_zero(available)),
+        (UNAVAILABLE_REPLICAS, unless_zero((sets.replicas() - available).max(0))),
+        (TERMINATING_REPLICAS, terminating(sets)),
+        (COLLISION_COUNT, view.status().collision_count()),
     ]));
-    let mut conditions = Conditions::of(&deployment["status"]);
-    let least = limits::replicas(deployment) - limits::max_unavailable(deployment);
+    let mut conditions = Conditions::of(view.status());
+    let least = view.replicas() - limits::max_unavailable(deployment);
     conditions.set(match available >= least {
         true => {
             let message = "Deployment has minimum availability.";
@@ -50,31 +56,33 @@ pub fn status(deployment: &Value, sets: &Sets, estimate: Estimate, now: Timestam
         }
     });
     if estimate == Estimate::Progress {
-        set_progressing(deployment, &status, sets.new.as_ref(), &mut conditions, now);
+        set_progressing(deployment, WorkloadStatusView::of(&status), sets.new.as_ref(), &mut conditions, now);
         set_replica_failure(sets, &mut conditions);
     }
     if !conditions.0.is_empty() {
-        status["conditions"] = conditions.0.into();
+        status[CONDITIONS] = conditions.0.into();
     }
     status
 }
 
-pub fn is_same(status: &Value, wanted: &Value) -> bool {
-    wanted.as_object().is_some_and(|wanted| is_same_status(status, wanted))
+pub fn is_same(status: WorkloadStatusView<'_>, wanted: &Value) -> bool {
+    wanted.as_object().is_some_and(|wanted| is_same_status(status.json(), wanted))
 }
 
 /// Returns `None` as long as an observed set has not reported its count.
 fn terminating(sets: &Sets) -> Option<i64> {
-    let counted = sets.all().map(|set| match set.current["status"]["terminatingReplicas"].as_i64() {
-        None if set.count("observedGeneration") == 0 => Some(0),
-        count => count,
+    let counted = sets.all().map(|set| set.current_view().status()).map(|status| {
+        match status.reported(TERMINATING_REPLICAS) {
+            None if status.observed_generation() == 0 => Some(0),
+            count => count,
+        }
     });
     counted.sum()
 }
 
 fn set_progressing(
     deployment: &Value,
-    status: &Value,
+    status: WorkloadStatusView<'_>,
     new: Option<&Set>,
     conditions: &mut Conditions,
     now: Timestamp,
@@ -83,8 +91,9 @@ fn set_progressing(
         conditions.remove(PROGRESSING);
         return;
     };
-    let before = Conditions::of(&deployment["status"]);
-    let is_over = status["replicas"] == status["updatedReplicas"]
+    let old = DeploymentView::of(deployment).status();
+    let before = Conditions::of(old);
+    let is_over = status.count(REPLICAS) == status.count(UPDATED_REPLICAS)
         && before.has_reason(PROGRESSING, "NewReplicaSetAvailable");
     if is_over {
         return;
@@ -96,7 +105,7 @@ fn set_progressing(
     if limits::is_complete(deployment, status) {
         let message = format!("{subject} has successfully progressed.");
         conditions.set(condition(PROGRESSING, "True", "NewReplicaSetAvailable", &message, now));
-    } else if has_progressed(&deployment["status"], status) {
+    } else if has_progressed(old, status) {
         let message = format!("{subject} is progressing.");
         let mut progressing = condition(PROGRESSING, "True", "ReplicaSetUpdated", &message, now);
         // Replaced with every progress, because its update time shows when the last progress was made.
@@ -111,11 +120,10 @@ fn set_progressing(
     }
 }
 
-fn has_progressed(before: &Value, after: &Value) -> bool {
-    let count = |status: &Value, field: &str| status[field].as_i64().unwrap_or(0);
-    let old = |status: &Value| count(status, "replicas") - count(status, "updatedReplicas");
-    let more = |field: &str| count(after, field) > count(before, field);
-    more("updatedReplicas") || old(after) < old(before) || more("readyReplicas") || more("availableReplicas")
+fn has_progressed(before: WorkloadStatusView<'_>, after: WorkloadStatusView<'_>) -> bool {
+    let old = |status: WorkloadStatusView<'_>| status.count(REPLICAS) - status.count(UPDATED_REPLICAS);
+    let more = |field: &str| after.count(field) > before.count(field);
+    more(UPDATED_REPLICAS) || old(after) < old(before) || more(READY_REPLICAS) || more(AVAILABLE_REPLICAS)
 }
 
 fn has_timed_out(conditions: &Conditions, deadline: i64, now: Timestamp) -> bool {
@@ -128,7 +136,7 @@ fn has_timed_out(conditions: &Conditions, deadline: i64, now: Timestamp) -> bool
 
 /// Copies the failure of a set to the Deployment, the new set's first.
 fn set_replica_failure(sets: &Sets, conditions: &mut Conditions) {
-    let failure = |set: &Set| Conditions::of(&set.current["status"]).get(REPLICA_FAILURE).cloned();
+    let failure = |set: &Set| Conditions::of(set.current_view().status()).get(REPLICA_FAILURE).cloned();
     match sets.new.as_ref().and_then(failure).or_else(|| sets.old.iter().find_map(failure)) {
         None => conditions.remove(REPLICA_FAILURE),
         Some(mut failure) => {
@@ -139,7 +147,7 @@ fn set_replica_failure(sets: &Sets, conditions: &mut Conditions) {
 }
 
 /// Returns the time until the progress deadline is exceeded.
-pub fn check_after(deployment: &Value, status: &Value, now: Timestamp) -> Option<Duration> {
+pub fn check_after(deployment: &Value, status: WorkloadStatusView<'_>, now: Timestamp) -> Option<Duration> {
     let deadline = limits::progress_deadline(deployment)?;
     let conditions = Conditions::of(status);
     let since = conditions.updated(PROGRESSING)?;

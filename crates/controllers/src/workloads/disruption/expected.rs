@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::shared::go_print;
+use crate::shared::views::WorkloadView;
 use crate::workloads::scale;
 
 pub struct Owners {
@@ -100,9 +101,8 @@ impl Owners {
         let find = |cache: &Cache, owner: &OwnerReference<'_>| {
             cache.get(&key.sibling(owner.name)).filter(|found| object::uid(found) == owner.uid)
         };
-        let with_replicas = |found: Arc<Value>| {
-            Some((object::uid(&found).to_string(), found["spec"]["replicas"].as_i64().unwrap_or(1)))
-        };
+        let with_replicas =
+            |found: Arc<Value>| Some((object::uid(&found).to_string(), WorkloadView::of(&found).replicas()));
         match (group, owner.kind) {
             ("", "ReplicationController") => with_replicas(find(&self.replication_controllers, owner)?),
             ("apps", "StatefulSet") => with_replicas(find(&self.stateful_sets, owner)?),

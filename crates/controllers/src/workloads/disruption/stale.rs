@@ -24,10 +24,10 @@ pub fn time_left(pod: &Value, now: Timestamp) -> Option<Duration> {
     }
     let condition = conditions::find(pod, CONDITION)?;
     // Terminations by the kubelet have no time limit.
-    if condition["status"] != "True" || condition["reason"] == "TerminationByKubelet" {
+    if !condition.is_true() || condition.reason() == "TerminationByKubelet" {
         return None;
     }
-    let since = condition["lastTransitionTime"].as_str().and_then(|since| time::parse(since).ok());
+    let since = condition.last_transition_time().and_then(|since| time::parse(since).ok());
     let left = since.map_or(0, |since| since.seconds + TIMEOUT - now.seconds).max(0);
     Some(Duration::from_secs(left.unsigned_abs()))
 }

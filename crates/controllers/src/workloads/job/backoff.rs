@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use atoll_meta::object;
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::PodView;
 use serde_json::Value;
 
 const INITIAL_SECONDS: i64 = 10;
@@ -57,40 +58,30 @@ pub fn until(due: Timestamp, now: Timestamp) -> Duration {
 /// Returns when a pod finished: the end of its last container, else when it became unready, was deleted, or
 /// was created.
 pub fn finished(pod: &Value) -> Timestamp {
-    let created = || parsed(&pod["metadata"]["creationTimestamp"]);
-    with_containers(pod)
-        .or_else(|| unready(pod))
+    let created = || parsed(object::creation_timestamp(pod)?);
+    with_containers(PodView::of(pod))
+        .or_else(|| unready(PodView::of(pod)))
         .or_else(|| deleted(pod))
         .or_else(created)
         .unwrap_or(Timestamp::new(0, 0))
 }
 
-fn parsed(text: &Value) -> Option<Timestamp> {
-    time::parse(text.as_str()?).ok().filter(|time| !time.is_zero())
+fn parsed(text: &str) -> Option<Timestamp> {
+    time::parse(text).ok().filter(|time| !time.is_zero())
 }
 
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-fn with_containers(pod: &Value) -> Option<Timestamp> {
-    let is_sidecar = |status: &&Value| {
-        items(&pod["spec"]["initContainers"])
-            .any(|container| container["name"] == status["name"] && container["restartPolicy"] == "Always")
-    };
-    let status = &pod["status"];
-    let sidecars = items(&status["initContainerStatuses"]).filter(is_sidecar);
+fn with_containers(pod: PodView<'_>) -> Option<Timestamp> {
     let mut last = None;
-    for container in items(&status["containerStatuses"]).chain(sidecars) {
+    for container in pod.container_statuses().chain(pod.sidecar_statuses()) {
         // A container that is still running: the end is unknown.
-        last = last.max(Some(parsed(&container["state"]["terminated"]["finishedAt"])?));
+        last = last.max(Some(parsed(container.finished_at()?)?));
     }
     last
 }
 
-fn unready(pod: &Value) -> Option<Timestamp> {
-    let ready = items(&pod["status"]["conditions"]).find(|condition| condition["type"] == "Ready")?;
-    if ready["status"] == "False" { parsed(&ready["lastTransitionTime"]) } else { None }
+fn unready(pod: PodView<'_>) -> Option<Timestamp> {
+    let ready = pod.condition("Ready").filter(|ready| ready.is_false())?;
+    parsed(ready.last_transition_time()?)
 }
 
 fn deleted(pod: &Value) -> Option<Timestamp> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::policies::failure_action;
 use crate::shared::pods;
+use crate::shared::views::JobView;
 
 /// Finalizer of pods that are not counted yet.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -22,10 +23,6 @@ const MAX_BASE_LENGTH: usize = 58;
 
 pub fn is_tracked(pod: &Value) -> bool {
     object::finalizers(pod).any(|finalizer| finalizer == TRACKING)
-}
-
-pub fn is_indexed(job: &Value) -> bool {
-    job["spec"]["completionMode"] == "Indexed"
 }
 
 pub fn index(pod: &Value) -> Option<i64> {
@@ -43,7 +40,7 @@ pub fn failures_before(pod: &Value) -> (i64, i64) {
 
 /// Returns a pod of a non-indexed Job.
 pub fn new_pod(job: &Value) -> Value {
-    let mut pod = pods::from_template(&resources::JOBS, job, &job["spec"]["template"]);
+    let mut pod = pods::from_template(&resources::JOBS, job, JobView::of(job).template());
     track(&mut pod);
     pod
 }
@@ -64,7 +61,7 @@ pub fn new_indexed_pod(job: &Value, index: i64, before: Option<&Value>) -> Value
     let ending = format!("-{index}-");
     let kept = name.len().min(MAX_BASE_LENGTH - ending.len());
     pod["metadata"]["generateName"] = format!("{}{ending}", &name[..kept]).into();
-    if !job["spec"]["backoffLimitPerIndex"].is_null() {
+    if JobView::of(job).backoff_limit_per_index().is_some() {
         let (counted, ignored) = before.map_or((0, 0), |before| failures_after(job, before));
         object::set_annotation(&mut pod, FAILURES, &counted.to_string());
         if ignored > 0 {
@@ -76,7 +73,7 @@ pub fn new_indexed_pod(job: &Value, index: i64, before: Option<&Value>) -> Value
 
 fn failures_after(job: &Value, failed: &Value) -> (i64, i64) {
     let (counted, ignored) = failures_before(failed);
-    match failure_action(&job["spec"]["podFailurePolicy"], failed).counts() {
+    match failure_action(JobView::of(job).pod_failure_policy(), failed).counts() {
         true => (counted + 1, ignored),
         false => (counted, ignored + 1),
     }

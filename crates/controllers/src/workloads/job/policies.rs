@@ -4,6 +4,7 @@
 // upstream: pkg/controller/job/success_policy.go
 
 use atoll_meta::object;
+use atoll_meta::views::{ConditionView, PodView};
 use serde_json::Value;
 
 use super::indexes::Indexes;
@@ -54,15 +55,11 @@ pub fn failure_action(policy: &Value, pod: &Value) -> FailureAction {
 
 /// Returns the message about a failed container, if the exit code rule matches.
 fn exit(rule: &Value, pod: &Value) -> Option<String> {
-    let status = &pod["status"];
-    let all = items(&status["containerStatuses"]).chain(items(&status["initContainerStatuses"]));
+    let view = PodView::of(pod);
     let name = rule["containerName"].as_str();
-    for container in all {
-        let Some(code) = container["state"]["terminated"]["exitCode"].as_i64().filter(|code| *code != 0)
-        else {
-            continue;
-        };
-        let named = name.is_none_or(|name| container["name"] == name);
+    for container in view.container_statuses().chain(view.init_container_statuses()) {
+        let Some(code) = container.exit_code().filter(|code| *code != 0) else { continue };
+        let named = name.is_none_or(|name| container.name() == name);
         let listed = items(&rule["values"]).any(|value| value.as_i64() == Some(code));
         let matched = match rule["operator"].as_str() {
             Some("In") => listed,
@@ -70,7 +67,7 @@ fn exit(rule: &Value, pod: &Value) -> Option<String> {
             _ => false,
         };
         if named && matched {
-            let container = container["name"].as_str().unwrap_or_default();
+            let container = container.name();
             let (namespace, name) = (object::namespace(pod), object::name(pod));
             return Some(format!(
                 "Container {container} for pod {namespace}/{name} failed with exit code {code}"
@@ -81,13 +78,12 @@ fn exit(rule: &Value, pod: &Value) -> Option<String> {
 }
 
 fn condition(patterns: &Value, pod: &Value) -> Option<String> {
-    let matched = items(&pod["status"]["conditions"]).find(|condition| {
-        items(patterns)
-            .any(|pattern| condition["type"] == pattern["type"] && condition["status"] == pattern["status"])
+    let matched = PodView::of(pod).conditions().find(|condition| {
+        let mut patterns = items(patterns).map(ConditionView::of);
+        patterns.any(|wanted| (condition.kind(), condition.status()) == (wanted.kind(), wanted.status()))
     })?;
     let (namespace, name) = (object::namespace(pod), object::name(pod));
-    let kind = matched["type"].as_str().unwrap_or_default();
-    Some(format!("Pod {namespace}/{name} has condition {kind}"))
+    Some(format!("Pod {namespace}/{name} has condition {}", matched.kind()))
 }
 
 /// Returns the message of the success policy, if it is met.

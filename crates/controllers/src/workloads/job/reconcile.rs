@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use atoll_meta::object;
 use atoll_meta::time::{self, Timestamp};
+use atoll_meta::views::{ContainerStatusView, PodView};
 use serde_json::Value;
 
 use super::backoff::{self, Failures};
 use super::indexes::Indexes;
-use super::new_pods::{failures_before, index, is_indexed, is_tracked};
+use super::new_pods::{failures_before, index, is_tracked};
 use super::policies::{FailureAction, failure_action, success};
 use super::status::{Condition, FAILED, FAILURE_TARGET, JobStatus, SUCCESS_CRITERIA_MET, SUSPENDED};
 use crate::shared::pods::{is_active, is_ready, is_terminating, phase};
+use crate::shared::views::JobView;
 
 pub struct Observed<'a> {
     pub job: &'a Value,
@@ -59,27 +61,16 @@ pub struct Managed {
     pub deleted_ready: i64,
 }
 
-pub fn completions(job: &Value) -> Option<i64> {
-    job["spec"]["completions"].as_i64()
-}
-
-pub fn is_suspended(job: &Value) -> bool {
-    job["spec"]["suspend"] == true
-}
-
-/// Whether a pod that is being deleted is replaced only after it has finished.
-pub fn replaces_only_failed(job: &Value) -> bool {
-    job["spec"]["podReplacementPolicy"] == "Failed" || !job["spec"]["podFailurePolicy"].is_null()
-}
-
 pub fn is_failed(job: &Value, pod: &Value) -> bool {
     phase(pod) == "Failed"
-        || (!replaces_only_failed(job) && object::is_being_deleted(pod) && phase(pod) != "Succeeded")
+        || (!JobView::of(job).replaces_only_failed()
+            && object::is_being_deleted(pod)
+            && phase(pod) != "Succeeded")
 }
 
 /// Returns the index of a pod, if it is valid for the Job.
 pub fn valid_index(job: &Value, pod: &Value) -> Option<i64> {
-    index(pod).filter(|index| *index < completions(job).unwrap_or(0))
+    index(pod).filter(|index| *index < JobView::of(job).completions().unwrap_or(0))
 }
 
 pub fn observe<'a>(observed: &Observed<'a>) -> SyncContext<'a> {
@@ -92,16 +83,16 @@ pub fn observe<'a>(observed: &Observed<'a>) -> SyncContext<'a> {
         let is_fresh = move |pod: &&Arc<Value>| {
             is_tracked(pod)
                 && !known.iter().any(|uid| uid == object::uid(pod))
-                && (!is_indexed(job) || valid_index(job, pod).is_some())
+                && (!JobView::of(job).is_indexed() || valid_index(job, pod).is_some())
         };
         observed.pods.iter().filter(is_fresh)
     };
     let new_succeeded: Vec<_> =
         fresh(&status.uncounted_succeeded).filter(|pod| phase(pod) == "Succeeded").collect();
     let new_failed: Vec<_> = fresh(&status.uncounted_failed).filter(|pod| is_failed(job, pod)).collect();
-    let policy = &job["spec"]["podFailurePolicy"];
+    let policy = JobView::of(job).pod_failure_policy();
     let counted = new_failed.iter().filter(|pod| failure_action(policy, pod).counts()).count();
-    if status.start_time.is_none() && !is_suspended(job) {
+    if status.start_time.is_none() && !JobView::of(job).is_suspended() {
         status.start_time = Some(observed.now.to_time());
     }
     let sum = |known: i64, new: usize, uncounted: &[String]| known + new as i64 + uncounted.len() as i64;
@@ -126,7 +117,7 @@ pub fn observe<'a>(observed: &Observed<'a>) -> SyncContext<'a> {
         time_left: None,
     };
     context.finished = context.known_end().or_else(|| context.failure());
-    if is_indexed(job) {
+    if JobView::of(job).is_indexed() {
         context.observe_indexes();
     }
     context
@@ -141,7 +132,7 @@ impl SyncContext<'_> {
 
     fn failure(&mut self) -> Option<Condition> {
         let because = |reason, message: &str| Some(Condition::new(FAILURE_TARGET, reason, message));
-        let policy = &self.job["spec"]["podFailurePolicy"];
+        let policy = JobView::of(self.job).pod_failure_policy();
         let failed = self.pods.iter().filter(|pod| is_failed(self.job, pod));
         let fatal = failed.into_iter().find_map(|pod| match failure_action(policy, pod) {
             FailureAction::FailJob(why) => Some(why),
@@ -150,15 +141,12 @@ impl SyncContext<'_> {
         if let Some(why) = fatal {
             return because("PodFailurePolicy", &why);
         }
-        let limit = self.job["spec"]["backoffLimit"].as_i64().unwrap_or(6);
+        let limit = JobView::of(self.job).backoff_limit();
         if self.failed > limit || self.restarts_exceed(limit) {
             return because("BackoffLimitExceeded", "Job has reached the specified backoff limit");
         }
-        let (Some(allowed), false) =
-            (self.job["spec"]["activeDeadlineSeconds"].as_i64(), is_suspended(self.job))
-        else {
-            return None;
-        };
+        let view = JobView::of(self.job);
+        let allowed = view.active_deadline_seconds().filter(|_| !view.is_suspended())?;
         let started = self.status.start_time.as_deref().and_then(|text| time::parse(text).ok())?;
         let deadline = Timestamp::new(started.seconds.saturating_add(allowed), started.nanos);
         if deadline <= self.now {
@@ -170,22 +158,23 @@ impl SyncContext<'_> {
 
     /// Whether the containers of pods with restart policy OnFailure were restarted too often.
     fn restarts_exceed(&self, limit: i64) -> bool {
-        if self.job["spec"]["template"]["spec"]["restartPolicy"] != "OnFailure" {
+        if JobView::of(self.job).pod_spec().restart_policy() != "OnFailure" {
             return false;
         }
         let restarts: i64 = self
             .pods
             .iter()
             .filter(|pod| matches!(phase(pod), "Running" | "Pending"))
-            .flat_map(|pod| ["initContainerStatuses", "containerStatuses"].map(|list| &pod["status"][list]))
-            .flat_map(|list| list.as_array().into_iter().flatten())
-            .map(|status| status["restartCount"].as_i64().unwrap_or(0))
+            .map(|pod| PodView::of(pod))
+            .flat_map(|pod| pod.init_container_statuses().chain(pod.container_statuses()))
+            .map(ContainerStatusView::restart_count)
             .sum();
         if limit == 0 { restarts > 0 } else { restarts >= limit }
     }
 
     fn observe_indexes(&mut self) {
-        let (job, completions) = (self.job, completions(self.job).unwrap_or(0));
+        let (job, view) = (self.job, JobView::of(self.job));
+        let completions = view.completions().unwrap_or(0);
         let tracked = |pods: &[Arc<Value>], is_meant: &dyn Fn(&Value) -> bool| {
             let meant = pods.iter().filter(|pod| is_tracked(pod) && is_meant(pod));
             Indexes::of(meant.filter_map(|pod| valid_index(job, pod)))
@@ -194,7 +183,7 @@ impl SyncContext<'_> {
         let new = tracked(self.pods, &|pod| phase(pod) == "Succeeded");
         self.succeeded_indexes = self.known_indexes.and(&new);
         self.succeeded = self.succeeded_indexes.total();
-        if !job["spec"]["backoffLimitPerIndex"].is_null() {
+        if view.backoff_limit_per_index().is_some() {
             let known = self.status.failed_indexes.as_deref().unwrap_or_default();
             let new = tracked(self.pods, &|pod| self.is_index_failed(pod));
             let failed = Indexes::parse(known, completions).and(&new);
@@ -205,8 +194,7 @@ impl SyncContext<'_> {
             self.delayed = self.delayed_pods();
         }
         if self.finished.is_none()
-            && let Some(message) =
-                success(&job["spec"]["successPolicy"], completions, &self.succeeded_indexes)
+            && let Some(message) = success(view.success_policy(), completions, &self.succeeded_indexes)
         {
             self.finished = Some(Condition::new(SUCCESS_CRITERIA_MET, "SuccessPolicy", message));
         }
@@ -216,8 +204,8 @@ impl SyncContext<'_> {
         if !is_failed(self.job, pod) {
             return false;
         }
-        let limit = self.job["spec"]["backoffLimitPerIndex"].as_i64().unwrap_or(0);
-        match failure_action(&self.job["spec"]["podFailurePolicy"], pod) {
+        let limit = JobView::of(self.job).backoff_limit_per_index().unwrap_or(0);
+        match failure_action(JobView::of(self.job).pod_failure_policy(), pod) {
             FailureAction::FailIndex => true,
             failure_action => failure_action.counts() && failures_before(pod).0 >= limit,
         }
@@ -225,7 +213,7 @@ impl SyncContext<'_> {
 
     fn failure_by_index(&self, failed: &Indexes, completions: i64) -> Option<Condition> {
         let because = |reason, message: &str| Some(Condition::new(FAILURE_TARGET, reason, message));
-        let most = self.job["spec"]["maxFailedIndexes"].as_i64();
+        let most = JobView::of(self.job).max_failed_indexes();
         if most.is_some_and(|most| failed.total() > most) {
             let message = "Job has exceeded the specified maximal number of failed indexes";
             return because("MaxFailedIndexesExceeded", message);
@@ -261,7 +249,7 @@ impl SyncContext<'_> {
     /// just suspended (`true`) or resumed (`false`).
     pub fn update_running(&mut self, managed: Managed) -> Option<bool> {
         let active = self.apply(managed);
-        let is_complete = match completions(self.job) {
+        let is_complete = match JobView::of(self.job).completions() {
             Some(completions) => self.succeeded >= completions && active == 0,
             None => self.succeeded > 0 && active == 0,
         };
@@ -274,7 +262,7 @@ impl SyncContext<'_> {
         if object::is_being_deleted(self.job) {
             return None;
         }
-        let suspended = is_suspended(self.job);
+        let suspended = JobView::of(self.job).is_suspended();
         let condition = match suspended {
             true => Condition::new(SUSPENDED, "JobSuspended", "Job suspended"),
             false => Condition::new(SUSPENDED, "JobResumed", "Job resumed"),

@@ -4,7 +4,10 @@
 // upstream: pkg/controller/job/util/utils.go
 
 use atoll_meta::time::Timestamp;
+use atoll_meta::views::{self, ConditionView};
 use serde_json::{Value, json};
+
+use crate::shared::views::JobView;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobStatus {
@@ -61,7 +64,8 @@ impl Condition {
 
 impl JobStatus {
     pub fn of(job: &Value) -> JobStatus {
-        let status = &job["status"];
+        let view = JobView::of(job);
+        let status = view.status().json();
         let text = |field: &str| status[field].as_str().map(String::from);
         let count = |field: &str| status[field].as_i64();
         let uids = |field: &str| {
@@ -69,9 +73,9 @@ impl JobStatus {
             list.filter_map(|uid| uid.as_str().map(String::from)).collect()
         };
         JobStatus {
-            conditions: status["conditions"].as_array().cloned().unwrap_or_default(),
-            start_time: text("startTime"),
-            completion_time: text("completionTime"),
+            conditions: view.status().conditions().to_vec(),
+            start_time: view.start_time().map(String::from),
+            completion_time: view.completion_time().map(String::from),
             active: count("active").unwrap_or(0),
             ready: count("ready"),
             terminating: count("terminating"),
@@ -123,10 +127,9 @@ impl JobStatus {
     }
 
     pub fn condition(&self, kind: &'static str) -> Option<Condition> {
-        let is_true = |condition: &&Value| condition["type"] == kind && condition["status"] == "True";
-        let found = self.conditions.iter().find(is_true)?;
-        let text = |field: &str| found[field].as_str().unwrap_or_default();
-        Some(Condition::new(kind, text("reason"), text("message")))
+        let mut conditions = self.conditions.iter().map(ConditionView::of);
+        let found = conditions.find(|condition| condition.kind() == kind && condition.is_true())?;
+        Some(Condition::new(kind, found.reason(), found.message()))
     }
 
     pub fn add(&mut self, condition: &Condition, now: Timestamp) {
@@ -137,14 +140,15 @@ impl JobStatus {
     /// changed.
     pub fn ensure(&mut self, condition: &Condition, is_true: bool, now: Timestamp) -> bool {
         let status = if is_true { "True" } else { "False" };
-        let Some(known) = self.conditions.iter_mut().find(|known| known["type"] == condition.kind) else {
+        let is_kind = |known: &&mut Value| ConditionView::of(known).kind() == condition.kind;
+        let Some(known) = self.conditions.iter_mut().find(is_kind) else {
             if is_true {
                 self.add(condition, now);
             }
             return is_true;
         };
-        let text = |field: &str| known[field].as_str().unwrap_or_default();
-        let is_changed = (text("status"), text("reason"), text("message"))
+        let view = ConditionView::of(known);
+        let is_changed = (view.status(), view.reason(), view.message())
             != (status, condition.reason.as_str(), condition.message.as_str());
         if is_changed {
             *known = condition.to_value(status, now);
@@ -154,11 +158,8 @@ impl JobStatus {
 }
 
 /// Returns the condition `Complete` or `Failed` of a finished Job.
-pub fn finished(job: &Value) -> Option<&Value> {
-    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().find(|condition| {
-        (condition["type"] == COMPLETE || condition["type"] == FAILED) && condition["status"] == "True"
-    })
+pub fn finished(job: &Value) -> Option<ConditionView<'_>> {
+    views::conditions(job).find(|end| matches!(end.kind(), COMPLETE | FAILED) && end.is_true())
 }
 
 #[cfg(test)]

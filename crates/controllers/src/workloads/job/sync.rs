@@ -15,6 +15,7 @@ use super::reconcile::{Managed, Observed, observe};
 use super::status::{COMPLETE, Condition, JobStatus};
 use super::track::{Tracked, count, finish, has_surplus_successes, track};
 use super::{Controller, is_finished, is_managed_elsewhere};
+use crate::shared::views::JobView;
 
 /// Minimum delay before the next sync during a backoff.
 const MIN_DELAY: Duration = Duration::from_secs(1);
@@ -28,12 +29,13 @@ impl Controller {
         if !self.context.manages(&job) || is_managed_elsewhere(&job) {
             return Ok(Next::Done);
         }
-        if !matches!(job["spec"]["completionMode"].as_str(), None | Some("NonIndexed" | "Indexed")) {
+        let view = JobView::of(&job);
+        if !matches!(view.completion_mode(), "NonIndexed" | "Indexed") {
             let message = "Skipped Job sync because completion mode is unknown";
             self.pod_control.recorder.warning(&resources::JOBS, &job, "UnknownCompletionMode", message);
             return Ok(Next::Done);
         }
-        let Ok(selector) = LabelSelector::from_object(&job["spec"]["selector"]) else {
+        let Ok(selector) = LabelSelector::from_object(view.selector()) else {
             return Ok(Next::Done);
         };
         let pods = self.claimed(&job, &selector).await?;

@@ -19,11 +19,12 @@ use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
 use super::indexes::Indexes;
-use super::new_pods::{index, is_indexed, is_tracked};
+use super::new_pods::{index, is_tracked};
 use super::policies::failure_action;
-use super::reconcile::{SyncContext, completions, is_failed, valid_index};
+use super::reconcile::{SyncContext, is_failed, valid_index};
 use super::status::{COMPLETE, Condition, FAILED, FAILURE_TARGET, JobStatus, SUCCESS_CRITERIA_MET};
 use crate::shared::pods::phase;
+use crate::shared::views::JobView;
 
 /// Maximum number of uncounted pods in the status, which limits its size.
 const MAX_UNCOUNTED: usize = 500;
@@ -61,7 +62,7 @@ pub fn track(context: SyncContext<'_>) -> Tracked {
     let (known_succeeded, known_failed) =
         (status.uncounted_succeeded.clone(), status.uncounted_failed.clone());
     let mut tracked_pods: Vec<&Arc<Value>> = context.pods.iter().filter(|pod| is_tracked(pod)).collect();
-    if is_indexed(context.job) {
+    if JobView::of(context.job).is_indexed() {
         tracked_pods.sort_by_key(|pod| index(pod));
     }
     let tracked_uids: HashSet<String> = tracked_pods.iter().map(|pod| object::uid(pod).to_owned()).collect();
@@ -75,7 +76,7 @@ pub fn track(context: SyncContext<'_>) -> Tracked {
         let uid = object::uid(pod);
         let is_known = |uids: &[String]| uids.iter().any(|known| known == uid);
         if phase(pod) == "Succeeded" && !is_known(&known_failed) {
-            if is_indexed(context.job) {
+            if JobView::of(context.job).is_indexed() {
                 // The index suffices to count the pod once.
                 let new = valid_index(context.job, pod).filter(|index| !context.known_indexes.has(*index));
                 new_indexes.extend(new);
@@ -83,8 +84,8 @@ pub fn track(context: SyncContext<'_>) -> Tracked {
                 status.uncounted_succeeded.push(uid.into());
             }
         } else if is_failed(context.job, pod) || has_failed(context.finished.as_ref()) {
-            let has_place = !is_indexed(context.job) || valid_index(context.job, pod).is_some();
-            let counts = || failure_action(&context.job["spec"]["podFailurePolicy"], pod).counts();
+            let has_place = !JobView::of(context.job).is_indexed() || valid_index(context.job, pod).is_some();
+            let counts = || failure_action(JobView::of(context.job).pod_failure_policy(), pod).counts();
             if has_place && !is_known(&known_failed) && counts() {
                 status.uncounted_failed.push(uid.into());
             }
@@ -96,7 +97,7 @@ pub fn track(context: SyncContext<'_>) -> Tracked {
             break;
         }
     }
-    if is_indexed(context.job) {
+    if JobView::of(context.job).is_indexed() {
         let succeeded = context.succeeded_indexes.and(&Indexes::of(new_indexes));
         status.succeeded = succeeded.total();
         status.completed_indexes = succeeded.to_string();
@@ -154,7 +155,7 @@ pub fn finish(status: &mut JobStatus, finished: &Condition, now: Timestamp) -> b
 
 /// Whether more pods succeeded than requested.
 pub fn has_surplus_successes(job: &Value, status: &JobStatus) -> bool {
-    completions(job).is_some_and(|completions| status.succeeded > completions)
+    JobView::of(job).completions().is_some_and(|completions| status.succeeded > completions)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use atoll_informer::Key;
 use atoll_meta::object;
 use atoll_meta::time::Timestamp;
+use atoll_meta::views::{ConditionView, NodeView, PodView};
 use serde_json::{Value, json};
 
 use crate::shared::pods;
@@ -46,7 +47,8 @@ pub fn surplus_terminated(pods: &[Arc<Value>], threshold: usize) -> Vec<Removal>
         if surplus == 0 {
             continue;
         }
-        let is_evicted = |pod: &Value| pods::phase(pod) == "Failed" && pod["status"]["reason"] == "Evicted";
+        let is_evicted =
+            |pod: &Value| pods::phase(pod) == "Failed" && PodView::of(pod).reason() == Some("Evicted");
         ended.sort_by(|one, other| {
             let key = |pod: &'_ Value| !is_evicted(pod);
             let created = |pod: &Value| object::creation_timestamp(pod).map(String::from);
@@ -125,9 +127,8 @@ pub fn failed_status_patch(pod: &Value, because_of_node: bool, now: Timestamp) -
         status["observedGeneration"] = generation.into();
     }
     if because_of_node {
-        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let mut conditions = conditions.filter(|own| own["type"] == DISRUPTION && own["status"] == "True");
-        let since = conditions.next().and_then(|own| own["lastTransitionTime"].as_str().map(String::from));
+        let target = PodView::of(pod).condition(DISRUPTION).filter(|own| own.is_true());
+        let since = target.and_then(ConditionView::last_transition_time).map(String::from);
         let mut condition = json!({
             "type": DISRUPTION,
             "status": "True",
@@ -144,16 +145,13 @@ pub fn failed_status_patch(pod: &Value, because_of_node: bool, now: Timestamp) -
 }
 
 fn node_of(pod: &Value) -> Option<Key> {
-    let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
+    let name = PodView::of(pod).node_name()?;
     Some(Key::of(pod).in_workspace(name))
 }
 
 fn is_out_of_service(node: &Value) -> bool {
-    let items = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
-    let is_ready = items(&node["status"]["conditions"])
-        .iter()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-    !is_ready && items(&node["spec"]["taints"]).iter().any(|taint| taint["key"] == OUT_OF_SERVICE)
+    let node = NodeView::of(node);
+    !node.is_ready() && node.taints().any(|taint| taint.key() == OUT_OF_SERVICE)
 }
 
 #[cfg(test)]

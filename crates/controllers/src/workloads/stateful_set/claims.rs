@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::identity::{is_wanted, ordinal};
 use crate::shared::pods::controller_reference;
+use crate::shared::views::StatefulSetView;
 
 /// Retention policy of volume claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +19,10 @@ pub struct Retention {
 
 impl Retention {
     pub fn of(set: &Value) -> Retention {
-        let policy = &set["spec"]["persistentVolumeClaimRetentionPolicy"];
+        let view = StatefulSetView::of(set);
         Retention {
-            delete_with_set: policy["whenDeleted"] == "Delete",
-            delete_when_scaled: policy["whenScaled"] == "Delete",
+            delete_with_set: view.deletes_claims_with_set(),
+            delete_when_scaled: view.deletes_claims_when_scaled(),
         }
     }
 

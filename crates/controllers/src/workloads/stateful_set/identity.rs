@@ -2,11 +2,15 @@
 
 // upstream: pkg/controller/statefulset/stateful_set_utils.go
 
+use std::ops::Range;
+
 use atoll_informer::resources;
 use atoll_meta::object;
+use atoll_meta::views::{PodView, VolumeView};
 use serde_json::{Value, json};
 
 use crate::shared::pods;
+use crate::shared::views::StatefulSetView;
 use crate::workloads::history::REVISION_LABEL;
 
 const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
@@ -29,26 +33,19 @@ pub fn is_member(set: &Value, pod: &Value) -> bool {
     parent_and_ordinal(pod).is_some_and(|(parent, _)| parent == object::name(set))
 }
 
-pub fn replicas(set: &Value) -> i64 {
-    set["spec"]["replicas"].as_i64().unwrap_or(1)
-}
-
-/// Returns the first ordinal.
-pub fn start(set: &Value) -> i64 {
-    set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0)
+/// Returns the ordinals that the set should have pods for.
+pub fn ordinals(set: &Value) -> Range<i64> {
+    let view = StatefulSetView::of(set);
+    view.first_ordinal()..view.first_ordinal() + view.replicas()
 }
 
 /// Whether the set should have a pod with this ordinal.
 pub fn is_wanted(set: &Value, ordinal: i64) -> bool {
-    (start(set)..start(set) + replicas(set)).contains(&ordinal)
+    ordinals(set).contains(&ordinal)
 }
 
 pub fn pod_name(set: &Value, ordinal: i64) -> String {
     format!("{}-{ordinal}", object::name(set))
-}
-
-pub fn claim_templates(set: &Value) -> impl Iterator<Item = &Value> {
-    set["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten()
 }
 
 pub fn claim_name(set: &Value, template: &Value, ordinal: i64) -> String {
@@ -61,7 +58,7 @@ pub fn claim(set: &Value, template: &Value, ordinal: i64) -> Value {
     object::set_type(&mut claim, "v1", "PersistentVolumeClaim");
     object::set_name(&mut claim, &claim_name(set, template, ordinal));
     object::set_namespace(&mut claim, object::namespace(set));
-    for (key, value) in set["spec"]["selector"]["matchLabels"].as_object().into_iter().flatten() {
+    for (key, value) in StatefulSetView::of(set).selector_labels().into_iter().flatten() {
         object::set_label(&mut claim, key, value.as_str().unwrap_or_default());
     }
     claim
@@ -77,11 +74,10 @@ pub fn new_pod(set: &Value, template: &Value, revision: &str, ordinal: i64) -> V
     object::set_name(&mut pod, &pod_name(set, ordinal));
     set_identity(set, &mut pod, ordinal);
     pod["spec"]["hostname"] = object::name(&pod).into();
-    let service = set["spec"]["serviceName"].as_str().unwrap_or_default().to_owned();
-    match (service.is_empty(), pod["spec"].as_object_mut()) {
-        (false, _) => pod["spec"]["subdomain"] = service.into(),
-        (true, Some(spec)) => drop(spec.remove("subdomain")),
-        (true, None) => {}
+    match (StatefulSetView::of(set).service_name(), pod["spec"].as_object_mut()) {
+        (Some(service), _) => pod["spec"]["subdomain"] = service.into(),
+        (None, Some(spec)) => drop(spec.remove("subdomain")),
+        (None, None) => {}
     }
     set_storage(set, &mut pod, ordinal);
     object::set_label(&mut pod, REVISION_LABEL, revision);
@@ -106,28 +102,27 @@ pub fn set_identity(set: &Value, pod: &mut Value, ordinal: i64) {
 /// Whether a pod has a volume for each volume claim template of the set.
 pub fn storage_matches(set: &Value, pod: &Value) -> bool {
     let Some(ordinal) = ordinal(pod) else { return false };
-    let volume = |name: &str| {
-        let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-        volumes.rev().find(|volume| volume["name"] == name)
-    };
-    claim_templates(set).all(|template| {
-        volume(object::name(template)).is_some_and(|volume| {
-            volume["persistentVolumeClaim"]["claimName"] == *claim_name(set, template, ordinal)
-        })
+    let spec = PodView::of(pod).spec();
+    let volume = |name: &str| spec.volumes().rev().find(|volume| volume.name() == name);
+    StatefulSetView::of(set).claim_templates().all(|template| {
+        let wanted = claim_name(set, template, ordinal);
+        volume(object::name(template)).is_some_and(|volume| volume.named_claim() == Some(&wanted))
     })
 }
 
 /// Adds the pod's volume claims to its volumes, replacing others with their names.
 pub fn set_storage(set: &Value, pod: &mut Value, ordinal: i64) {
-    let claims = claim_templates(set).map(|template| {
+    let view = StatefulSetView::of(set);
+    let claims = view.claim_templates().map(|template| {
         let name = claim_name(set, template, ordinal);
         json!({"name": object::name(template), "persistentVolumeClaim": {"claimName": name}})
     });
     let mut volumes: Vec<Value> = claims.collect();
-    let is_claim =
-        |volume: &&Value| claim_templates(set).any(|template| volume["name"] == *object::name(template));
-    let others = pod["spec"]["volumes"].as_array().into_iter().flatten();
-    volumes.extend(others.filter(|volume| !is_claim(volume)).cloned());
+    let is_claim = |volume: &VolumeView<'_>| {
+        view.claim_templates().any(|template| volume.name() == object::name(template))
+    };
+    let others = PodView::of(pod).spec().volumes().filter(|volume| !is_claim(volume));
+    volumes.extend(others.map(|volume| volume.json().clone()));
     if !volumes.is_empty() {
         pod["spec"]["volumes"] = volumes.into();
     }

@@ -4,6 +4,7 @@
 // upstream: pkg/controller/statefulset/stateful_set_utils.go
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use atoll_meta::object;
@@ -12,10 +13,15 @@ use serde_json::{Value, json};
 
 use super::claims::{ClaimOwnership, blocks};
 use super::identity::{
-    claim, claim_name, claim_templates, identity_matches, is_wanted, new_pod, ordinal, replicas, revision,
-    set_identity, set_storage, start, storage_matches,
+    claim, claim_name, identity_matches, is_wanted, new_pod, ordinal, ordinals, revision, set_identity,
+    set_storage, storage_matches,
 };
 use crate::shared::pods::{is_available, is_ready, phase};
+use crate::shared::views::status::{
+    AVAILABLE_REPLICAS, COLLISION_COUNT, CURRENT_REPLICAS, CURRENT_REVISION, OBSERVED_GENERATION,
+    READY_REPLICAS, REPLICAS, UPDATE_REVISION, UPDATED_REPLICAS,
+};
+use crate::shared::views::{StatefulSetView, WorkloadStatusView};
 use crate::workloads::history::template_of;
 
 /// Maximum number of pods that one reconciliation creates; their events start the next one. Without a limit,
@@ -97,7 +103,7 @@ enum Progress {
 
 pub fn reconcile(observed: &Observed<'_>) -> Plan {
     let Slots { wanted, condemned, is_complete } = sort_pods(observed);
-    let parallel = observed.set["spec"]["podManagementPolicy"] == "Parallel";
+    let parallel = StatefulSetView::of(observed.set).is_parallel();
     let mut plan = Plan { parallel, ..Plan::default() };
     plan.status = if object::is_being_deleted(observed.set) {
         counts(observed, observed.pods.iter().map(AsRef::as_ref))
@@ -153,12 +159,10 @@ fn sort_pods<'a>(observed: &Observed<'a>) -> Slots<'a> {
         }
     }
     condemned.sort_by_key(|pod| std::cmp::Reverse(ordinal(pod)));
-    let (first, mut free) = (start(observed.set), MAX_CREATED);
     let mut slots = Slots { wanted: Vec::new(), condemned, is_complete: true };
-    let mut next = first;
-    let end = first + replicas(observed.set);
-    for (ordinal, pod) in existing.into_iter().map(|(ordinal, pod)| (ordinal, Some(pod))).chain([(end, None)])
-    {
+    let (Range { start: mut next, end }, mut free) = (ordinals(observed.set), MAX_CREATED);
+    let existing = existing.into_iter().map(|(ordinal, pod)| (ordinal, Some(pod)));
+    for (ordinal, pod) in existing.chain([(end, None)]) {
         let gap = usize::try_from(ordinal - next).unwrap_or(0);
         slots.wanted.extend((next..ordinal).take(free).map(Slot::Free));
         slots.is_complete &= gap <= free;
@@ -194,7 +198,7 @@ fn plan_actions(observed: &Observed<'_>, wanted: &[Slot<'_>], condemned: &[&Arc<
         }
         return;
     }
-    if observed.set["spec"]["updateStrategy"]["type"] != "OnDelete" {
+    if !StatefulSetView::of(observed.set).updates_on_delete() {
         plan.outdated = outdated(observed, wanted);
     }
 }
@@ -253,7 +257,9 @@ fn process_slot(observed: &Observed<'_>, slot: &Slot<'_>, parallel: bool) -> (Ve
 
 fn create_pod(observed: &Observed<'_>, ordinal: i64) -> (Vec<PodStep>, Progress) {
     let pod = new_versioned_pod(observed, ordinal);
-    let names = claim_templates(observed.set).map(|template| claim_name(observed.set, template, ordinal));
+    let names = StatefulSetView::of(observed.set)
+        .claim_templates()
+        .map(|template| claim_name(observed.set, template, ordinal));
     if names.filter_map(|name| (observed.claims)(&name)).any(|claim| blocks(observed.set, &pod, &claim)) {
         return (Vec::new(), Progress::Wait);
     }
@@ -263,28 +269,20 @@ fn create_pod(observed: &Observed<'_>, ordinal: i64) -> (Vec<PodStep>, Progress)
 
 /// Returns a new pod with the revision that applies to its ordinal.
 fn new_versioned_pod(observed: &Observed<'_>, ordinal: i64) -> Value {
-    let strategy = &observed.set["spec"]["updateStrategy"];
-    let (first, rolling) = (start(observed.set), &strategy["rollingUpdate"]);
-    let stays = match rolling.is_null() {
-        true => {
-            let current = observed.set["status"]["currentReplicas"].as_i64().unwrap_or(0);
-            strategy["type"] == "RollingUpdate" && ordinal < first + current
-        }
-        false => ordinal < first + partition(observed.set),
+    let set = StatefulSetView::of(observed.set);
+    let stays = match set.has_rolling_update() {
+        true => ordinal < set.first_ordinal() + set.partition(),
+        false => set.is_rolling() && ordinal < set.first_ordinal() + set.status().count(CURRENT_REPLICAS),
     };
     let from = if stays { observed.current } else { observed.update };
     new_pod(observed.set, &template_of(from), object::name(from), ordinal)
-}
-
-fn partition(set: &Value) -> i64 {
-    set["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or(0)
 }
 
 /// Returns the volume claims that a pod lacks.
 fn missing(observed: &Observed<'_>, pod: &Value) -> Claims {
     let mut claims = Claims::default();
     let Some(ordinal) = ordinal(pod) else { return claims };
-    for template in claim_templates(observed.set) {
+    for template in StatefulSetView::of(observed.set).claim_templates() {
         let name = claim_name(observed.set, template, ordinal);
         match (observed.claims)(&name) {
             None => claims.create.push(claim(observed.set, template, ordinal)),
@@ -299,7 +297,7 @@ fn missing(observed: &Observed<'_>, pod: &Value) -> Claims {
 fn owners(observed: &Observed<'_>, pod: &Value) -> Claims {
     let mut claims = Claims::default();
     let Some(ordinal) = ordinal(pod) else { return claims };
-    for template in claim_templates(observed.set) {
+    for template in StatefulSetView::of(observed.set).claim_templates() {
         let name = claim_name(observed.set, template, ordinal);
         let Some(claim) = (observed.claims)(&name) else { continue };
         let ownership = ClaimOwnership { claim: &claim, set: observed.set, pod };
@@ -334,7 +332,7 @@ fn repair(observed: &Observed<'_>, pod: &Arc<Value>, claims_are_right: bool) -> 
 /// Returns the next pod to replace, from the highest ordinal to the lowest; none while a higher one is
 /// unavailable.
 fn outdated(observed: &Observed<'_>, wanted: &[Slot<'_>]) -> Option<Arc<Value>> {
-    let first = usize::try_from(partition(observed.set)).unwrap_or(usize::MAX);
+    let first = usize::try_from(StatefulSetView::of(observed.set).partition()).unwrap_or(usize::MAX);
     for slot in wanted.iter().skip(first).rev() {
         let pod = slot.pod()?;
         if revision(pod) != object::name(observed.update) && !object::is_being_deleted(pod) {
@@ -352,15 +350,11 @@ fn is_running_and_ready(pod: &Value) -> bool {
 }
 
 fn is_pod_available(observed: &Observed<'_>, pod: &Value) -> bool {
-    is_available(pod, min_ready_seconds(observed.set), observed.now)
+    is_available(pod, StatefulSetView::of(observed.set).min_ready_seconds(), observed.now)
 }
 
 fn is_unavailable(observed: &Observed<'_>, pod: &Value) -> bool {
     !is_pod_available(observed, pod) || object::is_being_deleted(pod)
-}
-
-pub fn min_ready_seconds(set: &Value) -> i64 {
-    set["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
 }
 
 fn counts<'a>(observed: &Observed<'_>, pods: impl Iterator<Item = &'a Value>) -> Counts {
@@ -382,25 +376,24 @@ fn counts<'a>(observed: &Observed<'_>, pods: impl Iterator<Item = &'a Value>) ->
 /// Returns the status of a set with these counts. An update ends when all pods have its revision and are
 /// ready.
 pub fn status(observed: &Observed<'_>, mut counts: Counts) -> Value {
-    let wanted = replicas(observed.set);
+    let set = StatefulSetView::of(observed.set);
     let mut current = object::name(observed.current);
-    let is_rolling = observed.set["spec"]["updateStrategy"]["type"] == "RollingUpdate";
-    if is_rolling && [counts.updated, counts.ready, counts.replicas] == [wanted; 3] {
+    if set.is_rolling() && [counts.updated, counts.ready, counts.replicas] == [set.replicas(); 3] {
         counts.current = counts.updated;
         current = object::name(observed.update);
     }
     let mut status = json!({
-        "observedGeneration": object::generation(observed.set),
-        "replicas": counts.replicas,
-        "currentRevision": current,
-        "updateRevision": object::name(observed.update),
-        "collisionCount": observed.collisions,
-        "availableReplicas": counts.available,
+        OBSERVED_GENERATION: object::generation(observed.set),
+        REPLICAS: counts.replicas,
+        CURRENT_REVISION: current,
+        UPDATE_REVISION: object::name(observed.update),
+        COLLISION_COUNT: observed.collisions,
+        AVAILABLE_REPLICAS: counts.available,
     });
     let sometimes = [
-        ("readyReplicas", counts.ready),
-        ("currentReplicas", counts.current),
-        ("updatedReplicas", counts.updated),
+        (READY_REPLICAS, counts.ready),
+        (CURRENT_REPLICAS, counts.current),
+        (UPDATED_REPLICAS, counts.updated),
     ];
     for (field, count) in sometimes.into_iter().filter(|(_, count)| *count != 0) {
         status[field] = count.into();
@@ -410,15 +403,13 @@ pub fn status(observed: &Observed<'_>, mut counts: Counts) -> Value {
 
 /// Whether a status differs from the stored one.
 pub fn differs(set: &Value, status: &Value) -> bool {
-    let number = |of: &Value, field: &str| of[field].as_i64().unwrap_or(0);
     const COUNTS: [&str; 5] =
-        ["replicas", "currentReplicas", "readyReplicas", "updatedReplicas", "availableReplicas"];
-    let old = &set["status"];
-    number(status, "observedGeneration") > number(old, "observedGeneration")
-        || COUNTS.iter().any(|field| number(status, field) != number(old, field))
-        || ["currentRevision", "updateRevision"].iter().any(|field| {
-            status[*field].as_str().unwrap_or_default() != old[*field].as_str().unwrap_or_default()
-        })
+        [REPLICAS, CURRENT_REPLICAS, READY_REPLICAS, UPDATED_REPLICAS, AVAILABLE_REPLICAS];
+    let (old, new) = (StatefulSetView::of(set).status(), WorkloadStatusView::of(status));
+    new.observed_generation() > old.observed_generation()
+        || COUNTS.iter().any(|field| new.count(field) != old.count(field))
+        || new.current_revision() != old.current_revision()
+        || new.update_revision() != old.update_revision()
 }
 
 #[cfg(test)]

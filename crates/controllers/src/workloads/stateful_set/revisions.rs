@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Controller;
 use super::identity::revision as revision_of;
+use crate::shared::views::WorkloadView;
 use crate::workloads::history::{self, HASH_LABEL};
 
 /// The newest revision.
@@ -47,7 +48,7 @@ pub fn revisions_to_delete<'a>(
     live: &HashSet<&str>,
 ) -> impl Iterator<Item = &'a Arc<Value>> {
     let old: Vec<_> = revisions.iter().filter(|revision| !live.contains(object::name(revision))).collect();
-    let kept = set["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
+    let kept = WorkloadView::of(set).revision_history_limit();
     // A negative limit means no limit.
     let kept = usize::try_from(kept).unwrap_or(usize::MAX);
     let count = old.len().saturating_sub(kept);

@@ -78,19 +78,19 @@ fn unknown_conditions_are_written() {
     let unknown = observation.unknown.unwrap();
     let ready = conditions::find(&unknown, "Ready").unwrap();
     assert_eq!(
-        *ready,
+        *ready.json(),
         json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
             "message": "Kubelet stopped posting node status.",
             "lastHeartbeatTime": at(0).to_time(), "lastTransitionTime": at(60).to_time()})
     );
     let memory = conditions::find(&unknown, "MemoryPressure").unwrap();
     assert_eq!(
-        *memory,
+        *memory.json(),
         json!({"type": "MemoryPressure", "status": "Unknown", "reason": "NodeStatusNeverUpdated",
             "message": "Kubelet never posted node status.",
             "lastHeartbeatTime": at(0).to_time(), "lastTransitionTime": at(60).to_time()})
     );
-    assert_eq!(conditions::find(&unknown, "NetworkUnavailable").unwrap()["status"], "False");
+    assert_eq!(conditions::find(&unknown, "NetworkUnavailable").unwrap().status(), "False");
     let again = observe(Some(&observation.health), &unknown, None, at(70), GRACE_PERIODS);
     assert!(again.unknown.is_none() && !again.was_ready, "they are written once");
 }

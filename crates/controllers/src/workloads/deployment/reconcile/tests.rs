@@ -1,4 +1,5 @@
 use atoll_meta::time;
+use serde_json::json;
 
 use super::super::set::{DESIRED_REPLICAS, MAX_REPLICAS};
 use super::*;
@@ -73,7 +74,7 @@ fn describe(plan: &Plan) -> Vec<String> {
 fn reasons(plan: &Plan) -> Vec<String> {
     let status =
         plan.status_update.as_ref().map(|deployment| deployment["status"].clone()).unwrap_or_default();
-    let mut reasons: Vec<String> = Conditions::of(&status)
+    let mut reasons: Vec<String> = Conditions::of(WorkloadStatusView::of(&status))
         .0
         .iter()
         .map(|own| format!("{}={}", own["status"].as_str().unwrap(), own["reason"].as_str().unwrap()))
@@ -249,7 +250,10 @@ fn status_sums_the_counts_of_the_sets() {
         assert_eq!(status[field], count, "{field}");
     }
     assert_eq!(status.get("unavailableReplicas"), None, "nothing is missing");
-    let failure = Conditions::of(&status).get("ReplicaFailure").cloned().expect("the failure is copied");
+    let failure = Conditions::of(WorkloadStatusView::of(&status))
+        .get("ReplicaFailure")
+        .cloned()
+        .expect("the failure is copied");
     assert_eq!(failure["lastUpdateTime"], "2026-11-15T08:01:00Z");
 }
 

@@ -78,8 +78,8 @@ fn failed_syncs_allow_no_disruptions() {
     let status = &failed_one["status"];
     assert_eq!((&status["disruptionsAllowed"], &status["currentHealthy"]), (&json!(0), &json!(1)));
     let condition = conditions::find(&failed_one, CONDITION).unwrap();
-    assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("SyncFailed")));
-    assert_eq!(condition["message"], "found no controllers for pod \"a\"");
-    assert_eq!(condition["lastTransitionTime"], "2026-01-01T00:11:00Z");
+    assert_eq!((condition.status(), condition.reason()), ("False", "SyncFailed"));
+    assert_eq!(condition.message(), "found no controllers for pod \"a\"");
+    assert_eq!(condition.last_transition_time(), Some("2026-01-01T00:11:00Z"));
     assert!(failed(&failed_one, "found no controllers for pod \"a\"", "2026-01-01T00:12:00Z").is_none());
 }

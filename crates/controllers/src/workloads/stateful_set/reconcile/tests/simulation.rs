@@ -108,7 +108,7 @@ impl Simulation {
                 .get(&ordinal)
                 .is_some_and(|pod| is_running_and_ready(pod) && !object::is_being_deleted(pod))
         };
-        let wanted = replicas(&self.set);
+        let wanted = StatefulSetView::of(&self.set).replicas();
         let steps: Vec<&PodStep> = plan.phases.iter().flatten().flatten().collect();
         if !self.parallel {
             let changes = steps.len() + usize::from(plan.outdated.is_some());
@@ -136,7 +136,7 @@ impl Simulation {
         }
         if let Some(outdated) = &plan.outdated {
             let ordinal = ordinal(outdated).expect("it has one");
-            assert!(ordinal >= partition(&self.set), "no pod below the partition");
+            assert!(ordinal >= StatefulSetView::of(&self.set).partition(), "no pod below the partition");
             assert!((ordinal + 1..wanted).all(is_healthy), "all after {ordinal} are well");
             let is_new =
                 |ordinal: i64| super::super::revision(&self.pods[&ordinal]) == object::name(self.update());
@@ -166,7 +166,7 @@ fn the_order_is_always_kept() {
                 break;
             }
         }
-        let wanted = replicas(&simulation.set);
+        let wanted = StatefulSetView::of(&simulation.set).replicas();
         let ordinals: Vec<i64> = simulation.pods.keys().copied().collect();
         assert_eq!(ordinals, (0..wanted).collect::<Vec<_>>(), "seed {seed}");
         for pod in simulation.pods.values() {
