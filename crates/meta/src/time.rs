@@ -46,6 +46,47 @@ impl Timestamp {
     }
 }
 
+/// The form that a timestamp of an object has after it was decoded and encoded again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Canonical {
+    Same,
+    Changed(String),
+    /// Go's zero time, which is encoded as `null`.
+    Zero,
+}
+
+/// Returns the form that `metav1.Time` gives a string.
+///
+/// # Errors
+///
+/// Returns an error if Go cannot parse the string either.
+pub fn canonical(text: &str) -> Result<Canonical, TimeError> {
+    let at = parse(text)?;
+    Ok(canonical_form(text, at, "2006-01-02T15:04:05Z".len(), Timestamp::to_time))
+}
+
+/// Returns the form that `metav1.MicroTime` gives a string.
+///
+/// # Errors
+///
+/// Returns an error if Go cannot parse the string either.
+pub fn canonical_micro(text: &str) -> Result<Canonical, TimeError> {
+    let at = parse_micro(text)?;
+    Ok(canonical_form(text, at, "2006-01-02T15:04:05.000000Z".len(), Timestamp::to_micro_time))
+}
+
+fn canonical_form(text: &str, at: Timestamp, length: usize, write: fn(Timestamp) -> String) -> Canonical {
+    if at.is_zero() {
+        return Canonical::Zero;
+    }
+    // Most timestamps are already canonical, so nothing is allocated.
+    let has_plain_fraction = matches!(text.as_bytes().get(19..21), None | Some([b'.', b'0'..=b'9']));
+    if text.len() == length && text.ends_with('Z') && has_plain_fraction {
+        return Canonical::Same;
+    }
+    Canonical::Changed(write(at))
+}
+
 /// Formats a `metav1.Time`: `2026-11-15T08:07:21Z`.
 pub fn format(seconds: i64) -> String {
     format!("{}Z", Civil(seconds))

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
+use atoll_meta::json::Node;
+
 use crate::normalise::{Problem, ProblemKind, Segment};
-use crate::text::DocumentNode;
 
 /// Position in the text: the index of each ancestor among its siblings, and of the value itself.
 pub(super) type Position = Vec<usize>;
@@ -20,7 +21,7 @@ pub(super) struct Located<'n> {
 
 /// Returns the position of each problem. If a key occurs twice the last occurrence counts, because that value
 /// was decoded; except for an unknown key, which Go reports at its first occurrence.
-pub(super) fn locate<'n>(root: &'n DocumentNode, problems: &[Problem]) -> Vec<Located<'n>> {
+pub(super) fn locate<'n>(root: &'n Node, problems: &[Problem]) -> Vec<Located<'n>> {
     let mut search =
         Search { problems, position: Vec::new(), located: vec![Located::default(); problems.len()] };
     let all: Vec<usize> = (0..problems.len()).collect();
@@ -43,7 +44,7 @@ impl Problem {
 
 impl<'p, 'n> Search<'p, 'n> {
     /// Searches for some of the problems below a node at this depth.
-    fn node(&mut self, node: &'n DocumentNode, problem_indexes: &[usize], depth: usize) {
+    fn node(&mut self, node: &'n Node, problem_indexes: &[usize], depth: usize) {
         let problems = self.problems;
         let mut members: HashMap<&'p str, Vec<usize>> = HashMap::new();
         let mut elements: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -57,7 +58,7 @@ impl<'p, 'n> Search<'p, 'n> {
             }
         }
         match node {
-            DocumentNode::Object(pairs) if !members.is_empty() => {
+            Node::Object(pairs) if !members.is_empty() => {
                 let mut stands: HashMap<&str, (usize, usize)> = HashMap::with_capacity(members.len());
                 for (index, (key, _)) in pairs.iter().enumerate() {
                     if members.contains_key(key.as_str()) {
@@ -73,7 +74,7 @@ impl<'p, 'n> Search<'p, 'n> {
                     self.step(last, &pairs[last].1, &other, depth);
                 }
             }
-            DocumentNode::Array(nodes) => {
+            Node::Array(nodes) => {
                 for (index, problem_indexes) in &elements {
                     if let Some(element) = nodes.get(*index) {
                         self.step(*index, element, problem_indexes, depth);
@@ -84,7 +85,7 @@ impl<'p, 'n> Search<'p, 'n> {
         }
     }
 
-    fn step(&mut self, index: usize, node: &'n DocumentNode, problem_indexes: &[usize], depth: usize) {
+    fn step(&mut self, index: usize, node: &'n Node, problem_indexes: &[usize], depth: usize) {
         if problem_indexes.is_empty() {
             return;
         }
@@ -93,11 +94,11 @@ impl<'p, 'n> Search<'p, 'n> {
         self.position.pop();
     }
 
-    fn arrive(&mut self, problem: usize, node: &'n DocumentNode) {
+    fn arrive(&mut self, problem: usize, node: &'n Node) {
         let located = &mut self.located[problem];
         located.position.clone_from(&self.position);
         located.literal = match node {
-            DocumentNode::Number(literal) => Some(literal),
+            Node::Number(literal) => Some(literal),
             _ => None,
         };
     }

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 
+use atoll_meta::json::Node;
+
 use super::locate::Position;
 use crate::error::{StrictError, UnknownField};
 use crate::normalise::{MAX_STRICT_ERRORS, Problem};
-use crate::text::DocumentNode;
 use crate::types::{TypeRef, Types};
 
 #[derive(Default)]
@@ -28,7 +29,7 @@ impl StrictErrors {
     }
 
     /// Adds the duplicate keys, wherever strict decoding looks for them.
-    pub fn repeated(&mut self, types: Option<&Types>, kind: TypeRef, root: &DocumentNode) {
+    pub fn repeated(&mut self, types: Option<&Types>, kind: TypeRef, root: &Node) {
         let mut search = DuplicateSearch { types, position: Vec::new(), path: Vec::new(), found: Vec::new() };
         search.node(kind, root);
         self.found.extend(
@@ -73,11 +74,11 @@ enum PathElement<'n> {
 }
 
 impl<'n> DuplicateSearch<'n> {
-    fn node(&mut self, kind: TypeRef, node: &'n DocumentNode) {
+    fn node(&mut self, kind: TypeRef, node: &'n Node) {
         match (kind, node) {
-            (TypeRef::List(list), DocumentNode::Array(elements)) => self.elements(list.element, elements),
-            (TypeRef::Any, DocumentNode::Array(elements)) => self.elements(kind, elements),
-            (TypeRef::Struct(_) | TypeRef::Map(_) | TypeRef::Any, DocumentNode::Object(members)) => {
+            (TypeRef::List(list), Node::Array(elements)) => self.elements(list.element, elements),
+            (TypeRef::Any, Node::Array(elements)) => self.elements(kind, elements),
+            (TypeRef::Struct(_) | TypeRef::Map(_) | TypeRef::Any, Node::Object(members)) => {
                 self.members(kind, members);
             }
             // Other types have custom unmarshalers, which strict decoding does not check.
@@ -85,7 +86,7 @@ impl<'n> DuplicateSearch<'n> {
         }
     }
 
-    fn elements(&mut self, kind: TypeRef, elements: &'n [DocumentNode]) {
+    fn elements(&mut self, kind: TypeRef, elements: &'n [Node]) {
         for (index, element) in elements.iter().enumerate() {
             self.position.push(index);
             self.path.push(PathElement::Index(index));
@@ -95,7 +96,7 @@ impl<'n> DuplicateSearch<'n> {
         }
     }
 
-    fn members(&mut self, kind: TypeRef, members: &'n [(String, DocumentNode)]) {
+    fn members(&mut self, kind: TypeRef, members: &'n [(String, Node)]) {
         let mut seen: HashMap<&str, usize> = HashMap::with_capacity(members.len());
         for (index, (key, member)) in members.iter().enumerate() {
             let inner = match (kind, self.types) {

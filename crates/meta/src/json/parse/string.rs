@@ -2,7 +2,7 @@
 
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 
-use super::{JsonError, Parser};
+use super::{Builder, JsonError, Parser};
 
 const IN_STRING: &str = "in string literal";
 const IN_ESCAPE: &str = "in string escape code";
@@ -22,7 +22,7 @@ fn special(word: u64) -> u64 {
     (zero_quote | zero_backslash | control) & HIGH
 }
 
-impl Parser<'_> {
+impl<B: Builder> Parser<'_, '_, B> {
     /// Advances to the next quote, backslash or control character, or to the end.
     fn skip_plain(&mut self) {
         let mut rest = &self.input[self.position..];
