@@ -360,11 +360,8 @@ impl ControlPlane {
     }
 
     /// The clock of everything in this control plane.
-    pub fn clock(&self) -> Arc<dyn atoll_informer::Clock> {
-        match &self.simulation {
-            Some(simulation) => simulation.precise_clock(),
-            None => Arc::new(atoll_informer::SystemClock),
-        }
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.server.registry.clock.clone()
     }
 
     /// Runs a task until the control plane stops.

@@ -360,7 +360,7 @@ impl Request<'_> {
         if given.is_some() {
             // The content for a hash never changes.
             set(&mut response, CACHE_CONTROL, "public, immutable");
-            set(&mut response, EXPIRES, &http_date(self.server.registry.clock.now() + YEAR));
+            set(&mut response, EXPIRES, &http_date(self.server.registry.clock.seconds() + YEAR));
         }
         response
     }

@@ -25,7 +25,7 @@ pub async fn write_event(registry: &Registry, key: &Key, refused: &Status) -> Re
     if known.is_ok_and(|event| event["message"] == refused.message()) {
         return Ok(());
     }
-    let now = time::format(registry.clock.now());
+    let now = time::format(registry.clock.seconds());
     let mut involved = json!({
         "apiVersion": row.api_version(), "kind": row.kind, "name": parts.name, "uid": object::uid(&found),
     });
