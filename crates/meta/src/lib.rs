@@ -13,6 +13,7 @@ pub mod base64;
 pub mod cron;
 pub mod deadline;
 pub mod field;
+pub mod formats;
 pub mod id;
 pub mod json;
 pub mod names;
