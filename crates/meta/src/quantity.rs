@@ -167,6 +167,41 @@ impl Quantity {
     }
 }
 
+/// The number of a quantity, in the two representations that upstream has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// `value` times ten to the power of `scale`.
+    Short { value: i64, scale: i32 },
+    /// Decimal digits, most significant first, times a power of ten, rounded up to billionths.
+    Long {
+        negative: bool,
+        digits: Vec<u8>,
+        exponent: i32,
+        /// Whether this is the maximum of binary quantities instead of a larger number.
+        is_capped: bool,
+    },
+}
+
+impl Number {
+    /// Parses a quantity.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if upstream cannot parse the string either.
+    pub fn parse(text: &str) -> Result<Number, QuantityError> {
+        Ok(match parse(text)? {
+            // The size of a short number fits.
+            Parsed::Short(short) => {
+                let size = short.value.cast_signed();
+                Number::Short { value: if short.negative { -size } else { size }, scale: short.scale }
+            }
+            Parsed::Long(Amount { negative, digits, exponent, is_capped, .. }) => {
+                Number::Long { negative, digits, exponent, is_capped }
+            }
+        })
+    }
+}
+
 /// Returns the notation that upstream gives a quantity in an object. It may be surrounded by whitespace.
 /// Borrowed if that is all that changes, because most quantities are already canonical.
 ///

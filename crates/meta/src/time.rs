@@ -97,6 +97,32 @@ pub fn format_micro(seconds: i64, nanos: u32) -> String {
     format!("{}.{:06}Z", Civil(seconds), nanos / 1000)
 }
 
+/// Formats a time of HTTP and of RFC 1123, without the zone: `Sun, 15 Nov 2026 08:07:21`.
+pub fn format_rfc1123(seconds: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+    let (year, month, day) = date_of(days);
+    let pick = |names: &[&'static str], place: i64| {
+        usize::try_from(place).ok().and_then(|place| names.get(place).copied()).unwrap_or_default()
+    };
+    let (weekday, month) = (pick(&DAYS, days.rem_euclid(7)), pick(&MONTHS, month - 1));
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// Formats a time in RFC 3339 with the offset of a zone: `2026-11-15T09:07:21+01:00`.
+pub fn format_in_zone(seconds: i64, offset: i64) -> String {
+    let text = format(seconds + offset);
+    if offset == 0 {
+        return text;
+    }
+    let sign = if offset < 0 { '-' } else { '+' };
+    let (hours, minutes) = (offset.abs() / 3600, offset.abs() / 60 % 60);
+    format!("{}{sign}{hours:02}:{minutes:02}", text.trim_end_matches('Z'))
+}
+
 /// Seconds, displayed as date and time without a zone.
 struct Civil(i64);
 

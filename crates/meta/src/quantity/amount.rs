@@ -11,12 +11,14 @@ pub(super) struct Amount {
     pub digits: Vec<u8>,
     pub exponent: i32,
     pub format: Format,
+    /// Whether the quantity was too large for its format.
+    pub is_capped: bool,
 }
 
 impl Amount {
     pub fn new(negative: bool, size: u128, exponent: i32, format: Format) -> Amount {
         let digits = size.to_string().bytes().map(|byte| byte - b'0').collect();
-        Amount { negative, digits, exponent, format }
+        Amount { negative, digits, exponent, format, is_capped: false }
     }
 
     /// Limits binary quantities to the largest int64.
@@ -26,6 +28,7 @@ impl Amount {
         }) {
             self.digits = i64::MAX.to_string().bytes().map(|byte| byte - b'0').collect();
             self.exponent = 0;
+            self.is_capped = true;
         }
     }
 

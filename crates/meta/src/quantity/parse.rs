@@ -133,7 +133,8 @@ fn long(parts: &Parts<'_>, suffix: Suffix) -> Result<Amount, QuantityError> {
         Format::BinarySi => (0..suffix.exponent).for_each(|_| double(&mut digits)),
         Format::DecimalSi | Format::DecimalExponent => exponent = exponent.wrapping_add(suffix.exponent),
     }
-    if exponent < NANO {
+    // Zero keeps its scale, as upstream.
+    if exponent < NANO && digits.iter().any(|digit| *digit != 0) {
         let dropped = (NANO - exponent) as usize;
         let kept = digits.len().saturating_sub(dropped);
         let lost = digits.split_off(kept).into_iter().any(|digit| digit != 0);
@@ -142,7 +143,8 @@ fn long(parts: &Parts<'_>, suffix: Suffix) -> Result<Amount, QuantityError> {
         }
         exponent = NANO;
     }
-    let mut amount = Amount { negative: parts.negative, digits, exponent, format: suffix.format };
+    let mut amount =
+        Amount { negative: parts.negative, digits, exponent, format: suffix.format, is_capped: false };
     if amount.format == Format::BinarySi {
         amount.cap();
         amount.avoid_binary_fraction();

@@ -107,6 +107,15 @@ fn objects_have_canonical_times() {
 }
 
 #[test]
+fn times_are_written_with_weekdays_and_zones() {
+    assert_eq!(format_rfc1123(1794730041), "Sun, 15 Nov 2026 08:07:21");
+    assert_eq!(format_rfc1123(-1), "Wed, 31 Dec 1969 23:59:59");
+    assert_eq!(format_in_zone(1794730041, 0), "2026-11-15T08:07:21Z");
+    assert_eq!(format_in_zone(1794730041, 5 * 3600 + 1800), "2026-11-15T13:37:21+05:30");
+    assert_eq!(format_in_zone(1794730041, -3600), "2026-11-15T07:07:21-01:00");
+}
+
+#[test]
 fn timestamps_are_ordered_and_print() {
     let early = Timestamp::new(1, 5_000);
     assert!(early < Timestamp::new(1, 6_000) && early < Timestamp::new(2, 0));
