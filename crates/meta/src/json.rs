@@ -24,7 +24,7 @@ use crate::quote;
 
 pub use encode::{encode_object, metadata_of, prefix_len, splice_resource_version};
 pub use order::compare;
-pub use parse::{Builder, Node, Nodes, Parsed, Values, build, parse};
+pub use parse::{Builder, DocumentNode, Nodes, Parsed, Values, build, parse};
 pub use scan::{StringEnd, string_end, unescape};
 pub use serde_json::{Map, Number, Value};
 pub use write::{write, write_string};

@@ -9,7 +9,7 @@
 mod locate;
 mod strict_errors;
 
-use atoll_meta::json::{self, Node, Nodes, Values};
+use atoll_meta::json::{self, DocumentNode, Nodes, Values};
 use serde_json::Value;
 
 use crate::error::{Error, StrictError, TypeMismatch};
@@ -69,9 +69,9 @@ impl<'t> Document<'t> {
         Decoded { value: self.value, strict_errors: strict_errors.finish() }
     }
 
-    fn nodes(&self) -> Node {
+    fn nodes(&self) -> DocumentNode {
         // The text was parsed before, so this cannot fail.
-        json::build(self.text, &mut Nodes).unwrap_or(Node::Plain)
+        json::build(self.text, &mut Nodes).unwrap_or(DocumentNode::Plain)
     }
 
     #[cold]
@@ -116,7 +116,7 @@ impl<'t> Document<'t> {
         &self,
         types: &Types,
         id: TypeId,
-        root: &Node,
+        root: &DocumentNode,
         problems: &[Problem],
     ) -> (Value, Vec<Problem>) {
         let mut value = json::build(self.text, &mut Values::typed()).unwrap_or(Value::Null);

@@ -11,7 +11,7 @@ mod build;
 mod duplicates;
 mod string;
 
-pub use build::{Builder, Node, Nodes, Values};
+pub use build::{Builder, DocumentNode, Nodes, Values};
 
 /// A parsed document and its duplicate fields.
 #[derive(Clone, Debug, PartialEq)]

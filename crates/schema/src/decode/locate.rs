@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use atoll_meta::json::Node;
+use atoll_meta::json::DocumentNode;
 
 use crate::normalise::{Problem, ProblemKind, Segment};
 
@@ -21,7 +21,7 @@ pub(super) struct Located<'n> {
 
 /// Returns the position of each problem. If a key occurs twice the last occurrence counts, because that value
 /// was decoded; except for an unknown key, which Go reports at its first occurrence.
-pub(super) fn locate<'n>(root: &'n Node, problems: &[Problem]) -> Vec<Located<'n>> {
+pub(super) fn locate<'n>(root: &'n DocumentNode, problems: &[Problem]) -> Vec<Located<'n>> {
     let mut search =
         Search { problems, position: Vec::new(), located: vec![Located::default(); problems.len()] };
     let all: Vec<usize> = (0..problems.len()).collect();
@@ -44,7 +44,7 @@ impl Problem {
 
 impl<'p, 'n> Search<'p, 'n> {
     /// Searches for some of the problems below a node at this depth.
-    fn node(&mut self, node: &'n Node, problem_indexes: &[usize], depth: usize) {
+    fn node(&mut self, node: &'n DocumentNode, problem_indexes: &[usize], depth: usize) {
         let problems = self.problems;
         let mut members: HashMap<&'p str, Vec<usize>> = HashMap::new();
         let mut elements: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -58,7 +58,7 @@ impl<'p, 'n> Search<'p, 'n> {
             }
         }
         match node {
-            Node::Object(pairs) if !members.is_empty() => {
+            DocumentNode::Object(pairs) if !members.is_empty() => {
                 let mut stands: HashMap<&str, (usize, usize)> = HashMap::with_capacity(members.len());
                 for (index, (key, _)) in pairs.iter().enumerate() {
                     if members.contains_key(key.as_str()) {
@@ -74,7 +74,7 @@ impl<'p, 'n> Search<'p, 'n> {
                     self.step(last, &pairs[last].1, &other, depth);
                 }
             }
-            Node::Array(nodes) => {
+            DocumentNode::Array(nodes) => {
                 for (index, problem_indexes) in &elements {
                     if let Some(element) = nodes.get(*index) {
                         self.step(*index, element, problem_indexes, depth);
@@ -85,7 +85,7 @@ impl<'p, 'n> Search<'p, 'n> {
         }
     }
 
-    fn step(&mut self, index: usize, node: &'n Node, problem_indexes: &[usize], depth: usize) {
+    fn step(&mut self, index: usize, node: &'n DocumentNode, problem_indexes: &[usize], depth: usize) {
         if problem_indexes.is_empty() {
             return;
         }
@@ -94,11 +94,11 @@ impl<'p, 'n> Search<'p, 'n> {
         self.position.pop();
     }
 
-    fn arrive(&mut self, problem: usize, node: &'n Node) {
+    fn arrive(&mut self, problem: usize, node: &'n DocumentNode) {
         let located = &mut self.located[problem];
         located.position.clone_from(&self.position);
         located.literal = match node {
-            Node::Number(literal) => Some(literal),
+            DocumentNode::Number(literal) => Some(literal),
             _ => None,
         };
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use atoll_meta::json::Node;
+use atoll_meta::json::DocumentNode;
 
 use super::locate::Position;
 use crate::error::{StrictError, UnknownField};
@@ -29,7 +29,7 @@ impl StrictErrors {
     }
 
     /// Adds the duplicate keys, wherever strict decoding looks for them.
-    pub fn repeated(&mut self, types: Option<&Types>, kind: TypeRef, root: &Node) {
+    pub fn repeated(&mut self, types: Option<&Types>, kind: TypeRef, root: &DocumentNode) {
         let mut search = DuplicateSearch { types, position: Vec::new(), path: Vec::new(), found: Vec::new() };
         search.node(kind, root);
         self.found.extend(
@@ -74,11 +74,11 @@ enum PathElement<'n> {
 }
 
 impl<'n> DuplicateSearch<'n> {
-    fn node(&mut self, kind: TypeRef, node: &'n Node) {
+    fn node(&mut self, kind: TypeRef, node: &'n DocumentNode) {
         match (kind, node) {
-            (TypeRef::List(list), Node::Array(elements)) => self.elements(list.element, elements),
-            (TypeRef::Any, Node::Array(elements)) => self.elements(kind, elements),
-            (TypeRef::Struct(_) | TypeRef::Map(_) | TypeRef::Any, Node::Object(members)) => {
+            (TypeRef::List(list), DocumentNode::Array(elements)) => self.elements(list.element, elements),
+            (TypeRef::Any, DocumentNode::Array(elements)) => self.elements(kind, elements),
+            (TypeRef::Struct(_) | TypeRef::Map(_) | TypeRef::Any, DocumentNode::Object(members)) => {
                 self.members(kind, members);
             }
             // Other types have custom unmarshalers, which strict decoding does not check.
@@ -86,7 +86,7 @@ impl<'n> DuplicateSearch<'n> {
         }
     }
 
-    fn elements(&mut self, kind: TypeRef, elements: &'n [Node]) {
+    fn elements(&mut self, kind: TypeRef, elements: &'n [DocumentNode]) {
         for (index, element) in elements.iter().enumerate() {
             self.position.push(index);
             self.path.push(PathElement::Index(index));
@@ -96,7 +96,7 @@ impl<'n> DuplicateSearch<'n> {
         }
     }
 
-    fn members(&mut self, kind: TypeRef, members: &'n [(String, Node)]) {
+    fn members(&mut self, kind: TypeRef, members: &'n [(String, DocumentNode)]) {
         let mut seen: HashMap<&str, usize> = HashMap::with_capacity(members.len());
         for (index, (key, member)) in members.iter().enumerate() {
             let inner = match (kind, self.types) {

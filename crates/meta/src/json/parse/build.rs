@@ -79,46 +79,46 @@ impl Builder for Values {
 
 /// A value that keeps the order of members, duplicates, and the notation of numbers.
 #[derive(Debug, PartialEq)]
-pub enum Node {
+pub enum DocumentNode {
     /// Null, a boolean or a string.
     Plain,
     Number(String),
-    Array(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    Array(Vec<DocumentNode>),
+    Object(Vec<(String, DocumentNode)>),
 }
 
 /// Builds nodes.
 pub struct Nodes;
 
 impl Builder for Nodes {
-    type Built = Node;
-    type Object = Vec<(String, Node)>;
+    type Built = DocumentNode;
+    type Object = Vec<(String, DocumentNode)>;
 
-    fn null(&mut self) -> Node {
-        Node::Plain
+    fn null(&mut self) -> DocumentNode {
+        DocumentNode::Plain
     }
 
-    fn boolean(&mut self, _: bool) -> Node {
-        Node::Plain
+    fn boolean(&mut self, _: bool) -> DocumentNode {
+        DocumentNode::Plain
     }
 
-    fn number(&mut self, literal: &str) -> Option<Node> {
-        Some(Node::Number(literal.to_owned()))
+    fn number(&mut self, literal: &str) -> Option<DocumentNode> {
+        Some(DocumentNode::Number(literal.to_owned()))
     }
 
-    fn string(&mut self, _: String) -> Node {
-        Node::Plain
+    fn string(&mut self, _: String) -> DocumentNode {
+        DocumentNode::Plain
     }
 
-    fn array(&mut self, elements: Vec<Node>) -> Node {
-        Node::Array(elements)
+    fn array(&mut self, elements: Vec<DocumentNode>) -> DocumentNode {
+        DocumentNode::Array(elements)
     }
 
-    fn member(&mut self, object: &mut Vec<(String, Node)>, key: String, value: Node) {
+    fn member(&mut self, object: &mut Vec<(String, DocumentNode)>, key: String, value: DocumentNode) {
         object.push((key, value));
     }
 
-    fn object(&mut self, object: Vec<(String, Node)>) -> Node {
-        Node::Object(object)
+    fn object(&mut self, object: Vec<(String, DocumentNode)>) -> DocumentNode {
+        DocumentNode::Object(object)
     }
 }

@@ -4,13 +4,13 @@
 
 use std::collections::HashSet;
 
-use super::Node;
+use super::DocumentNode;
 
 /// Maximum number of strict errors, as upstream.
 const MAX_DUPLICATES: usize = 100;
 
 /// Returns the paths of fields that occur more than once in their object, in document order.
-pub(super) fn find(document: &Node) -> Vec<String> {
+pub(super) fn find(document: &DocumentNode) -> Vec<String> {
     let mut search = Search { found: Vec::new(), path: String::new() };
     search.node(document, true);
     search.found
@@ -22,18 +22,18 @@ struct Search {
 }
 
 impl Search {
-    fn node(&mut self, node: &Node, is_root: bool) {
+    fn node(&mut self, node: &DocumentNode, is_root: bool) {
         let length = self.path.len();
         match node {
-            Node::Plain | Node::Number(_) => {}
-            Node::Array(elements) => {
+            DocumentNode::Plain | DocumentNode::Number(_) => {}
+            DocumentNode::Array(elements) => {
                 for (index, element) in elements.iter().enumerate() {
                     self.path.push_str(&format!("[{index}]"));
                     self.node(element, false);
                     self.path.truncate(length);
                 }
             }
-            Node::Object(members) => {
+            DocumentNode::Object(members) => {
                 let mut seen = HashSet::with_capacity(members.len());
                 for (key, member) in members {
                     if !is_root {

@@ -1,6 +1,6 @@
 //! Parsing of valid and invalid documents.
 
-use crate::json::{JsonError, MAX_DEPTH, Node, Nodes, Value, Values, build, parse, to_string};
+use crate::json::{DocumentNode, JsonError, MAX_DEPTH, Nodes, Value, Values, build, parse, to_string};
 
 #[test]
 fn parses_as_upstream() {
@@ -35,10 +35,13 @@ fn typed_fields_keep_unsigned_integers() {
     assert_eq!(value("9223372036854775808"), Ok(Value::from(9_223_372_036_854_775_808_u64)));
     assert_eq!(value("18446744073709551616"), Ok(Value::from(1.844_674_407_370_955_2e19_f64)));
     let nodes = build(br#"{"b":1.50,"a":[null,"x"],"b":1e400}"#, &mut Nodes);
-    let number = |literal: &str| Node::Number(literal.to_owned());
-    let members =
-        [("b", number("1.50")), ("a", Node::Array(vec![Node::Plain, Node::Plain])), ("b", number("1e400"))];
-    assert_eq!(nodes, Ok(Node::Object(members.map(|(key, node)| (key.to_owned(), node)).into())));
+    let number = |literal: &str| DocumentNode::Number(literal.to_owned());
+    let members = [
+        ("b", number("1.50")),
+        ("a", DocumentNode::Array(vec![DocumentNode::Plain, DocumentNode::Plain])),
+        ("b", number("1e400")),
+    ];
+    assert_eq!(nodes, Ok(DocumentNode::Object(members.map(|(key, node)| (key.to_owned(), node)).into())));
 }
 
 #[test]
