@@ -15,8 +15,8 @@ kind: EncryptionConfiguration
 resources:
 - resources: ['*.*']
   providers:
-  - secretbox: { keys: [{ name: one, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE= }] }
   - aesgcm: { keys: [{ name: two, secret: MDEyMzQ1Njc4OTAxMjM0NQ== }] }
+  - secretbox: { keys: [{ name: one, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE= }] }
   - identity: {}
 ";
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atoll_authn::authority::write_private;
-use atoll_encryption::{EncryptedStore, Rules, generate, with_new_key};
+use atoll_encryption::{EncryptedStore, EncryptionError, Rules, generate, with_new_key};
 use atoll_sqlite::SqliteStore;
 
 /// An EncryptionConfiguration with a key that is generated at the first start. The key decrypts the Secrets.
@@ -43,18 +43,18 @@ fn rules(directory: &Path, configuration: Option<&Path>) -> Result<Rules, String
         let text = generate().map_err(|error| error.to_string())?;
         write_private(&own, &text).map_err(|error| error.to_string())?;
     }
-    let own = if own.exists() { Some(read(&own)?) } else { None };
-    match (configuration.map(read).transpose()?, own) {
-        // Objects that were encrypted before the configuration was given stay readable.
-        (Some(rules), Some(own)) => Ok(rules.with_decryption_keys_of(own)),
-        (Some(rules), None) | (None, Some(rules)) => Ok(rules),
-        (None, None) => Err(format!("{} cannot be read", directory.join(FILE).display())),
+    let Some(configuration) = configuration else { return read(&own, Rules::parse) };
+    let rules = read(configuration, Rules::parse)?;
+    if !own.exists() {
+        return Ok(rules);
     }
+    // Objects that were encrypted before the configuration was given stay readable.
+    Ok(rules.with_decryption_keys_of(read(&own, Rules::parse_decryption_keys)?))
 }
 
-fn read(path: &Path) -> Result<Rules, String> {
+fn read(path: &Path, parse: fn(&str) -> Result<Rules, EncryptionError>) -> Result<Rules, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Rules::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+    parse(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Adds a key, which is used for writing from the next start on. Returns its name.

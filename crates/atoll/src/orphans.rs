@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use atoll_fleet::{Locator, definitions, marks};
+use atoll_informer::{Clock, SystemClock};
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
@@ -240,8 +241,7 @@ fn document(connection: &ClusterConnection, orphan: &Orphan) -> Value {
 }
 
 pub fn now() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs().cast_signed())
+    SystemClock.seconds()
 }
 
 fn age(found: &Value, now: i64) -> String {

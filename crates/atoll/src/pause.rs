@@ -2,7 +2,7 @@
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::{Pause, pause};
-use atoll_meta::time;
+use atoll_informer::{Clock, SystemClock};
 use serde_json::{Value, json};
 
 use crate::advice::{Failure, invocation};
@@ -116,8 +116,7 @@ fn config_map_path() -> String {
 }
 
 fn now() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    time::format(since.map_or(0, |since| since.as_secs().cast_signed()))
+    SystemClock.now().to_time()
 }
 
 /// The name of the current user on the server, for messages.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use atoll_authn::authority::Identity;
 use atoll_client::Client;
-use atoll_informer::Informers;
+use atoll_informer::{Clock, Informers};
 use atoll_registry::{Catalog, Profile};
 use atoll_server::local::{self, Local};
 use atoll_server::metrics::Metrics;
@@ -136,11 +136,8 @@ impl ControlPlane {
     }
 
     /// The clock of everything in this control plane.
-    pub fn clock(&self) -> Arc<dyn atoll_informer::Clock> {
-        match &self.simulation {
-            Some(simulation) => simulation.precise_clock(),
-            None => Arc::new(atoll_informer::SystemClock),
-        }
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.server.registry.clock.clone()
     }
 
     /// Runs a task until the control plane stops.

@@ -16,6 +16,7 @@ mod claims;
 mod documents;
 mod keys;
 
+use atoll_meta::quote::quote_list;
 use aws_lc_rs::rand::SystemRandom;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -188,8 +189,8 @@ impl Tokens {
         if accepted.is_empty() {
             return Err(Unauthorized::because(format!(
                 "token audiences {} is invalid for the target audiences {}",
-                quoted(meant_for),
-                quoted(wanted)
+                quote_list(meant_for),
+                quote_list(wanted)
             )));
         }
         claims.check_time(now)?;
@@ -221,12 +222,6 @@ fn signature_length(token: &str) -> usize {
 fn decode(part: &str) -> Result<Value, Unauthorized> {
     let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| Unauthorized::Unknown)?;
     serde_json::from_slice(&bytes).map_err(|_| Unauthorized::Unknown)
-}
-
-/// Formats a list of texts as upstream.
-fn quoted(texts: &[String]) -> String {
-    let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
-    format!("[{}]", quoted.join(" "))
 }
 
 #[cfg(test)]

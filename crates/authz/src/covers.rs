@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use atoll_meta::Deadline;
-use atoll_meta::quote::quote;
+use atoll_meta::quote::{quote, quote_list};
 
 use crate::rule::{Rule, Texts, has, has_or_all, path_covers};
 
@@ -99,14 +99,8 @@ pub fn describe(permissions: &[Permission<'_>]) -> String {
             "{{APIGroups:[{}], Resources:[{}]{names}, Verbs:{}}}",
             quote(group),
             quote(resource),
-            quoted(verbs)
+            quote_list(verbs)
         ));
     }
     lines.into_iter().collect::<Vec<_>>().join("\n")
-}
-
-/// Formats a list as Go's `%q`.
-pub fn quoted<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
-    let quoted: Vec<String> = texts.into_iter().map(|text| quote(text.as_ref())).collect();
-    format!("[{}]", quoted.join(" "))
 }

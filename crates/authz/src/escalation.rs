@@ -9,11 +9,12 @@
 use std::collections::HashSet;
 
 use atoll_authn::User;
+use atoll_meta::quote::{quote, quote_list};
 use atoll_meta::{Status, object};
 use serde_json::{Map, Value};
 
 use crate::binding::{GROUP, RoleRef};
-use crate::covers::{describe, quoted, uncovered};
+use crate::covers::{describe, uncovered};
 use crate::rule::Rule;
 use crate::{Attributes, Authorizer, Decision, MissingRole, Target};
 
@@ -112,7 +113,7 @@ impl Authorizer<'_> {
     fn check_held(&self, change: &RoleChange<'_>, wanted: &[Rule]) -> Result<(), String> {
         let user = change.user;
         let who = || {
-            let (name, groups) = (atoll_meta::quote::quote(&user.name), quoted(&user.groups));
+            let (name, groups) = (quote(&user.name), quote_list(&user.groups));
             format!(
                 "user {name} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n"
             )

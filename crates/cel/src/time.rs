@@ -27,37 +27,6 @@ pub fn format_duration(nanos: i64) -> String {
     format!("{seconds}s")
 }
 
-/// Parses a string of `format: duration`: as Go does, or numbers with words such as `3 days`.
-pub fn parse_schema_duration(text: &str) -> Option<i64> {
-    if let Some(nanos) = parse_duration(text) {
-        return Some(nanos);
-    }
-    let (mut total, mut rest, mut found) = (0i64, text, false);
-    while let Some(start) = rest.find(|at: char| at.is_ascii_digit()) {
-        rest = &rest[start..];
-        let digits = rest.len() - rest.trim_start_matches(|at: char| at.is_ascii_digit()).len();
-        let number: i64 = rest[..digits].parse().ok()?;
-        rest = rest[digits..].trim_start();
-        let letters =
-            rest.len() - rest.trim_start_matches(|at: char| at.is_ascii_alphabetic() || at == 'µ').len();
-        let unit = match &rest[..letters] {
-            "ns" | "nano" => 1,
-            "us" | "µs" | "micro" => 1_000,
-            "ms" | "milli" => 1_000_000,
-            "s" | "sec" | "secs" | "second" | "seconds" => SECOND,
-            "m" | "min" | "mins" | "minute" | "minutes" => 60 * SECOND,
-            "h" | "hr" | "hrs" | "hour" | "hours" => 3600 * SECOND,
-            "d" | "day" | "days" => DAY * SECOND,
-            "w" | "wk" | "wks" | "week" | "weeks" => 7 * DAY * SECOND,
-            _ => return None,
-        };
-        rest = &rest[letters..];
-        total = total.checked_add(number.checked_mul(unit)?)?;
-        found = true;
-    }
-    found.then_some(total)
-}
-
 /// Parses a string of `format: date`.
 pub fn parse_date(text: &str) -> Option<Timestamp> {
     (text.len() == 10).then(|| atoll_meta::time::parse(&format!("{text}T00:00:00Z")).ok()).flatten()

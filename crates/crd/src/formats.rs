@@ -7,7 +7,8 @@ mod addresses;
 mod links;
 mod mail;
 mod numbers;
-mod times;
+
+use atoll_meta::formats;
 
 use crate::node::Types;
 
@@ -126,10 +127,10 @@ impl Format {
                 matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
             }
             Format::RgbColor => numbers::is_rgb(text),
-            Format::Byte => numbers::is_base64(text),
-            Format::Date => times::is_date(text),
-            Format::Duration => times::is_duration(text),
-            Format::DateTime => times::is_date_time(text),
+            Format::Byte => formats::is_base64(text),
+            Format::Date => formats::is_date(text),
+            Format::Duration => formats::parse_duration(text).is_some(),
+            Format::DateTime => formats::is_date_time(text),
             Format::ShortName => text.len() <= 63 && is_label(text),
             Format::LongName => text.len() <= 253 && text.split('.').all(is_label),
             Format::Password

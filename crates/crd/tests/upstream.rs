@@ -5,8 +5,6 @@
 
 #[path = "upstream/generator.rs"]
 mod generator;
-#[path = "upstream/go.rs"]
-mod go;
 #[path = "upstream/rules.rs"]
 mod rules;
 
@@ -17,7 +15,6 @@ use atoll_crd::{Definition, Origin, Schema, ValidationResult, Version};
 use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
 use atoll_meta::{Deadline, FieldError, FieldPath, names};
 use generator::Generator;
-use go::ask;
 use rules::{decorate, plain};
 use serde_json::{Value, json};
 
@@ -126,7 +123,7 @@ fn random_objects_have_the_same_results() {
         .iter()
         .map(|case| json!({"schema": case.schema, "object": case.object, "old": case.old}))
         .collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = atoll_upstream::ask("extension", questions.iter().cloned()) else { return };
     assert_eq!(answers.len(), questions.len(), "one answer per question");
     let mut differences: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     let (mut compared, mut unasked, mut refused, mut otherwise, mut wrong) = (0, 0, 0, 0, 0);
@@ -319,7 +316,7 @@ fn formats_and_patterns_accept_the_same_as_go() {
         .collect();
     let questions: Vec<Value> =
         cases.iter().map(|case| json!({"schema": case.schema, "object": case.object})).collect();
-    let Some(answers) = ask(&questions) else { return };
+    let Some(answers) = atoll_upstream::ask("extension", questions.iter().cloned()) else { return };
     let mut wrong = Vec::new();
     for (case, upstream) in cases.iter().zip(&answers) {
         let (atoll, upstream) = (atoll_result(case)["create"].clone(), sorted(&upstream["create"]));

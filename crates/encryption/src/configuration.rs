@@ -87,6 +87,17 @@ fn document(text: &str) -> Result<Document, EncryptionError> {
 
 pub(crate) fn parse(text: &str) -> Result<Rules, EncryptionError> {
     let document = document(text)?;
+    let rules = rules(&document)?;
+    document.resources.iter().filter_map(|entry| entry.providers.first()).try_for_each(check_writer)?;
+    Ok(rules)
+}
+
+/// Parses a configuration that does not encrypt.
+pub(crate) fn parse_decryption_keys(text: &str) -> Result<Rules, EncryptionError> {
+    rules(&document(text)?)
+}
+
+fn rules(document: &Document) -> Result<Rules, EncryptionError> {
     if document.resources.is_empty() {
         return Err(invalid("resources is empty; list at least one resource, such as secrets"));
     }
@@ -132,11 +143,26 @@ fn pattern(text: &str) -> Result<Pattern, EncryptionError> {
     }
 }
 
+/// Refuses to encrypt with a provider whose name means another cipher upstream. Older versions of Atoll
+/// did, so these providers still decrypt.
+fn check_writer(first: &ProviderEntry) -> Result<(), EncryptionError> {
+    let (name, here, upstream) = match first {
+        ProviderEntry { aescbc: Some(_), .. } => ("aescbc", "AES-GCM", "AES-CBC"),
+        ProviderEntry { secretbox: Some(_), .. } => ("secretbox", "ChaCha20-Poly1305", "XSalsa20-Poly1305"),
+        _ => return Ok(()),
+    };
+    Err(invalid(format!(
+        "{name} cannot be the first provider, which encrypts: Atoll would use {here} under this name, not {upstream} \
+         as kube-apiserver does. Put an aesgcm provider with a new key before it; values that are stored under \
+         {name} can still be read"
+    )))
+}
+
 /// Returns one provider per key, or the identity provider.
 fn provider(entry: &ProviderEntry) -> Result<Vec<Provider>, EncryptionError> {
     if entry.kms.is_some() {
         return Err(invalid(
-            "kms providers are not supported; use aesgcm or secretbox, or omit the flag to let Atoll generate a key",
+            "kms providers are not supported; use aesgcm, or omit the flag to let Atoll generate a key",
         ));
     }
     let lists = [("aesgcm", &entry.aesgcm), ("aescbc", &entry.aescbc), ("secretbox", &entry.secretbox)];
@@ -189,7 +215,6 @@ pub fn generate() -> Result<String, EncryptionError> {
 
 /// Adds a new key, which encrypts from now on. Returns the configuration and the key's name.
 pub fn with_new_key(text: &str) -> Result<(String, String), EncryptionError> {
-    parse(text)?;
     let mut document = document(text)?;
     let key = new_key()?;
     for entry in &mut document.resources {
@@ -198,7 +223,10 @@ pub fn with_new_key(text: &str) -> Result<(String, String), EncryptionError> {
             .providers
             .insert(0, ProviderEntry { aesgcm: Some(KeyList { keys }), ..ProviderEntry::default() });
     }
-    Ok((write(&document)?, key.name))
+    // Checked with the new key, because some providers may only follow another one.
+    let text = write(&document)?;
+    parse(&text)?;
+    Ok((text, key.name))
 }
 
 /// Generates a key with a unique name, so that an error about a missing key identifies it.

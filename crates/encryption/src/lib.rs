@@ -13,7 +13,8 @@
 //! that is moved to another key on disk cannot be decrypted there. Nonces are random.
 //!
 //! The configuration has upstream's format. The values have a format of their own, and every provider but
-//! `identity` is authenticated: `aesgcm` and `aescbc` are AES-GCM, `secretbox` is ChaCha20-Poly1305.
+//! `identity` is authenticated: `aesgcm` and `aescbc` are AES-GCM, `secretbox` is ChaCha20-Poly1305. Upstream
+//! has other ciphers under the last two names, so these only decrypt what older versions have written.
 
 mod configuration;
 mod encrypted_store;

@@ -111,6 +111,12 @@ impl Rules {
         configuration::parse(text)
     }
 
+    /// Reads an EncryptionConfiguration for [`Rules::with_decryption_keys_of`]. Its first provider may be one
+    /// that only decrypts.
+    pub fn parse_decryption_keys(text: &str) -> Result<Rules, EncryptionError> {
+        configuration::parse_decryption_keys(text)
+    }
+
     /// Also decrypts with the keys of `others`; encryption is unchanged.
     pub fn with_decryption_keys_of(mut self, others: Rules) -> Self {
         self.readers.extend(others.entries);

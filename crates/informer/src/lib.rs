@@ -16,7 +16,6 @@
 mod api_scope;
 mod backoff;
 mod cache;
-mod clock;
 mod events;
 mod informers;
 mod key;
@@ -27,8 +26,8 @@ mod resource;
 mod tree;
 
 pub use api_scope::{ApiScope, DeleteOptions, encoded};
+pub use atoll_clock::{Clock, SystemClock};
 pub use cache::{Cache, Change, Index};
-pub use clock::{Clock, SystemClock};
 pub use events::{Events, Recorder};
 pub use informers::Informers;
 pub use key::Key;

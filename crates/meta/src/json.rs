@@ -15,6 +15,7 @@
 mod encode;
 mod order;
 mod parse;
+mod scan;
 mod write;
 
 use std::fmt;
@@ -23,7 +24,8 @@ use crate::quote;
 
 pub use encode::{encode_object, metadata_of, prefix_len, splice_resource_version};
 pub use order::compare;
-pub use parse::{Parsed, parse};
+pub use parse::{Builder, DocumentNode, Nodes, Parsed, Values, build, parse};
+pub use scan::{StringEnd, string_end, unescape};
 pub use serde_json::{Map, Number, Value};
 pub use write::{write, write_string};
 

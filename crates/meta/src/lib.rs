@@ -10,9 +10,11 @@
 //! Messages are part of the API: clients and tests compare them, so they are upstream's, word for word.
 
 pub mod aggregation;
+pub mod base64;
 pub mod cron;
 pub mod deadline;
 pub mod field;
+pub mod formats;
 pub mod id;
 pub mod json;
 pub mod names;

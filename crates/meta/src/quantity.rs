@@ -5,10 +5,16 @@
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go
 
+mod amount;
 mod parse;
+mod suffix;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
+
+use amount::Amount;
+use parse::{Parsed, parse};
 
 /// Billionths in one.
 const NANO: i128 = 1_000_000_000;
@@ -64,7 +70,15 @@ impl Quantity {
     ///
     /// Returns an error if upstream cannot parse the string either.
     pub fn parse(text: &str) -> Result<Quantity, QuantityError> {
-        parse::parse(text)
+        let (negative, size, format, canonical) = match parse(text)? {
+            Parsed::Short(short) => {
+                let size = amount::scaled(short.value.into(), short.scale);
+                (short.negative, size, short.format, short.canonical)
+            }
+            Parsed::Long(long) => (long.negative, long.nanos(), long.format, false),
+        };
+        let nanos = if negative { -size } else { size };
+        Ok(Quantity { nanos, format, text: canonical.then(|| text.to_owned()) })
     }
 
     /// Creates a quantity of whole units.
@@ -149,35 +163,59 @@ impl Quantity {
 
     /// Returns the canonical notation, which upstream uses for computed quantities.
     pub fn canonical(&self) -> String {
-        if self.is_zero() {
-            return "0".to_owned();
-        }
-        // Small and fractional amounts would lose precision in powers of 1024.
-        let is_binary =
-            self.format == Format::BinarySi && self.nanos.abs() >= 1024 * NANO && self.nanos % NANO == 0;
-        if is_binary {
-            let (number, power) = without_factors(self.nanos / NANO, 1024, 6);
-            return format!("{number}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][power]);
-        }
-        let is_exponent = self.format == Format::DecimalExponent;
-        // From 10⁻⁹ in steps of a thousand; the largest suffix is that for 10¹⁸.
-        let (number, power) = without_factors(self.nanos, 1000, if is_exponent { usize::MAX } else { 9 });
-        if is_exponent {
-            let exponent = i64::try_from(power).unwrap_or_default() * 3 - 9;
-            return if exponent == 0 { number.to_string() } else { format!("{number}e{exponent}") };
-        }
-        format!("{number}{}", ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"][power])
+        Amount::new(self.is_negative(), self.nanos.unsigned_abs(), -9, self.format).write()
     }
 }
 
-/// Divides as often as there is no remainder, at most `limit` times.
-fn without_factors(mut number: i128, factor: i128, limit: usize) -> (i128, usize) {
-    let mut power = 0;
-    while power < limit && number % factor == 0 {
-        number /= factor;
-        power += 1;
+/// The number of a quantity, in the two representations that upstream has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// `value` times ten to the power of `scale`.
+    Short { value: i64, scale: i32 },
+    /// Decimal digits, most significant first, times a power of ten, rounded up to billionths.
+    Long {
+        negative: bool,
+        digits: Vec<u8>,
+        exponent: i32,
+        /// Whether this is the maximum of binary quantities instead of a larger number.
+        is_capped: bool,
+    },
+}
+
+impl Number {
+    /// Parses a quantity.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if upstream cannot parse the string either.
+    pub fn parse(text: &str) -> Result<Number, QuantityError> {
+        Ok(match parse(text)? {
+            // The size of a short number fits.
+            Parsed::Short(short) => {
+                let size = short.value.cast_signed();
+                Number::Short { value: if short.negative { -size } else { size }, scale: short.scale }
+            }
+            Parsed::Long(Amount { negative, digits, exponent, is_capped, .. }) => {
+                Number::Long { negative, digits, exponent, is_capped }
+            }
+        })
     }
-    (number, power)
+}
+
+/// Returns the notation that upstream gives a quantity in an object. It may be surrounded by whitespace.
+/// Borrowed if that is all that changes, because most quantities are already canonical.
+///
+/// # Errors
+///
+/// Returns an error if upstream cannot parse the string either.
+pub fn canonical(text: &str) -> Result<Cow<'_, str>, QuantityError> {
+    let text = text.trim();
+    let amount = match parse(text)? {
+        Parsed::Short(short) if short.canonical => return Ok(Cow::Borrowed(text)),
+        Parsed::Short(short) => Amount::new(short.negative, short.value.into(), short.scale, short.format),
+        Parsed::Long(long) => long,
+    };
+    Ok(Cow::Owned(amount.write()))
 }
 
 impl fmt::Display for Quantity {

@@ -31,6 +31,12 @@ pub fn quote(text: &str) -> String {
     out
 }
 
+/// Formats a list of strings as `%q`.
+pub fn quote_list<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+    let quoted: Vec<String> = texts.into_iter().map(|text| quote(text.as_ref())).collect();
+    format!("[{}]", quoted.join(" "))
+}
+
 /// Formats a character between single quotes as Go's JSON scanner does.
 pub(crate) fn quote_character(character: char) -> String {
     match character {
@@ -115,12 +121,16 @@ mod tests {
             ("\u{1}\u{7f}", r#""\x01\x7f""#),
             ("é世\u{301}", "\"é世\u{301}\""),
             ("\u{85}\u{a0}\u{2028}\u{e000}", r#""\u0085\u00a0\u2028\ue000""#),
+            ("\u{ad}\u{378}\u{600}\u{1680}\u{2060}\u{3000}", r#""\u00ad\u0378\u0600\u1680\u2060\u3000""#),
+            ("\u{e0001}", r#""\U000e0001""#),
             ("\u{10ffff}", r#""\U0010ffff""#),
             ("it's", r#""it's""#),
         ];
         for (text, expected) in cases {
             assert_eq!(quote(text), expected);
         }
+        assert_eq!(quote_list(["a", "b\u{1b}"]), r#"["a" "b\x1b"]"#);
+        assert_eq!(quote_list([""; 0]), "[]");
     }
 
     #[test]

@@ -46,6 +46,47 @@ impl Timestamp {
     }
 }
 
+/// The form that a timestamp of an object has after it was decoded and encoded again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Canonical {
+    Same,
+    Changed(String),
+    /// Go's zero time, which is encoded as `null`.
+    Zero,
+}
+
+/// Returns the form that `metav1.Time` gives a string.
+///
+/// # Errors
+///
+/// Returns an error if Go cannot parse the string either.
+pub fn canonical(text: &str) -> Result<Canonical, TimeError> {
+    let at = parse(text)?;
+    Ok(canonical_form(text, at, "2006-01-02T15:04:05Z".len(), Timestamp::to_time))
+}
+
+/// Returns the form that `metav1.MicroTime` gives a string.
+///
+/// # Errors
+///
+/// Returns an error if Go cannot parse the string either.
+pub fn canonical_micro(text: &str) -> Result<Canonical, TimeError> {
+    let at = parse_micro(text)?;
+    Ok(canonical_form(text, at, "2006-01-02T15:04:05.000000Z".len(), Timestamp::to_micro_time))
+}
+
+fn canonical_form(text: &str, at: Timestamp, length: usize, write: fn(Timestamp) -> String) -> Canonical {
+    if at.is_zero() {
+        return Canonical::Zero;
+    }
+    // Most timestamps are already canonical, so nothing is allocated.
+    let has_plain_fraction = matches!(text.as_bytes().get(19..21), None | Some([b'.', b'0'..=b'9']));
+    if text.len() == length && text.ends_with('Z') && has_plain_fraction {
+        return Canonical::Same;
+    }
+    Canonical::Changed(write(at))
+}
+
 /// Formats a `metav1.Time`: `2026-11-15T08:07:21Z`.
 pub fn format(seconds: i64) -> String {
     format!("{}Z", Civil(seconds))
@@ -54,6 +95,32 @@ pub fn format(seconds: i64) -> String {
 /// Formats a `metav1.MicroTime`, with exactly six decimal places: `2026-11-15T08:07:21.000042Z`.
 pub fn format_micro(seconds: i64, nanos: u32) -> String {
     format!("{}.{:06}Z", Civil(seconds), nanos / 1000)
+}
+
+/// Formats a time of HTTP and of RFC 1123, without the zone: `Sun, 15 Nov 2026 08:07:21`.
+pub fn format_rfc1123(seconds: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+    let (year, month, day) = date_of(days);
+    let pick = |names: &[&'static str], place: i64| {
+        usize::try_from(place).ok().and_then(|place| names.get(place).copied()).unwrap_or_default()
+    };
+    let (weekday, month) = (pick(&DAYS, days.rem_euclid(7)), pick(&MONTHS, month - 1));
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// Formats a time in RFC 3339 with the offset of a zone: `2026-11-15T09:07:21+01:00`.
+pub fn format_in_zone(seconds: i64, offset: i64) -> String {
+    let text = format(seconds + offset);
+    if offset == 0 {
+        return text;
+    }
+    let sign = if offset < 0 { '-' } else { '+' };
+    let (hours, minutes) = (offset.abs() / 3600, offset.abs() / 60 % 60);
+    format!("{}{sign}{hours:02}:{minutes:02}", text.trim_end_matches('Z'))
 }
 
 /// Seconds, displayed as date and time without a zone.

@@ -170,7 +170,7 @@ impl Registry {
         }
         let (time, period) = match grace {
             Grace::Until { time, period } => (Some(time), period),
-            _ => ((first || ends_after(old, self.clock.now())).then(|| self.clock.now()), 0),
+            _ => ((first || ends_after(old, self.clock.seconds())).then(|| self.clock.seconds()), 0),
         };
         if let Some(time) = time {
             fields.insert("deletionTimestamp".into(), time::format(time).into());
@@ -187,7 +187,7 @@ impl Registry {
         let wanted = wanted.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if !object::is_being_deleted(old) {
             let period = period(old, wanted);
-            return Grace::Until { time: self.clock.now().saturating_add(period), period };
+            return Grace::Until { time: self.clock.seconds().saturating_add(period), period };
         }
         let (current, wanted) = match (object::deletion_grace_period_seconds(old), wanted) {
             (None | Some(0), _) => return Grace::None,
@@ -196,10 +196,10 @@ impl Registry {
             (Some(current), Some(wanted)) if wanted >= current.max(1) => return Grace::Pending,
             (Some(current), Some(wanted)) => (current, wanted),
         };
-        let end = deletion_time(old).unwrap_or_else(|| self.clock.now());
+        let end = deletion_time(old).unwrap_or_else(|| self.clock.seconds());
         let time = end.saturating_sub(current).saturating_add(wanted);
         // The deletion time cannot be in the past; a nonzero grace period stays at least one second.
-        match self.clock.now() {
+        match self.clock.seconds() {
             now if time < now => Grace::Until { time: now, period: wanted.min(1) },
             _ => Grace::Until { time, period: wanted },
         }

@@ -48,7 +48,7 @@ pub async fn expire(registry: Arc<Registry>, row: Arc<Row>, ttl: Duration) {
 
 /// The expirations at startup, computed from the creation times.
 fn existing(registry: &Registry, row: &Row, snapshot: &atoll_watch::Snapshot, ttl: Duration) -> Due {
-    let now = registry.clock.now();
+    let now = registry.clock.seconds();
     let scope = row.scope(None, "");
     let mut due: Vec<_> = snapshot
         .list(&scope, None)

@@ -56,6 +56,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 pub use admission::{Admission, LimitsOnly, NoAdmission, WriteOutcome};
+pub use atoll_clock::{Clock, SystemClock};
 /// Managed fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
 pub use blocking::{EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, run_with_deadline, size_of};
@@ -81,27 +82,6 @@ pub struct Registry {
     pub usage: Arc<usage::Usage>,
 }
 
-/// A source of time.
-pub trait Clock: Send + Sync + 'static {
-    /// Seconds since 1970.
-    fn now(&self) -> i64;
-
-    /// Number of seconds by which it is ahead of the system clock.
-    fn skew(&self) -> i64 {
-        0
-    }
-}
-
-/// The system clock.
-pub struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> i64 {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map_or(0, |since| since.as_secs().cast_signed())
-    }
-}
-
 /// An object in the form that is served to clients.
 #[derive(Clone, Debug)]
 pub struct RenderedObject {
@@ -123,7 +103,7 @@ impl Registry {
 
     /// The current time in the format of object timestamps.
     pub fn now(&self) -> String {
-        atoll_meta::time::format(self.clock.now())
+        atoll_meta::time::format(self.clock.seconds())
     }
 
     /// Executes one write, expecting that `key` has not changed since `snapshot`.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
+use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_store::Key;
 use atoll_watch::{Object, Snapshot};
@@ -320,9 +321,10 @@ fn check_revision(
         wanted => match wanted.parse::<u64>() {
             Ok(revision) if revision == existing.revision => Ok(()),
             Ok(_) => Err(Status::conflict(&row.group, &row.resource, object_ref.name, STALE)),
-            Err(_) => {
-                Err(Status::plain_internal(format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax")))
-            }
+            Err(_) => Err(Status::plain_internal(format!(
+                "strconv.ParseUint: parsing {}: invalid syntax",
+                quote(wanted)
+            ))),
         },
     }
 }

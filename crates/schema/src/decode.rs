@@ -9,11 +9,11 @@
 mod locate;
 mod strict_errors;
 
+use atoll_meta::json::{self, DocumentNode, Nodes, Values};
 use serde_json::Value;
 
 use crate::error::{Error, StrictError, TypeMismatch};
 use crate::normalise::{Normaliser, Problem, ProblemKind, Segment};
-use crate::text::{DocumentNode, Nodes, Values, read};
 use crate::types::{TypeId, TypeRef, Types};
 use locate::locate;
 use strict_errors::StrictErrors;
@@ -41,8 +41,8 @@ pub fn decode(types: &Types, id: TypeId, text: &[u8]) -> Result<Decoded, Error> 
 impl<'t> Document<'t> {
     /// Parses the text. The only possible error is a syntax error.
     pub fn parse(text: &'t [u8]) -> Result<Document<'t>, Error> {
-        let mut values = Values::default();
-        let value = read(text, &mut values).map_err(Error::Syntax)?;
+        let mut values = Values::typed();
+        let value = json::build(text, &mut values).map_err(|error| Error::Syntax(error.to_string()))?;
         Ok(Document { text, value, repeated: values.repeated })
     }
 
@@ -71,7 +71,7 @@ impl<'t> Document<'t> {
 
     fn nodes(&self) -> DocumentNode {
         // The text was parsed before, so this cannot fail.
-        read(self.text, &mut Nodes).unwrap_or(DocumentNode::Plain)
+        json::build(self.text, &mut Nodes).unwrap_or(DocumentNode::Plain)
     }
 
     #[cold]
@@ -119,7 +119,7 @@ impl<'t> Document<'t> {
         root: &DocumentNode,
         problems: &[Problem],
     ) -> (Value, Vec<Problem>) {
-        let mut value = read(self.text, &mut Values::default()).unwrap_or(Value::Null);
+        let mut value = json::build(self.text, &mut Values::typed()).unwrap_or(Value::Null);
         for (problem, located) in problems.iter().zip(locate(root, problems)) {
             if let (ProblemKind::Literal, Some(literal)) = (&problem.kind, located.literal)
                 && let Some(number) = at(&mut value, &problem.path)

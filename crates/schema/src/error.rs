@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::go::Quoted;
+use atoll_meta::quote::quote;
 
 /// The reason why text cannot be decoded as a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl fmt::Display for TypeMismatch {
 
 impl fmt::Display for UnknownField {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "unknown field {}", Quoted(&self.path))
+        write!(out, "unknown field {}", quote(&self.path))
     }
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for StrictError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StrictError::Unknown(field) => field.fmt(out),
-            StrictError::Duplicate(path) => write!(out, "duplicate field {}", Quoted(path)),
+            StrictError::Duplicate(path) => write!(out, "duplicate field {}", quote(path)),
         }
     }
 }

@@ -20,24 +20,18 @@
 
 mod decode;
 mod error;
-mod go;
 mod normalise;
 mod protobuf;
-mod quantity;
 mod resources;
 mod restore;
-mod text;
-mod time;
 mod types;
 
 pub use decode::{Decoded, Document, decode};
 pub use error::{Error, StrictError, TypeMismatch, UnknownField};
 pub use normalise::normalise;
 pub use protobuf::through_protobuf;
-pub use quantity::{CanonicalQuantity, QuantityError, canonical_quantity};
 pub use resources::{Resource, Subresource, kubernetes_version, resources};
 pub use restore::restore;
-pub use time::{CanonicalTime, canonical_micro_time, canonical_time};
 pub use types::{
     Field, Granularity, List, ListType, Map, Proto, ProtoField, Scalar, Slot, Type, TypeId, TypeRef, Types,
     Wire,

@@ -9,14 +9,15 @@
 
 mod problem;
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
-use serde_json::Value;
+use atoll_meta::base64;
+use atoll_meta::quantity::{self, QuantityError};
+use atoll_meta::time::{self, TimeError};
+use serde_json::{Number, Value};
 
 use crate::error::{TypeMismatch, UnknownField};
-use crate::go::{decode_base64, encode_base64, float, is_canonical_base64};
-use crate::quantity::{CanonicalQuantity, QuantityError, canonical_quantity};
-use crate::time::{CanonicalTime, canonical_micro_time, canonical_time};
 use crate::types::{List, Map, Slot, Type, TypeId, TypeRef, Types};
 
 pub(crate) use problem::{MAX_PROBLEMS, MAX_STRICT_ERRORS, Problem, ProblemKind, Segment};
@@ -83,8 +84,8 @@ impl<'t> Normaliser<'t> {
             TypeRef::List(list) => self.list(kind, list, value),
             TypeRef::Map(map) => self.map(kind, map, value),
             TypeRef::Bytes => self.bytes(value),
-            TypeRef::Time => self.time(value, canonical_time),
-            TypeRef::MicroTime => self.time(value, canonical_micro_time),
+            TypeRef::Time => self.time(value, time::canonical),
+            TypeRef::MicroTime => self.time(value, time::canonical_micro),
             TypeRef::Quantity => self.quantity(value),
             TypeRef::IntOrString => {
                 if !value.is_string() {
@@ -228,10 +229,10 @@ impl<'t> Normaliser<'t> {
 
     fn bytes(&mut self, value: &mut Value) {
         match value {
-            Value::String(text) if is_canonical_base64(text) => {}
-            Value::String(text) => match decode_base64(text) {
-                Ok(bytes) => *text = encode_base64(&bytes),
-                Err(offset) => self.content(format!("illegal base64 data at input byte {offset}")),
+            Value::String(text) if base64::is_canonical(text) => {}
+            Value::String(text) => match base64::decode(text) {
+                Ok(bytes) => *text = base64::encode(&bytes),
+                Err(error) => self.content(error.to_string()),
             },
             Value::Array(elements) => {
                 let mut bytes = Vec::with_capacity(elements.len());
@@ -251,43 +252,41 @@ impl<'t> Normaliser<'t> {
                         }
                     }
                 }
-                *value = Value::String(encode_base64(&bytes));
+                *value = Value::String(base64::encode(&bytes));
             }
             _ => self.type_mismatch(TypeRef::Bytes, value),
         }
     }
 
-    fn time(&mut self, value: &mut Value, canonical: fn(&str) -> Result<CanonicalTime, String>) {
+    fn time(&mut self, value: &mut Value, canonical: fn(&str) -> Result<time::Canonical, TimeError>) {
         let Value::String(text) = value else {
             return self.custom_unmarshal(|walk| walk.type_mismatch(TypeRef::String, value));
         };
         match canonical(text) {
-            Ok(CanonicalTime::Same) => {}
-            Ok(CanonicalTime::Changed(written)) => *text = written,
-            Ok(CanonicalTime::Zero) => *value = Value::Null,
-            Err(message) => self.custom_unmarshal(|walk| walk.content(message)),
+            Ok(time::Canonical::Same) => {}
+            Ok(time::Canonical::Changed(written)) => *text = written,
+            Ok(time::Canonical::Zero) => *value = Value::Null,
+            Err(error) => self.custom_unmarshal(|walk| walk.content(error.to_string())),
         }
     }
 
     fn quantity(&mut self, value: &mut Value) {
-        let result = match value {
-            Value::String(text) => canonical_quantity(text),
+        let written = match value {
+            Value::String(text) => match quantity::canonical(text) {
+                Ok(canonical) if canonical == text.as_str() => return,
+                canonical => canonical.map(Cow::into_owned),
+            },
             // A quantity may be quoted or not, but the notation of the number matters.
             Value::Number(number) => {
                 if number.is_f64() {
                     self.record(Problem::new(ProblemKind::Literal));
                 }
-                let text = number.to_string();
-                canonical_quantity(&text).map(|canonical| match canonical {
-                    CanonicalQuantity::Same => CanonicalQuantity::Changed(text),
-                    changed => changed,
-                })
+                quantity::canonical(&number.to_string()).map(Cow::into_owned)
             }
             _ => Err(QuantityError::Format),
         };
-        match result {
-            Ok(CanonicalQuantity::Same) => {}
-            Ok(CanonicalQuantity::Changed(written)) => *value = Value::String(written),
+        match written {
+            Ok(written) => *value = Value::String(written),
             Err(error) => self.custom_unmarshal(|walk| walk.content(error.to_string())),
         }
     }
@@ -380,4 +379,14 @@ pub(crate) fn untyped(value: &mut Value) {
         Value::Object(members) => members.values_mut().for_each(untyped),
         _ => {}
     }
+}
+
+/// Encodes a float as Go's JSON encoder does: integral floats without a fraction.
+fn float(number: f64) -> Value {
+    // Above this the nearest integer may not fit an i64; serde_json's own form is kept.
+    const EXACT: f64 = 9.0e18;
+    if number.fract() == 0.0 && number.abs() < EXACT {
+        return Value::from(number as i64);
+    }
+    Number::from_f64(number).map_or(Value::Null, Value::Number)
 }

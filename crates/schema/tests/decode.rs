@@ -14,6 +14,8 @@ fn read(kind: &str, text: &str) -> Result<(serde_json::Value, Vec<String>), Erro
 fn strict_errors_are_in_the_order_of_the_text() {
     let text = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"z","foo":1},"bar":1,"data":{"a":"1","a":"2"}}"#;
     let (value, strict_errors) = read("ConfigMap", text).unwrap();
+    let (_, quoted) = read("ConfigMap", "{\"a\u{a0}\u{ad}\u{3000}é\":1}").unwrap();
+    assert_eq!(quoted, [r#"unknown field "a\u00a0\u00ad\u3000é""#]);
     assert_eq!(
         strict_errors,
         ["unknown field \"metadata.foo\"", "unknown field \"bar\"", "duplicate field \"data.a\""]
@@ -81,6 +83,11 @@ fn syntax_errors_are_those_of_go() {
         ("{\"a\":\"\n\"}", "invalid character '\\n' in string literal"),
         ("{\"a\":\"\\x\"}", "invalid character 'x' in string escape code"),
         ("{\"a\":\"\\u00g0\"}", "invalid character 'g' in \\u hexadecimal character escape"),
+        // The byte is a Latin-1 character, here a space without a break.
+        ("\u{a0}", "invalid character 'Â' looking for beginning of value"),
+        // Syntax errors take precedence over numbers that are out of range.
+        ("{\"a\":1e400 x", "invalid character 'x' after object key:value pair"),
+        ("{\"a\":1e400}", "json: cannot unmarshal number 1e400 into Go value of type float64"),
     ];
     for (text, expected) in cases {
         match Document::parse(text.as_bytes()) {
@@ -97,9 +104,10 @@ fn syntax_errors_are_those_of_go() {
 
 #[test]
 fn invalid_unicode_is_replaced() {
-    let text = b"{\"data\":{\"a\":\"\\ud800\",\"b\":\"\\ud83d\\ude00\",\"c\":\"\xff\"}}";
+    let text = b"{\"data\":{\"a\":\"\\ud800\",\"b\":\"\\ud83d\\ude00\",\"c\":\"\xff\",\"d\":\"\xe2\x82\"}}";
     let document = Document::parse(text).unwrap();
-    assert_eq!(document.value()["data"], json!({"a": "\u{fffd}", "b": "😀", "c": "\u{fffd}"}));
+    let expected = json!({"a": "\u{fffd}", "b": "😀", "c": "\u{fffd}", "d": "\u{fffd}\u{fffd}"});
+    assert_eq!(document.value()["data"], expected);
 }
 
 #[test]

@@ -15,12 +15,12 @@
 
 #[path = "upstream/generator.rs"]
 mod generator;
-#[path = "upstream/go.rs"]
-mod go;
+
+use std::path::Path;
 
 use atoll_schema::{Types, decode, resources, through_protobuf};
+use atoll_upstream::{RoundTrip, round_trip};
 use generator::Generator;
-use go::{Case, round_trip};
 use serde_json::json;
 
 #[test]
@@ -38,9 +38,9 @@ fn quantities_and_times_are_formatted_as_in_go() {
             generator.quantity(),
             generator.time()
         );
-        cases.push(Case { group: "", version: "v1", kind: "PersistentVolume", text, protobuf: false });
+        cases.push(RoundTrip { group: "", version: "v1", kind: "PersistentVolume", text, protobuf: false });
         let text = format!(r#"{{"spec":{{"renewTime":{}}}}}"#, generator.micro_time());
-        cases.push(Case {
+        cases.push(RoundTrip {
             group: "coordination.k8s.io",
             version: "v1",
             kind: "Lease",
@@ -60,7 +60,13 @@ fn protobuf_storage_drops_the_same_fields_as_in_go() {
         let id = row.type_id.expect("a listed resource has a type");
         for _ in 0..12 {
             let text = generator.object(types, id, 0);
-            cases.push(Case { group: row.group, version: row.version, kind: row.kind, text, protobuf: true });
+            cases.push(RoundTrip {
+                group: row.group,
+                version: row.version,
+                kind: row.kind,
+                text,
+                protobuf: true,
+            });
         }
     }
     compare(&cases);
@@ -78,7 +84,7 @@ fn seed() -> u64 {
 }
 
 /// Generates a few objects of every kind, some of them with malformed text.
-fn cases(seed: u64) -> Vec<Case> {
+fn cases(seed: u64) -> Vec<RoundTrip> {
     let types = Types::get();
     let mut generator = Generator::new(seed);
     let mut cases = Vec::new();
@@ -87,16 +93,16 @@ fn cases(seed: u64) -> Vec<Case> {
             let text = generator.object(types, id, mistakes);
             if mistakes == 3 {
                 let text = generator.damage(&text);
-                cases.push(Case { group, version, kind, text, protobuf: false });
+                cases.push(RoundTrip { group, version, kind, text, protobuf: false });
             }
-            cases.push(Case { group, version, kind, text, protobuf: false });
+            cases.push(RoundTrip { group, version, kind, text, protobuf: false });
         }
     }
     cases
 }
 
-fn compare(cases: &[Case]) {
-    let Some(results) = round_trip(cases) else { return };
+fn compare(cases: &[RoundTrip]) {
+    let Some(results) = round_trip(Path::new(env!("CARGO_TARGET_TMPDIR")), cases) else { return };
     assert_eq!(results.len(), cases.len(), "one result per case");
     let types = Types::get();
     let mut differences = Vec::new();

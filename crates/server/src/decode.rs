@@ -7,6 +7,7 @@ mod custom;
 pub mod yaml;
 
 use atoll_crd::Origin;
+use atoll_meta::quote::quote;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_schema::{Document, TypeId, Types};
@@ -95,7 +96,9 @@ pub fn options(
     if !given.is_empty() && given != kind {
         let api_version = or_default(object::api_version(source.value()), version);
         return Err(Status::bad_request(format!(
-            "no kind {given:?} is registered for version {api_version:?} in scheme {OPTIONS_SCHEME:?}"
+            "no kind {} is registered for version {} in scheme {OPTIONS_SCHEME:?}",
+            quote(given),
+            quote(api_version)
         )));
     }
     let Some(id) = Types::get().by_kind(group, version, kind) else { return Ok(source.into_value()) };
@@ -112,7 +115,7 @@ pub fn patched(row: &Row, object: Value) -> Result<(Value, Vec<String>), String>
         // Upstream then decodes into a type without any of these fields.
         let fields = object.as_object().into_iter().flat_map(Map::keys);
         let fields = fields.filter(|field| !matches!(field.as_str(), "kind" | "apiVersion"));
-        let remarks = fields.map(|field| format!("unknown field {field:?}")).collect();
+        let remarks = fields.map(|field| format!("unknown field {}", quote(field))).collect();
         return Ok((Value::Object(Map::new()), remarks));
     }
     typed(&Expected::of(row), Source::Value(object)).map_err(|error| error.message)
@@ -211,7 +214,8 @@ fn decode(
             or_default(&api_version, expected.version).rsplit('/').next().unwrap_or_default().to_string();
         let wanted = expected.kind;
         Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {wanted}: {message}"
+            "{kind} in version {} cannot be handled as a {wanted}: {message}",
+            quote(&version)
         ))
     };
     let (object, remarks) = typed(expected, source).map_err(|error| match error.is_complete {
@@ -365,7 +369,9 @@ fn wrong_kind(expected: &Expected<'_>, api_version: &str, kind: &str) -> DecodeE
     let retired = RETIRED.contains(&(group, version)) && types.by_kind(group, "v1", kind).is_some();
     if types.by_kind(group, version, kind).is_none() && !retired {
         return DecodeError::new(format!(
-            "no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}"
+            "no kind {} is registered for version {} in scheme {SCHEME:?}",
+            quote(kind),
+            quote(api_version)
         ));
     }
     if kind != expected.kind {

@@ -71,7 +71,7 @@ impl Server {
             Certificate::Bad => problem = Some(Unauthorized::Unknown),
             Certificate::Good(holder) => {
                 let is_valid_here = holder.workspace.is_none() || holder.workspace.as_deref() == workspace;
-                if is_valid_here && self.registry.clock.now() <= holder.expires {
+                if is_valid_here && self.registry.clock.seconds() <= holder.expires {
                     let user = match &holder.workspace {
                         Some(home) => holder.user.clone().of_workspace(home),
                         None => holder.user.clone(),
@@ -127,7 +127,7 @@ impl Server {
         let (Some(tokens), Some(workspace)) = (&self.tokens, workspace) else {
             return Err(Unauthorized::Unknown);
         };
-        let mut claims = tokens.verify(token, workspace, audiences, self.registry.clock.now())?;
+        let mut claims = tokens.verify(token, workspace, audiences, self.registry.clock.seconds())?;
         match claims.is_legacy {
             true => self.check_legacy(&claims, token, workspace)?,
             false => self.check_bound(&claims, workspace)?,
@@ -208,7 +208,7 @@ impl Server {
     fn was_deleted(&self, metadata: &Value) -> bool {
         let since =
             metadata["deletionTimestamp"].as_str().and_then(|text| atoll_meta::time::parse(text).ok());
-        since.is_some_and(|since| since.seconds < self.registry.clock.now() - LEEWAY)
+        since.is_some_and(|since| since.seconds < self.registry.clock.seconds() - LEEWAY)
     }
 
     /// Checks that the Secret of a legacy token still contains it and that its account exists.

@@ -120,7 +120,7 @@ async fn connection(
     let Some(stream) = tokio::time::timeout(limit, accepting).await?? else { return Ok(()) };
     let session = stream.session();
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let now = if config.own_clock { server.registry.clock.now() } else { SystemClock.now() };
+    let now = if config.own_clock { server.registry.clock.seconds() } else { SystemClock.seconds() };
     let mut certificate = tls.certificate(session.peer_certificates(), now);
     if !config.own_clock {
         certificate = certificate.without_expiry();

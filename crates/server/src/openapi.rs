@@ -360,7 +360,7 @@ impl Request<'_> {
         if given.is_some() {
             // The content for a hash never changes.
             set(&mut response, CACHE_CONTROL, "public, immutable");
-            set(&mut response, EXPIRES, &http_date(self.server.registry.clock.now() + YEAR));
+            set(&mut response, EXPIRES, &http_date(self.server.registry.clock.seconds() + YEAR));
         }
         response
     }
@@ -448,22 +448,7 @@ const YEAR: i64 = 365 * 86_400;
 
 /// Formats a time for HTTP: `Mon, 15 Nov 2027 12:04:02 GMT`.
 fn http_date(seconds: i64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let weekday = DAYS[seconds.div_euclid(86_400).rem_euclid(7) as usize];
-    let written = time::format(seconds);
-    let (date, clock) = written.split_once('T').unwrap_or_default();
-    let mut numbers = date.split('-');
-    let (year, month, day) = (numbers.next(), numbers.next(), numbers.next());
-    let month =
-        month.and_then(|month| month.parse::<usize>().ok()).map_or("", |month| MONTHS[(month - 1) % 12]);
-    format!(
-        "{weekday}, {} {month} {} {} GMT",
-        day.unwrap_or_default(),
-        year.unwrap_or_default(),
-        clock.trim_end_matches('Z')
-    )
+    format!("{} GMT", time::format_rfc1123(seconds))
 }
 
 #[cfg(test)]

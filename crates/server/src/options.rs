@@ -204,11 +204,13 @@ impl ListOptions {
             }
             // Upstream's message depends on whether the kind has selectable fields of its own.
             let message = match row.strategy.fields.is_empty() && row.custom.is_none() {
-                _ if row.kind == "Job" => format!("field label {:?} not supported for Job", term.field),
+                _ if row.kind == "Job" => {
+                    format!("field label {} not supported for Job", quote::quote(&term.field))
+                }
                 true => {
                     format!(
-                        "{:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                        term.field
+                        "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                        quote::quote(&term.field)
                     )
                 }
                 false => format!("field label not supported: {}", term.field),
@@ -226,7 +228,7 @@ pub fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
             std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
             _ => "invalid syntax",
         };
-        Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {problem}"))
+        Status::bad_request(format!("strconv.ParseInt: parsing {}: {problem}", quote::quote(text)))
     })?;
     Ok(Some(parsed))
 }

@@ -58,7 +58,7 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
     let page =
         page.map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
     let (sender, receiver) = mpsc::channel(4);
-    let taken = server.registry.clock.now();
+    let taken = server.registry.clock.seconds();
     let store = server.registry.store.clone();
     tokio::spawn(async move {
         let head =
@@ -133,7 +133,7 @@ where
 {
     let store = &server.registry.store;
     let copy = read(store.as_ref(), body).await?.upgraded();
-    let revision = unseen_revision(&copy, server.registry.clock.now());
+    let revision = unseen_revision(&copy, server.registry.clock.seconds());
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not restored: {error:?}"));
     store.raise(revision.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;

@@ -27,6 +27,7 @@ mod watch;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, Status, names};
 use atoll_registry::bootstrap::ROOT;
 use atoll_registry::catalog::METRICS;
@@ -202,7 +203,7 @@ fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
 pub fn object_ref<'a>(row: &Row, call: &'a Call) -> Result<ObjectRef<'a>, Status> {
     let wrong = names::name_is_path_segment(&call.info.name, false);
     if !wrong.is_empty() {
-        let message = format!("Name parameter invalid: {:?}: {}", call.info.name, wrong.join(";"));
+        let message = format!("Name parameter invalid: {}: {}", quote(&call.info.name), wrong.join(";"));
         return Err(Status::bad_request(message));
     }
     let namespace = if row.namespaced { call.info.namespace.as_str() } else { "" };

@@ -4,9 +4,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The exit code of `upstream/build` and `upstream/serve` where Go is absent.
-pub(crate) const NO_GO: i32 = 3;
-
 /// A directory of programs.
 pub struct Programs {
     directory: PathBuf,
@@ -16,21 +13,7 @@ impl Programs {
     /// Builds the programs if necessary. Returns `None`, with a printed reason, where Go is absent. With
     /// `ATOLL_REQUIRE_UPSTREAM` set that is a failure instead.
     pub fn build(names: &[&str]) -> Option<Programs> {
-        let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/build"));
-        let output = command.args(names).output();
-        let output = output.unwrap_or_else(|error| panic!("cannot run upstream/build: {error}"));
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        if output.status.code() == Some(NO_GO) {
-            let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
-            assert!(!required, "{names:?} are required here: {stderr}");
-            eprintln!("skipped: {}", stderr.trim());
-            return None;
-        }
-        assert!(output.status.success(), "{stderr}");
-        let text = String::from_utf8_lossy(&output.stdout);
-        let directory =
-            text.lines().last().unwrap_or_else(|| panic!("upstream/build printed no directory")).into();
-        Some(Programs { directory })
+        Some(Programs { directory: atoll_upstream::build(names)? })
     }
 
     pub fn directory(&self) -> &Path {

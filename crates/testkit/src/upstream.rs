@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::process::Process;
-use crate::programs::NO_GO;
+use atoll_upstream::NO_GO;
 
 /// A running `upstream/serve`. Dropping it stops the process and removes its data.
 pub struct Upstream {

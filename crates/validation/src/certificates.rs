@@ -126,27 +126,9 @@ fn validate(request: &Value, options: &ValidationOptions) -> Errors {
     errors
 }
 
-/// Decodes base64.
+/// Decodes a field of bytes. It was normalised, so it is base64.
 pub(crate) fn from_base64(encoded: &str) -> Vec<u8> {
-    let value = |byte: u8| match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    };
-    let mut text = Vec::with_capacity(encoded.len() / 4 * 3);
-    let (mut buffer, mut bits) = (0u32, 0);
-    for six in encoded.bytes().filter_map(value) {
-        buffer = buffer << 6 | u32::from(six);
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            text.push((buffer >> bits & 0xff) as u8);
-        }
-    }
-    text
+    atoll_meta::base64::decode(encoded).unwrap_or_default()
 }
 
 /// Whether a base64 string contains a PEM block of this type.

@@ -9,8 +9,6 @@ mod definitions;
 #[allow(dead_code)]
 #[path = "../../crd/tests/upstream/generator.rs"]
 mod generator;
-#[path = "../../crd/tests/upstream/go.rs"]
-mod go;
 #[path = "../../crd/tests/upstream/rules.rs"]
 mod rules;
 
@@ -20,7 +18,6 @@ use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
 use atoll_meta::{FieldError, FieldPath, names};
 use atoll_schema::{Types, decode};
 use generator::Generator;
-use go::ask;
 use rules::plain;
 use serde_json::{Value, json};
 
@@ -78,7 +75,7 @@ fn random_definitions_are_validated_as_upstream() {
             Some(before) => json!({"definition": definition, "before": before}),
         })
         .collect();
-    let Some(results) = ask(&questions) else { return };
+    let Some(results) = atoll_upstream::ask("extension", questions.iter().cloned()) else { return };
     assert_eq!(results.len(), questions.len(), "one result per definition");
     let mut differences: BTreeMap<String, (usize, String)> = BTreeMap::new();
     let (mut compared, mut refused, mut wrong, mut verdicts) = (0, 0, 0, 0);

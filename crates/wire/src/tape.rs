@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use atoll_meta::json::{string_end, unescape};
+
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -77,17 +79,9 @@ impl Reader<'_> {
     }
 
     fn string(&mut self, start: usize) -> Option<usize> {
-        let mut position = start + 1;
-        let mut escaped = false;
-        loop {
-            position += until_special(self.text.get(position..)?)?;
-            if self.text[position] == b'"' {
-                self.push(Kind::Text, escaped, start + 1, position);
-                return Some(position + 1);
-            }
-            escaped = true;
-            position += 2;
-        }
+        let end = string_end(self.text, start + 1)?;
+        self.push(Kind::Text, end.escaped, start + 1, end.quote);
+        Some(end.quote + 1)
     }
 
     fn collection(&mut self, start: usize, kind: Kind, close: u8) -> Option<usize> {
@@ -129,16 +123,7 @@ impl Reader<'_> {
         let mut position = start;
         loop {
             match *self.text.get(position)? {
-                b'"' => {
-                    position += 1;
-                    loop {
-                        position += until_special(self.text.get(position..)?)?;
-                        if self.text[position] == b'"' {
-                            break;
-                        }
-                        position += 2;
-                    }
-                }
+                b'"' => position = string_end(self.text, position + 1)?.quote,
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth -= 1,
                 _ => {}
@@ -187,7 +172,7 @@ impl<'t> TapeValue<'t> {
         let node = self.node();
         match (node.kind, node.escaped) {
             (Kind::Text, false) => Cow::Borrowed(self.raw()),
-            (Kind::Text, true) => Cow::Owned(unescaped(self.raw())),
+            (Kind::Text, true) => Cow::Owned(unescape(self.raw())),
             _ => Cow::Borrowed(b""),
         }
     }
@@ -234,68 +219,6 @@ impl<'t> TapeValue<'t> {
             index = value.node().next;
             Some(value)
         })
-    }
-}
-
-/// Returns the position of the first quote or backslash, eight bytes at a time.
-fn until_special(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
-    let mut start = 0;
-    while let Some(chunk) = bytes[start..].first_chunk::<8>() {
-        let word = u64::from_le_bytes(*chunk);
-        let found = is_zero(word ^ (ONES * u64::from(b'"'))) | is_zero(word ^ (ONES * u64::from(b'\\')));
-        if found != 0 {
-            return Some(start + (found.trailing_zeros() / 8) as usize);
-        }
-        start += 8;
-    }
-    let rest = bytes[start..].iter().position(|byte| matches!(byte, b'"' | b'\\'));
-    rest.map(|position| start + position)
-}
-
-/// Returns a string without its escapes.
-fn unescaped(raw: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(position) = rest.iter().position(|byte| *byte == b'\\') {
-        out.extend_from_slice(&rest[..position]);
-        let escape = rest.get(position + 1).copied().unwrap_or(b'\\');
-        rest = rest.get(position + 2..).unwrap_or_default();
-        match escape {
-            b'n' => out.push(b'\n'),
-            b'r' => out.push(b'\r'),
-            b't' => out.push(b'\t'),
-            b'b' => out.push(0x08),
-            b'f' => out.push(0x0c),
-            b'u' => {
-                let (character, used) = character(rest);
-                rest = &rest[used..];
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            other => out.push(other),
-        }
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-/// Parses the character after `\u`, possibly a surrogate pair. Also returns its length.
-fn character(rest: &[u8]) -> (char, usize) {
-    let unit = |bytes: Option<&[u8]>| {
-        let text = std::str::from_utf8(bytes?).ok()?;
-        u16::from_str_radix(text, 16).ok()
-    };
-    let Some(first) = unit(rest.get(..4)) else { return (char::REPLACEMENT_CHARACTER, 0) };
-    let second = rest.get(4..6).filter(|bytes| *bytes == b"\\u").and_then(|_| unit(rest.get(6..10)));
-    let one = char::from_u32(u32::from(first));
-    let two = second
-        .and_then(|second| char::decode_utf16([first, second]).next().and_then(std::result::Result::ok));
-    match (one, two) {
-        (Some(one), _) => (one, 4),
-        (None, Some(two)) => (two, 10),
-        (None, None) => (char::REPLACEMENT_CHARACTER, 4),
     }
 }
 

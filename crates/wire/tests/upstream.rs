@@ -6,15 +6,15 @@
 #[allow(dead_code)]
 #[path = "../../schema/tests/upstream/generator.rs"]
 mod generator;
-#[path = "../../schema/tests/upstream/go.rs"]
-mod go;
+
+use std::path::Path;
 
 use atoll_schema::{Types, normalise, resources};
+use atoll_upstream::{RoundTrip, round_trip};
 use atoll_wire::{decode, encode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use generator::Generator;
-use go::{Case, round_trip};
 
 /// Returns the seed, which can be set as ATOLL_SEED=7.
 fn seed() -> u64 {
@@ -34,10 +34,16 @@ fn messages_match_go() {
             // The state after decoding JSON: for example, a zero time equals an absent one.
             let text = generator.object(types, id, 0);
             let text = atoll_schema::decode(types, id, text.as_bytes()).unwrap().value.to_string();
-            cases.push(Case { group: row.group, version: row.version, kind: row.kind, text, protobuf: true });
+            cases.push(RoundTrip {
+                group: row.group,
+                version: row.version,
+                kind: row.kind,
+                text,
+                protobuf: true,
+            });
         }
     }
-    let Some(results) = round_trip(&cases) else { return };
+    let Some(results) = round_trip(Path::new(env!("CARGO_TARGET_TMPDIR")), &cases) else { return };
     let mut differences = Vec::new();
     let mut compared = 0;
     for (case, result) in cases.iter().zip(&results) {

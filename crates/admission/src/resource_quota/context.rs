@@ -23,7 +23,7 @@ impl QuotaContext<'_> {
 
 impl QuotaLookup for QuotaContext<'_> {
     fn now(&self) -> i64 {
-        self.registry.clock.now()
+        self.registry.clock.seconds()
     }
 
     fn device_classes(&self) -> Vec<Value> {

@@ -82,7 +82,7 @@ fn is_label_value(text: &str) -> bool {
 
 async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &str) -> Result<(), Status> {
     let place = ObjectRef { workspace: ROOT, namespace: NAMESPACE, name };
-    let now = time::format_micro(registry.clock.now(), 0);
+    let now = time::format_micro(registry.clock.seconds(), 0);
     let transform = |existing: Option<&Value>| {
         let mut lease = existing.cloned().unwrap_or_else(|| {
             json!({
@@ -115,7 +115,7 @@ async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &
 
 /// Deletes Leases of servers that have not renewed them in time, for example from a restored snapshot.
 async fn clean(registry: &Registry, row: &Row) {
-    let now = registry.clock.now();
+    let now = registry.clock.seconds();
     let snapshot = registry.snapshot();
     let scope = row.scope(Some(ROOT), NAMESPACE);
     let leases: Vec<_> =

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
 use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+use atoll_informer::{Clock, SystemClock};
 use atoll_meta::time::Timestamp;
 use atoll_meta::{Status, json};
-use atoll_registry::Clock;
 use atoll_registry::catalog::ATOLL;
 use atoll_server::CustomEndpoint;
 use atoll_server::hidden_api::HiddenApi;
@@ -40,19 +40,13 @@ struct SkewedClock {
 }
 
 impl Clock for SkewedClock {
-    fn now(&self) -> i64 {
-        atoll_registry::SystemClock.now().saturating_add(self.skew())
+    fn now(&self) -> Timestamp {
+        let now = SystemClock.now();
+        Timestamp::new(now.seconds.saturating_add(self.skew()), now.nanos)
     }
 
     fn skew(&self) -> i64 {
         self.seconds.load(Ordering::Relaxed)
-    }
-}
-
-impl atoll_informer::Clock for SkewedClock {
-    fn now(&self) -> Timestamp {
-        let now = atoll_informer::SystemClock.now();
-        Timestamp::new(now.seconds.saturating_add(self.skew()), now.nanos)
     }
 }
 
@@ -71,11 +65,6 @@ impl Simulation {
     }
 
     pub fn clock(&self) -> Arc<dyn Clock> {
-        self.clock.clone()
-    }
-
-    /// The same clock with nanoseconds.
-    pub fn precise_clock(&self) -> Arc<dyn atoll_informer::Clock> {
         self.clock.clone()
     }
 

@@ -138,7 +138,7 @@ async fn configured_keys_can_be_rotated_and_missing_keys_are_reported() {
         let file = configuration(temporary.path(), resources, providers);
         Setup::new().directory(&directory).flag("--encryption-provider-config", file.display()).try_start()
     };
-    let (one, two) = (key("aesgcm", "one", 1), key("secretbox", "two", 2));
+    let (one, two) = (key("aesgcm", "one", 1), key("aesgcm", "two", 2));
     // From the generated key to a configured one, then to another, then for all resources.
     let mut server = Setup::new().directory(&directory).start();
     server.admin().post(SECRETS, secret("s")).await.expect(201);
@@ -150,8 +150,8 @@ async fn configured_keys_can_be_rotated_and_missing_keys_are_reported() {
     terminate(&mut server);
     let steps = [
         ("secrets", one.clone(), "k8s:enc:aesgcm:v1:one:"),
-        ("secrets", format!("{two}{one}"), "k8s:enc:secretbox:v1:two:"),
-        ("'*.*'", format!("{two}{IDENTITY}"), "k8s:enc:secretbox:v1:two:"),
+        ("secrets", format!("{two}{one}"), "k8s:enc:aesgcm:v1:two:"),
+        ("'*.*'", format!("{two}{IDENTITY}"), "k8s:enc:aesgcm:v1:two:"),
     ];
     for (resources, providers, mark) in steps {
         let mut server = start(resources, &providers).unwrap_or_else(|failed| panic!("{}", failed.errors));
@@ -167,8 +167,9 @@ async fn configured_keys_can_be_rotated_and_missing_keys_are_reported() {
     assert_eq!(files_containing(&directory, SHOWN), [""; 0], "all resources must be encrypted");
     // Without the key the server does not start, and the error names the key.
     for (providers, expected) in [
-        (format!("{one}{IDENTITY}"), "secretbox key \"two\", which is not configured"),
-        (format!("{}{IDENTITY}", key("secretbox", "two", 3)), "cannot be decrypted with the key \"two\""),
+        (format!("{one}{IDENTITY}"), "aesgcm key \"two\", which is not configured"),
+        (format!("{}{IDENTITY}", key("aesgcm", "two", 3)), "cannot be decrypted with the key \"two\""),
+        (format!("{}{two}", key("secretbox", "three", 3)), "secretbox cannot be the first provider"),
         ("  - kms: {name: a, endpoint: 'unix:///x'}\n".into(), "kms providers are not supported"),
     ] {
         let Err(failed) = start("'*.*'", &providers) else {
@@ -179,7 +180,7 @@ async fn configured_keys_can_be_rotated_and_missing_keys_are_reported() {
     let Err(failed) = Setup::new().directory(&directory).try_start() else {
         panic!("the server must not start with another key")
     };
-    assert!(failed.errors.contains("secretbox key \"two\""), "{}", failed.errors);
+    assert!(failed.errors.contains("aesgcm key \"two\""), "{}", failed.errors);
     let mut server = start("'*.*'", &two).unwrap_or_else(|failed| panic!("{}", failed.errors));
     assert_eq!(read_value(&server, &format!("{SECRETS}/s")).await, HIDDEN);
     terminate(&mut server);

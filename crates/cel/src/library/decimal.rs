@@ -4,11 +4,9 @@
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/amount.go
 
-mod parse;
-
 use std::cmp::Ordering;
 
-use atoll_meta::quantity::QuantityError;
+use atoll_meta::quantity::{Number, QuantityError};
 
 /// Maximum number of digits that are spelled out. A number that needs more is too large or too small to
 /// affect the other operand of an addition.
@@ -42,7 +40,15 @@ pub struct Decimal {
 impl Amount {
     /// Parses a quantity as upstream does.
     pub fn parse(text: &str) -> Result<Amount, QuantityError> {
-        parse::parse(text)
+        Ok(match Number::parse(text)? {
+            Number::Short { value, scale } => Amount::Small { value, power: scale },
+            Number::Long { negative, digits, exponent, is_capped } => {
+                let decimal = Decimal::new(negative, digits, -i64::from(exponent));
+                // Upstream neither rounds zero nor the maximum.
+                let is_rounded = !decimal.digits.is_empty() && !is_capped;
+                Amount::Large(if is_rounded { decimal.rounded() } else { decimal })
+            }
+        })
     }
 
     /// Creates an integer.
@@ -212,16 +218,9 @@ impl Decimal {
         Some(Decimal { negative: self.negative, digits, scale })
     }
 
-    /// Rounds away from zero to nine decimal places.
+    /// Returns the same number with nine decimal places, if it is not too long. It never has more.
     fn rounded(self) -> Decimal {
-        if self.scale <= SCALE {
-            return self.with_scale(SCALE).unwrap_or(self);
-        }
-        let dropped = usize::try_from(self.scale - SCALE).unwrap_or(usize::MAX).min(self.digits.len());
-        let (kept, rest) = self.digits.split_at(self.digits.len() - dropped);
-        let has_rest = rest.iter().any(|&digit| digit != 0);
-        let digits = if has_rest { add(kept, &[1]) } else { kept.to_vec() };
-        Decimal::new(self.negative, digits, SCALE)
+        self.with_scale(SCALE).unwrap_or(self)
     }
 }
 
@@ -253,22 +252,6 @@ fn subtract(larger: &[u8], smaller: &[u8]) -> Vec<u8> {
         *digit = *digit + 10 * borrow - taken;
     }
     digits
-}
-
-fn times(digits: &[u8], factor: u64) -> Vec<u8> {
-    let mut product = Vec::with_capacity(digits.len() + 20);
-    let mut carry: u128 = 0;
-    for &digit in digits.iter().rev() {
-        carry += u128::from(digit) * u128::from(factor);
-        product.push((carry % 10) as u8);
-        carry /= 10;
-    }
-    while carry > 0 {
-        product.push((carry % 10) as u8);
-        carry /= 10;
-    }
-    product.reverse();
-    product
 }
 
 /// Multiplies by a non-negative power of ten, if the product fits.

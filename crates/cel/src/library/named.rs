@@ -2,7 +2,8 @@
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go
 
-use atoll_meta::{names, time};
+use atoll_meta::formats::{is_base64, is_date, is_date_time};
+use atoll_meta::names;
 
 use super::go_url;
 
@@ -94,64 +95,4 @@ fn is_uuid(text: &str) -> bool {
         }
     }
     rest.is_empty()
-}
-
-/// Whether this is base64 with padding, of at least four characters.
-fn is_base64(text: &str) -> bool {
-    let digits = text.trim_end_matches('=');
-    !text.is_empty()
-        && text.len().is_multiple_of(4)
-        && text.len() - digits.len() <= 2
-        && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
-}
-
-/// Whether this is an existing day in the form `2006-01-02`.
-fn is_date(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() == 10
-        && bytes.iter().enumerate().all(|(index, byte)| match index {
-            4 | 7 => *byte == b'-',
-            _ => byte.is_ascii_digit(),
-        })
-        && time::parse(&format!("{text}T00:00:00Z")).is_ok()
-}
-
-/// Whether this is a date, a `T` and a time with a zone. Everything after a second `T` is ignored.
-fn is_date_time(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    let mut parts = lower.split('t');
-    match (parts.next(), parts.next()) {
-        (Some(date), Some(time)) => is_date(date) && is_time(time),
-        _ => false,
-    }
-}
-
-/// Whether this is `15:04:05`, optionally any character and digits, and `z` or `+07:00`.
-fn is_time(text: &str) -> bool {
-    let Some((clock, rest)) = text.split_at_checked(8) else {
-        return false;
-    };
-    let is_clock = matches!(clock.as_bytes(), [h, i, b':', m, n, b':', s, t]
-        if [h, i, m, n, s, t].into_iter().all(u8::is_ascii_digit))
-        && &clock[..2] <= "23"
-        && &clock[3..5] <= "59"
-        && &clock[6..] <= "59";
-    if !is_clock {
-        return false;
-    }
-    if is_zone(rest) {
-        return true;
-    }
-    let mut after = rest.chars();
-    let has_separator = after.next().is_some_and(|character| character != '\n');
-    let after = after.as_str();
-    let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-    // A sign and two digits of a zone may be parsed as a fraction, but then no zone is left.
-    has_separator && digits > 0 && is_zone(&after[digits..])
-}
-
-fn is_zone(text: &str) -> bool {
-    text == "z"
-        || matches!(text.as_bytes(), [b'+' | b'-', h, i, b':', m, n]
-            if [h, i, m, n].into_iter().all(u8::is_ascii_digit))
 }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use atoll_meta::formats;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
@@ -61,7 +62,7 @@ impl<'a> Value<'a> {
                 let wrong = |what: &str| Error::new(format!("Invalid {what} {text}"));
                 match text_kind {
                     ShapeKind::Duration => {
-                        Value::Duration(time::parse_schema_duration(text).ok_or_else(|| wrong("duration"))?)
+                        Value::Duration(formats::parse_duration(text).ok_or_else(|| wrong("duration"))?)
                     }
                     ShapeKind::Date => Value::Timestamp(
                         time::parse_date(text).ok_or_else(|| wrong("date formatted string"))?,

@@ -114,12 +114,3 @@ pub(super) fn is_rgb(text: &str) -> bool {
     }
     parts == 3
 }
-
-pub(super) fn is_base64(text: &str) -> bool {
-    let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
-    let data = &text.as_bytes()[..text.len() - padding];
-    !data.is_empty()
-        && text.len().is_multiple_of(4)
-        && padding <= 2
-        && data.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
-}

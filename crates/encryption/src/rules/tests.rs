@@ -20,6 +20,13 @@ fn secret() -> Key {
     Key::object("", "secrets", "root", "default", "a")
 }
 
+/// Rules that encrypt with a provider, as older versions of Atoll accepted them for every provider.
+fn written_with(provider: &'static str, name: &str, size: usize, fill: u8) -> Rules {
+    let key = KeyWithName::new(provider, name, &vec![fill; size]).expect("a key");
+    let pattern = Pattern { group: Some(String::new()), resource: Some("secrets".into()) };
+    Rules::new(vec![RuleEntry { patterns: vec![pattern], providers: vec![Provider::Key(key)] }])
+}
+
 #[test]
 fn every_provider_encrypts_and_decrypts() {
     for (provider, size) in [
@@ -31,7 +38,7 @@ fn every_provider_encrypts_and_decrypts() {
         ("aescbc", 32),
         ("secretbox", 32),
     ] {
-        let rules = configured("secrets", &key(provider, "one", size, 7)).expect("a configuration");
+        let rules = written_with(provider, "one", size, 7);
         let encrypted = rules
             .encrypt(&secret(), b"{\"a\":\"hidden\"}")
             .expect("encryption succeeds")
@@ -60,14 +67,51 @@ fn every_provider_encrypts_and_decrypts() {
 }
 
 #[test]
+fn providers_with_other_ciphers_than_upstream_only_decrypt() {
+    for (provider, cipher) in [("aescbc", "AES-CBC"), ("secretbox", "XSalsa20-Poly1305")] {
+        let before = written_with(provider, "old", 32, 7);
+        let stored =
+            before.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
+        let (old, new) = (key(provider, "old", 32, 7), key("aesgcm", "new", 32, 8));
+        for providers in [old.clone(), format!("{old}{IDENTITY}"), format!("{old}{new}")] {
+            let Err(error) = configured("secrets", &providers) else { panic!("{provider} was accepted") };
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{provider} cannot be the first provider")), "{text}");
+            assert!(text.contains(cipher) && text.contains("Put an aesgcm provider"), "{text}");
+        }
+        let rules = configured("secrets", &format!("{new}{old}")).expect("a configuration");
+        assert_eq!(rules.decrypt(&secret(), &stored), Ok(Bytes::from_static(b"{}")));
+        assert!(!rules.is_current(&secret(), &stored));
+        let again =
+            rules.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
+        assert!(again.starts_with(b"k8s:enc:aesgcm:v1:new:"));
+        // A rotation adds a key that encrypts, and the keys of another configuration only decrypt.
+        let header = "apiVersion: v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n";
+        let text = format!("{header}{old}");
+        let (rotated, name) = with_new_key(&text).expect("a configuration");
+        let rotated = Rules::parse(&rotated).expect("a configuration");
+        assert!(rotated.decrypt(&secret(), &stored).is_ok());
+        let again =
+            rotated.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
+        assert!(again.starts_with(format!("k8s:enc:aesgcm:v1:{name}:").as_bytes()));
+        let keys = Rules::parse_decryption_keys(&text).expect("keys");
+        let both = configured("secrets", &new).expect("a configuration").with_decryption_keys_of(keys);
+        assert!(both.decrypt(&secret(), &stored).is_ok());
+        // Also readable while encryption is turned off.
+        let off = configured("secrets", &format!("{IDENTITY}{old}")).expect("a configuration");
+        assert_eq!(off.decrypt(&secret(), &stored), Ok(Bytes::from_static(b"{}")));
+    }
+}
+
+#[test]
 fn the_first_provider_writes_and_all_read() {
-    let (one, two) = (key("aesgcm", "one", 32, 1), key("secretbox", "two", 32, 2));
+    let (one, two) = (key("aesgcm", "one", 32, 1), key("aesgcm", "two", 32, 2));
     let old = configured("secrets", &one).expect("a configuration");
     let both = configured("secrets", &format!("{two}{one}")).expect("a configuration");
     let new = configured("secrets", &two).expect("a configuration");
     let before = old.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
     let after = both.encrypt(&secret(), b"{}").expect("encryption succeeds").expect("the value is encrypted");
-    assert!(after.starts_with(b"k8s:enc:secretbox:v1:two:"));
+    assert!(after.starts_with(b"k8s:enc:aesgcm:v1:two:"));
     assert!(both.decrypt(&secret(), &before).is_ok() && both.decrypt(&secret(), &after).is_ok());
     assert!(!both.is_current(&secret(), &before) && both.is_current(&secret(), &after));
     let value = secret().to_string();

@@ -214,7 +214,7 @@ fn keyed<'a>(
     });
     let mut named: Vec<_> = named.collect();
     if named.is_empty() {
-        let quoted: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
+        let quoted: Vec<_> = keys.map(|key| atoll_meta::quote::quote(&key)).collect();
         return Err(NoKey(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values \
              for any key fields)",

@@ -8,6 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::order::field_order;
+use super::scan::string_end;
 use super::write::{write, write_integer, write_string};
 
 const BEFORE_KIND: &[u8] = b"{\"kind\":";
@@ -175,17 +176,7 @@ pub fn metadata_of(encoded: &[u8]) -> Option<&[u8]> {
 
 /// Returns the end of the string that starts at `start`.
 fn skip_string(encoded: &[u8], start: usize) -> Option<usize> {
-    if *encoded.get(start)? != b'"' {
-        return None;
-    }
-    let mut position = start + 1;
-    loop {
-        match encoded.get(position)? {
-            b'"' => return Some(position + 1),
-            b'\\' => position += 2,
-            _ => position += 1,
-        }
-    }
+    (*encoded.get(start)? == b'"').then(|| string_end(encoded, start + 1))?.map(|end| end.quote + 1)
 }
 
 /// Inserts `metadata.resourceVersion` before the other metadata in the output of [`encode_object`]. Other

@@ -3,14 +3,15 @@
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/scanner.go
 
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 
 use super::{JsonError, MAX_DEPTH};
 
+mod build;
+mod duplicates;
 mod string;
 
-/// Maximum number of strict errors, as upstream.
-const MAX_DUPLICATES: usize = 100;
+pub use build::{Builder, DocumentNode, Nodes, Values};
 
 /// A parsed document and its duplicate fields.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,14 +32,26 @@ pub struct Parsed {
 ///
 /// Returns the first syntax error or, if there is none, the first number that is out of range.
 pub fn parse(input: &[u8]) -> Result<Parsed, JsonError> {
+    let mut values = Values::unstructured();
+    let value = build(input, &mut values)?;
+    let duplicates = if values.repeated { duplicates::find(&build(input, &mut Nodes)?) } else { Vec::new() };
+    Ok(Parsed { value, duplicates })
+}
+
+/// Parses one document with a builder of its result.
+///
+/// # Errors
+///
+/// Returns the first syntax error or, if there is none, the first number that the builder rejects.
+pub fn build<B: Builder>(input: &[u8], builder: &mut B) -> Result<B::Built, JsonError> {
     let mut parser = Parser {
         input,
         text: std::str::from_utf8(input).ok(),
         position: 0,
         depth: 0,
-        duplicates: Vec::new(),
         out_of_range: None,
         scratch: String::new(),
+        builder,
     };
     parser.skip_space();
     let value = parser.value()?;
@@ -48,7 +61,7 @@ pub fn parse(input: &[u8]) -> Result<Parsed, JsonError> {
     }
     match parser.out_of_range {
         Some(error) => Err(error),
-        None => Ok(Parsed { value, duplicates: parser.duplicates }),
+        None => Ok(value),
     }
 }
 
@@ -63,21 +76,19 @@ const IN_NUMBER: &str = "in numeric literal";
 const AFTER_POINT: &str = "after decimal point in numeric literal";
 const IN_EXPONENT: &str = "in exponent of numeric literal";
 
-struct Parser<'a> {
+struct Parser<'a, 'b, B> {
     input: &'a [u8],
     /// The input as a string, if all of it is valid UTF-8, so that strings need no further validation.
     text: Option<&'a str>,
     position: usize,
     depth: usize,
-    /// Paths relative to the container being parsed; each container prepends its own element after each
-    /// member. Documents without duplicates pay only one comparison for this.
-    duplicates: Vec<String>,
     out_of_range: Option<JsonError>,
     /// Buffer for strings with escapes, so that the results have no excess capacity.
     scratch: String,
+    builder: &'b mut B,
 }
 
-impl Parser<'_> {
+impl<B: Builder> Parser<'_, '_, B> {
     fn peek(&self) -> Option<u8> {
         self.input.get(self.position).copied()
     }
@@ -113,23 +124,26 @@ impl Parser<'_> {
     }
 
     /// Parses the value that starts at the current position, after whitespace.
-    fn value(&mut self) -> Result<Value, JsonError> {
+    fn value(&mut self) -> Result<B::Built, JsonError> {
         match self.peek() {
-            Some(b'"') => Ok(Value::String(self.string()?)),
+            Some(b'"') => {
+                let text = self.string()?;
+                Ok(self.builder.string(text))
+            }
             Some(b'{') => self.object(),
             Some(b'[') => self.array(),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => {
                 self.word(b"true", TRUE)?;
-                Ok(Value::Bool(true))
+                Ok(self.builder.boolean(true))
             }
             Some(b'f') => {
                 self.word(b"false", FALSE)?;
-                Ok(Value::Bool(false))
+                Ok(self.builder.boolean(false))
             }
             Some(b'n') => {
                 self.word(b"null", NULL)?;
-                Ok(Value::Null)
+                Ok(self.builder.null())
             }
             _ => Err(self.unexpected(BEGINNING_OF_VALUE)),
         }
@@ -150,14 +164,13 @@ impl Parser<'_> {
         self.depth -= 1;
     }
 
-    fn object(&mut self) -> Result<Value, JsonError> {
+    fn object(&mut self) -> Result<B::Built, JsonError> {
         self.descend()?;
-        let mut map = Map::new();
+        let mut object = B::Object::default();
         if self.peek() == Some(b'}') {
             self.ascend();
-            return Ok(Value::Object(map));
+            return Ok(self.builder.object(object));
         }
-        let first_duplicate = self.duplicates.len();
         loop {
             if self.peek() != Some(b'"') {
                 return Err(self.unexpected(BEGINNING_OF_KEY));
@@ -169,25 +182,8 @@ impl Parser<'_> {
             }
             self.position += 1;
             self.skip_space();
-
-            let before = self.duplicates.len();
             let value = self.value()?;
-            if self.duplicates.len() > before {
-                // A path into an array starts with its index and needs no dot.
-                let dot = if value.is_array() { "" } else { "." };
-                self.prefix_duplicates(first_duplicate, before, |path| format!("{key}{dot}{path}"));
-            }
-            match map.entry(key) {
-                serde_json::map::Entry::Vacant(entry) => {
-                    entry.insert(value);
-                }
-                serde_json::map::Entry::Occupied(mut entry) => {
-                    let key = entry.key().as_str().to_owned();
-                    entry.insert(value);
-                    self.duplicate(key, first_duplicate, before);
-                }
-            }
-
+            self.builder.member(&mut object, key, value);
             self.skip_space();
             match self.peek() {
                 Some(b',') => {
@@ -196,31 +192,22 @@ impl Parser<'_> {
                 }
                 Some(b'}') => {
                     self.ascend();
-                    return Ok(Value::Object(map));
+                    return Ok(self.builder.object(object));
                 }
                 _ => return Err(self.unexpected(AFTER_PAIR)),
             }
         }
     }
 
-    fn array(&mut self) -> Result<Value, JsonError> {
+    fn array(&mut self) -> Result<B::Built, JsonError> {
         self.descend()?;
         let mut elements = Vec::new();
         if self.peek() == Some(b']') {
             self.ascend();
-            return Ok(Value::Array(elements));
+            return Ok(self.builder.array(elements));
         }
-        let first_duplicate = self.duplicates.len();
         loop {
-            let before = self.duplicates.len();
-            let value = self.value()?;
-            if self.duplicates.len() > before {
-                let index = elements.len();
-                let dot = if value.is_array() { "" } else { "." };
-                self.prefix_duplicates(first_duplicate, before, |path| format!("[{index}]{dot}{path}"));
-            }
-            elements.push(value);
-
+            elements.push(self.value()?);
             self.skip_space();
             match self.peek() {
                 Some(b',') => {
@@ -229,29 +216,9 @@ impl Parser<'_> {
                 }
                 Some(b']') => {
                     self.ascend();
-                    return Ok(Value::Array(elements));
+                    return Ok(self.builder.array(elements));
                 }
                 _ => return Err(self.unexpected(AFTER_ELEMENT)),
-            }
-        }
-    }
-
-    /// Records a duplicate of `key`. It comes before duplicates inside of its second value.
-    #[cold]
-    fn duplicate(&mut self, key: String, first: usize, before: usize) {
-        if self.duplicates.len() < MAX_DUPLICATES && !self.duplicates[first..].contains(&key) {
-            self.duplicates.insert(before.min(self.duplicates.len()), key);
-        }
-    }
-
-    /// Prepends an element to the paths from `before` on, and drops those that this container already has.
-    #[cold]
-    fn prefix_duplicates(&mut self, first: usize, before: usize, prefixed: impl Fn(&str) -> String) {
-        let inner = self.duplicates.split_off(before);
-        for path in inner {
-            let path = prefixed(&path);
-            if !self.duplicates[first..].contains(&path) {
-                self.duplicates.push(path);
             }
         }
     }
@@ -276,30 +243,29 @@ impl Parser<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Value, JsonError> {
+    fn number(&mut self) -> Result<B::Built, JsonError> {
         let start = self.position;
-        let negative = self.peek() == Some(b'-');
-        if negative {
+        if self.peek() == Some(b'-') {
             self.position += 1;
         }
-        let first_digit = self.position;
         match self.peek() {
             Some(b'0') => self.position += 1,
             Some(b'1'..=b'9') => self.digits(),
             _ => return Err(self.unexpected_in_literal(IN_NUMBER)),
         }
-        match self.peek() {
-            Some(b'.' | b'e' | b'E') => self.fraction()?,
-            _ => {
-                let digits = &self.input[first_digit..self.position];
-                // Eighteen digits cannot overflow; longer numbers take the slow path.
-                if digits.len() <= 18 {
-                    let size = digits.iter().fold(0i64, |sum, digit| sum * 10 + i64::from(digit - b'0'));
-                    return Ok(Value::Number(Number::from(if negative { -size } else { size })));
-                }
-            }
+        if let Some(b'.' | b'e' | b'E') = self.peek() {
+            self.fraction()?;
         }
-        self.long_number(start)
+        // Only ASCII was accepted.
+        let literal = std::str::from_utf8(&self.input[start..self.position]).unwrap_or("0");
+        if let Some(number) = self.builder.number(literal) {
+            return Ok(number);
+        }
+        // Later syntax errors take precedence, so parsing continues.
+        if self.out_of_range.is_none() {
+            self.out_of_range = Some(JsonError::NumberOutOfRange { literal: literal.to_owned() });
+        }
+        Ok(self.builder.null())
     }
 
     fn fraction(&mut self) -> Result<(), JsonError> {
@@ -321,24 +287,6 @@ impl Parser<'_> {
             self.digits();
         }
         Ok(())
-    }
-
-    fn long_number(&mut self, start: usize) -> Result<Value, JsonError> {
-        // Only ASCII was accepted so far.
-        let literal = std::str::from_utf8(&self.input[start..self.position]).unwrap_or("0");
-        if let Ok(number) = literal.parse::<i64>() {
-            return Ok(Value::Number(Number::from(number)));
-        }
-        match literal.parse::<f64>().ok().and_then(Number::from_f64) {
-            Some(number) => Ok(Value::Number(number)),
-            None => {
-                // Later syntax errors take precedence, so parsing continues.
-                if self.out_of_range.is_none() {
-                    self.out_of_range = Some(JsonError::NumberOutOfRange { literal: literal.to_owned() });
-                }
-                Ok(Value::Null)
-            }
-        }
     }
 }
 

@@ -12,7 +12,53 @@ fn reads_and_writes_as_upstream_does() {
         let parsed =
             Quantity::parse(text).map(|quantity| quantity.to_string()).map_err(|error| error.to_string());
         assert_eq!(parsed.as_deref().map_err(String::as_str), *expected, "{text:?}");
+        let canonical = canonical(text).map_err(|error| error.to_string());
+        if text.trim() == *text {
+            assert_eq!(canonical.as_deref().map_err(String::as_str), *expected, "{text:?} in an object");
+        }
     }
+}
+
+/// Recorded from k8s.io/apimachinery/pkg/api/resource.
+#[test]
+fn amounts_of_any_size_are_written_as_upstream_does() {
+    let cases = [
+        // There is no suffix beyond exa.
+        ("1000E", "1"),
+        ("1000000P", "1"),
+        ("1000000000000000000000000000000000000000000000000", "1"),
+        ("123456789012345678901E", "123456789012345678901E"),
+        (
+            "99999999999999999999999999999999999999999999999999n",
+            "99999999999999999999999999999999999999999999999999n",
+        ),
+        ("1e40", "10e39"),
+        ("0.1e29", "10e27"),
+        // Exponents have 32 bits.
+        ("1e4294967296", "1e4294967296"),
+        ("1e-4294967296", "1e-4294967296"),
+        ("10e4294967296", "10e4294967296"),
+        ("1e9223372036854775807", "100e-3"),
+        ("123e+03", "123e+03"),
+        ("-0.0000000001", "-1n"),
+        ("-0.0000000001Ki", "-103n"),
+        ("0.00000000000000000001Ei", "11529216n"),
+        ("1024Ei", "9223372036854775807"),
+        ("-0Ki", "0"),
+        ("8Ki", "8Ki"),
+        ("-8Ki", "-8Ki"),
+        ("+8Ki", "8Ki"),
+        ("08Ki", "8Ki"),
+        (" 1Gi\u{a0}", "1Gi"),
+        ("\n1024Mi ", "1Gi"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(canonical(text).as_deref(), Ok(expected), "{text}");
+    }
+    for (text, other) in [("1e4294967296", "1"), ("1e-4294967296", "1"), ("1e4294967299", "1k")] {
+        assert_eq!(quantity(text), quantity(other), "{text}");
+    }
+    assert_eq!(quantity("1000E").to_string(), "1");
 }
 
 #[test]

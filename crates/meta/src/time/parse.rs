@@ -182,18 +182,29 @@ impl<'a> Reader<'a> {
         nanoseconds(&fraction[1..])
     }
 
-    /// Parses a period or comma and exactly six digits.
+    /// Parses a period or comma and six characters. Go parses these as any number, which may have a sign.
     fn microseconds(&mut self) -> Result<u32, TimeError> {
-        match self.rest.split_first_chunk::<7>() {
-            Some(([b'.' | b',', digits @ ..], rest)) if digits.iter().all(u8::is_ascii_digit) => {
-                self.rest = rest;
-                Ok(nanoseconds(digits))
-            }
-            _ => Err(self.unreadable(self.rest, ".000000")),
+        const PART: &str = ".000000";
+        let Some(([b'.' | b',', number @ ..], rest)) = self.rest.split_first_chunk::<7>() else {
+            return Err(self.unreadable(self.rest, PART));
+        };
+        let digits = number.strip_prefix(b"+").or(number.strip_prefix(b"-")).unwrap_or(number);
+        if !digits.iter().all(u8::is_ascii_digit) {
+            return Err(self.unreadable(self.rest, PART));
         }
+        let microseconds = value_of(digits);
+        if number[0] == b'-' && microseconds > 0 {
+            return Err(self.fail(Cause::OutOfRange("fractional second")));
+        }
+        self.rest = rest;
+        // Six digits fit.
+        Ok(microseconds as u32 * 1000)
     }
 
     /// Parses `Z` or an offset such as `+01:00`. Returns the offset in seconds.
+    ///
+    /// Go checks the range of each part that is a number before it complains about the other parts, and
+    /// allows 24 hours and 60 minutes.
     fn zone(&mut self) -> Result<i64, TimeError> {
         const PART: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix(b"Z") {
@@ -203,27 +214,26 @@ impl<'a> Reader<'a> {
         let Some(([sign, h1, h2, b':', m1, m2], rest)) = self.rest.split_first_chunk::<6>() else {
             return Err(self.unreadable(self.rest, PART));
         };
-        let digits = [*h1, *h2, *m1, *m2];
-        if !digits.iter().all(u8::is_ascii_digit) {
-            return Err(self.unreadable(self.rest, PART));
+        let (hour, minute) = (two_digits(*h1, *h2), two_digits(*m1, *m2));
+        let Some(hour) = hour else { return Err(self.unreadable(self.rest, PART)) };
+        if minute.is_some_and(|minute| minute > 60) {
+            return Err(self.fail(Cause::OutOfRange("time zone offset minute")));
         }
-        let hour = value_of(&digits[..2]);
-        let minute = value_of(&digits[2..]);
         if hour > 24 {
             return Err(self.fail(Cause::OutOfRange("time zone offset hour")));
         }
-        if minute > 60 {
-            return Err(self.fail(Cause::OutOfRange("time zone offset minute")));
-        }
-        let offset = hour * 3600 + minute * 60;
-        let offset = match sign {
-            b'+' => offset,
-            b'-' => -offset,
+        let offset = match (sign, minute) {
+            (b'+', Some(minute)) => hour * 3600 + minute * 60,
+            (b'-', Some(minute)) => -hour * 3600 - minute * 60,
             _ => return Err(self.unreadable(self.rest, PART)),
         };
         self.rest = rest;
         Ok(offset)
     }
+}
+
+fn two_digits(first: u8, second: u8) -> Option<i64> {
+    [first, second].iter().all(u8::is_ascii_digit).then(|| value_of(&[first, second]))
 }
 
 fn value_of(digits: &[u8]) -> i64 {

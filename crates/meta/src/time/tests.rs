@@ -56,6 +56,65 @@ fn first_second_is_the_zero_time() {
     assert!(!parse("1970-01-01T00:00:00Z").unwrap().is_zero());
 }
 
+/// Recorded from Go: the encoding of a decoded `metav1.Time` and `metav1.MicroTime`, or the error.
+#[test]
+fn objects_have_canonical_times() {
+    let encoded = |canonical: Result<Canonical, TimeError>, text: &str| match canonical {
+        Ok(Canonical::Same) => text.to_owned(),
+        Ok(Canonical::Changed(written)) => written,
+        Ok(Canonical::Zero) => "null".to_owned(),
+        Err(error) => {
+            let error = error.to_string();
+            error.rsplit_once(": ").map_or(String::new(), |(_, reason)| reason.to_owned())
+        }
+    };
+    let range = |part: &str| format!("{part} out of range");
+    let cannot = |rest: &str, part: &str| format!("cannot parse \"{rest}\" as \"{part}\"");
+    let cases = [
+        ("2026-11-15T08:07:21Z", "2026-11-15T08:07:21Z".into(), cannot("Z", ".000000")),
+        ("2026-11-15T8:07:21Z", "2026-11-15T08:07:21Z".into(), cannot("Z", ".000000")),
+        ("2026-11-15T08:07:21,5Z", "2026-11-15T08:07:21Z".into(), cannot(",5Z", ".000000")),
+        ("2026-11-15T08:07:21.000042Z", "2026-11-15T08:07:21Z".into(), "2026-11-15T08:07:21.000042Z".into()),
+        ("2026-11-15T08:07:21,000042Z", "2026-11-15T08:07:21Z".into(), "2026-11-15T08:07:21.000042Z".into()),
+        ("2026-11-15T08:07:21.+00042Z", cannot(".+00042Z", "Z07:00"), "2026-11-15T08:07:21.000042Z".into()),
+        ("2026-11-15T08:07:21.-00042Z", cannot(".-00042Z", "Z07:00"), range("fractional second")),
+        ("2026-11-15T08:07:21.-00000Z", cannot(".-00000Z", "Z07:00"), "2026-11-15T08:07:21.000000Z".into()),
+        (
+            "2026-11-15T08:07:21.000042+24:60",
+            "2026-11-14T07:07:21Z".into(),
+            "2026-11-14T07:07:21.000042Z".into(),
+        ),
+        (
+            "2026-11-15T08:07:21.000042+25:61",
+            range("time zone offset minute"),
+            range("time zone offset minute"),
+        ),
+        ("2026-11-15T08:07:21.000042+25:6x", range("time zone offset hour"), range("time zone offset hour")),
+        ("2026-11-15T08:07:21.000042x25:00", range("time zone offset hour"), range("time zone offset hour")),
+        ("2026-11-15T08:07:21+2x:61", cannot("+2x:61", "Z07:00"), cannot("+2x:61", ".000000")),
+        ("2026-11-15T08:07:21+00:61", range("time zone offset minute"), cannot("+00:61", ".000000")),
+        ("0001-01-01T00:00:00.0000001Z", "0001-01-01T00:00:00Z".into(), cannot("1Z", "Z07:00")),
+        ("0001-01-01T00:00:00.000000Z", "null".into(), "null".into()),
+        ("0000-01-01T00:00:00+23:00", "-0001-12-31T01:00:00Z".into(), cannot("+23:00", ".000000")),
+        ("9999-12-31T23:59:59-01:00", "10000-01-01T00:59:59Z".into(), cannot("-01:00", ".000000")),
+    ];
+    for (text, time, micro_time) in cases {
+        assert_eq!(encoded(canonical(text), text), time, "{text}");
+        assert_eq!(encoded(canonical_micro(text), text), micro_time, "{text} with microseconds");
+    }
+    assert_eq!(canonical("2026-11-15T08:07:21Z"), Ok(Canonical::Same));
+    assert_eq!(canonical_micro("2026-11-15T08:07:21.000042Z"), Ok(Canonical::Same));
+}
+
+#[test]
+fn times_are_written_with_weekdays_and_zones() {
+    assert_eq!(format_rfc1123(1794730041), "Sun, 15 Nov 2026 08:07:21");
+    assert_eq!(format_rfc1123(-1), "Wed, 31 Dec 1969 23:59:59");
+    assert_eq!(format_in_zone(1794730041, 0), "2026-11-15T08:07:21Z");
+    assert_eq!(format_in_zone(1794730041, 5 * 3600 + 1800), "2026-11-15T13:37:21+05:30");
+    assert_eq!(format_in_zone(1794730041, -3600), "2026-11-15T07:07:21-01:00");
+}
+
 #[test]
 fn timestamps_are_ordered_and_print() {
     let early = Timestamp::new(1, 5_000);

@@ -261,7 +261,7 @@ impl Allocator<'_> {
         }
         let age = atoll_meta::object::creation_timestamp(holder)
             .and_then(|text| atoll_meta::time::parse(text).ok())
-            .map_or(0, |time| self.registry.clock.now() - time.seconds);
+            .map_or(0, |time| self.registry.clock.seconds() - time.seconds);
         let service =
             Key::object("", "services", self.object_ref.workspace, field("namespace"), field("name"));
         age > ORPHANED_AFTER && self.snapshot.get(&service).is_none()

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
+use atoll_meta::json::DocumentNode;
+
 use crate::normalise::{Problem, ProblemKind, Segment};
-use crate::text::DocumentNode;
 
 /// Position in the text: the index of each ancestor among its siblings, and of the value itself.
 pub(super) type Position = Vec<usize>;

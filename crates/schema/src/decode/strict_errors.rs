@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 
+use atoll_meta::json::DocumentNode;
+
 use super::locate::Position;
 use crate::error::{StrictError, UnknownField};
 use crate::normalise::{MAX_STRICT_ERRORS, Problem};
-use crate::text::DocumentNode;
 use crate::types::{TypeRef, Types};
 
 #[derive(Default)]

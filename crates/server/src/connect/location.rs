@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, Status};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -107,7 +108,7 @@ impl<'a> ProxyTarget<'a> {
             _ => ("", "", ""),
         };
         match name.is_empty() || !matches!(scheme, "" | "http" | "https") {
-            true => Err(Status::bad_request(format!("invalid {kind} request {text:?}"))),
+            true => Err(Status::bad_request(format!("invalid {kind} request {}", quote(text)))),
             false => Ok(ProxyTarget { scheme, name, port }),
         }
     }
@@ -166,8 +167,10 @@ pub fn forward_query(query: &Query) -> Result<String, Status> {
             Ok(port) if digits => ports.push(port.to_string()),
             _ => {
                 let problem = if digits { "value out of range" } else { "invalid syntax" };
-                let message =
-                    format!("cannot convert to []int32: strconv.ParseUint: parsing {text:?}: {problem}");
+                let message = format!(
+                    "cannot convert to []int32: strconv.ParseUint: parsing {}: {problem}",
+                    quote(text)
+                );
                 return Err(Status::bad_request(message));
             }
         }

@@ -3,6 +3,7 @@
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go
 
 use atoll_crd::Origin;
+use atoll_meta::quote::quote;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_registry::definitions::CustomVersion;
@@ -42,7 +43,8 @@ pub fn object(
     let unhandled = |message: String| {
         let version = api_version.rsplit('/').next().unwrap_or_default();
         Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {}: {message}",
+            "{kind} in version {} cannot be handled as a {}: {message}",
+            quote(version),
             row.kind
         ))
     };
@@ -96,7 +98,7 @@ fn strict_findings(source: &Source<'_>, body: &[u8]) -> Vec<String> {
     match source {
         Source::Json { has_duplicates: true, .. } => {
             let parsed = json::parse(body).map(|parsed| parsed.duplicates).unwrap_or_default();
-            parsed.iter().map(|path| format!("duplicate field {path:?}")).collect()
+            parsed.iter().map(|path| format!("duplicate field {}", quote(path))).collect()
         }
         Source::Yaml(_, Some(strict_error)) => vec![strict_error.clone()],
         _ => Vec::new(),

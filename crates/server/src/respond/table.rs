@@ -3,12 +3,11 @@
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use atoll_columns::{Column, Printer};
 use atoll_meta::time::Timestamp;
 use atoll_meta::{json, object};
 use atoll_registry::definitions::CustomVersion;
+use atoll_registry::{Clock, SystemClock};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -197,6 +196,6 @@ fn write_list<T>(items: &[T], out: &mut Vec<u8>, mut write: impl FnMut(&T, &mut 
 }
 
 fn now(skew: i64) -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::new(since.as_secs().cast_signed() + skew, since.subsec_nanos())
+    let now = SystemClock.now();
+    Timestamp::new(now.seconds + skew, now.nanos)
 }

@@ -100,7 +100,7 @@ async fn write_own(
     id: &str,
     mut event: Value,
 ) -> Result<(), Status> {
-    let now = time::format(server.registry.clock.now());
+    let now = time::format(server.registry.clock.seconds());
     event["count"] = 1.into();
     event["firstTimestamp"] = now.as_str().into();
     event["lastTimestamp"] = now.into();

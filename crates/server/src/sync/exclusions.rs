@@ -1,8 +1,8 @@
 //! Objects that stay in the control plane although they are placed: RBAC objects and, unless allowed,
 //! controllers.
 
-use atoll_meta::{Deadline, object};
 use atoll_fleet::ClusterView;
+use atoll_meta::{Deadline, object};
 use atoll_registry::placement;
 use atoll_store::{Key, key};
 use serde_json::Value;

@@ -91,7 +91,7 @@ impl ClusterHeartbeat<'_> {
         let heartbeat = &self.with_paths(heartbeat);
         let holder = heartbeat["syncer"]["instance"].as_str().unwrap_or_default();
         let seconds = heartbeat["leaseDurationSeconds"].as_i64().filter(|it| (1..=86_400).contains(it));
-        let now = self.server.registry.clock.now();
+        let now = self.server.registry.clock.seconds();
         self.renew(IfMissing::Create, &|lease| {
             renew_lease(lease, holder, seconds.unwrap_or(DEFAULT_LEASE_SECONDS), now)
         })

@@ -8,9 +8,9 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_fleet::Overrides;
 use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::{ObjectTarget, SyncLine, SyncResource};
+use atoll_fleet::{ClusterView, Overrides};
 use atoll_meta::object;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::PlacementSubscriber;

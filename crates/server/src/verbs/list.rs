@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, Status};
 use atoll_registry::{ObjectRef, Row};
 use atoll_watch::{RevisionError, Scope, Snapshot};
@@ -140,7 +141,7 @@ pub fn parse_revision(text: &str) -> Result<u64, FieldError> {
         return Ok(0);
     }
     let wrong = |problem: &str| {
-        let message = format!("strconv.ParseUint: parsing {text:?}: {problem}");
+        let message = format!("strconv.ParseUint: parsing {}: {problem}", quote(text));
         FieldError::invalid(&FieldPath::new("resourceVersion"), text, message)
     };
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {

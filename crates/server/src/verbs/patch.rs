@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use atoll_admission::AdmissionOptions;
 use atoll_merge::apply::Author;
 use atoll_merge::{check_merge_patch, json_patch, merge_patch, unknown_fields};
+use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, Status, json};
 use atoll_registry::{Row, Update, reset_fields};
 use http::{Response, StatusCode};
@@ -202,7 +203,7 @@ impl Patch {
             PatchKind::Strategic => Status::bad_request(error.to_string()),
             _ => Status::bad_request(format!("error decoding patch: {error}")),
         })?;
-        let duplicates = parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+        let duplicates = parsed.duplicates.iter().map(|path| format!("duplicate field {}", quote(path)));
         let remarks = match kind {
             PatchKind::Json => {
                 let duplicates = duplicates.map(|remark| format!("json patch {remark}"));

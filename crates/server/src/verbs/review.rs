@@ -43,7 +43,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     }
     let answered = match row.resource.as_str() {
         "selfsubjectreviews" => {
-            let now = atoll_meta::time::format(server.registry.clock.now());
+            let now = atoll_meta::time::format(server.registry.clock.seconds());
             object::metadata_mut(&mut review).insert("creationTimestamp".into(), now.into());
             Ok(json!({ "userInfo": user_info(&call.user) }))
         }

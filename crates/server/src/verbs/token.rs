@@ -54,7 +54,7 @@ async fn issue(
     warnings: &Warnings,
 ) -> Result<Response<Body>, Status> {
     let (object_ref, manager) = (object_ref(row, call)?, options.manager(&call.headers));
-    let now = server.registry.clock.now();
+    let now = server.registry.clock.seconds();
     let admission = RequestAdmission::new(
         server,
         row,

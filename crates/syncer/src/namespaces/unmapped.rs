@@ -4,7 +4,7 @@ use atoll_fleet::Locator;
 use atoll_fleet::namespaces::is_consented;
 
 use super::{MappedNamespace, NAMESPACES, Namespaces, namespace_key};
-use crate::cluster_client::ClusterClient;
+use crate::connections::cluster_client::ClusterClient;
 
 /// Maximum number of unmapped namespaces that are reported.
 const MAX_UNMAPPED: usize = 50;

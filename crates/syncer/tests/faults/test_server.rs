@@ -68,12 +68,6 @@ impl Clock {
     }
 }
 
-impl atoll_registry::Clock for Clock {
-    fn now(&self) -> i64 {
-        START_TIME + self.0.elapsed().as_secs().cast_signed() + self.error()
-    }
-}
-
 impl atoll_informer::Clock for Clock {
     fn now(&self) -> Timestamp {
         let passed = self.0.elapsed();

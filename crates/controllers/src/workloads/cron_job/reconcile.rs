@@ -219,7 +219,7 @@ impl Plan {
         }
         let is_over = |deadline: i64| Timestamp::new(at.saturating_add(deadline), 0) < observed.now;
         if deadline.is_some_and(is_over) {
-            self.warn("MissSchedule", format!("Missed scheduled time to start a job: {}", rfc1123(at)));
+            self.warn("MissSchedule", missed(at));
             return later;
         }
         let name = job_name(observed.cron, at);
@@ -300,19 +300,9 @@ pub fn until_next(
     left + MARGIN
 }
 
-/// Formats a time as RFC 1123: `Sun, 15 Nov 2026 08:00:00 +0000`.
-fn rfc1123(at: i64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, second) = (at.div_euclid(86_400), at.rem_euclid(86_400));
-    let (year, month, day) = time::date_of(days);
-    let pick = |names: &[&'static str], place: i64| {
-        usize::try_from(place).ok().and_then(|place| names.get(place).copied()).unwrap_or_default()
-    };
-    let (weekday, month) = (pick(&DAYS, days.rem_euclid(7)), pick(&MONTHS, month - 1));
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} +0000")
+/// Returns the message about a missed time, which is formatted as RFC 1123.
+fn missed(at: i64) -> String {
+    format!("Missed scheduled time to start a job: {} +0000", time::format_rfc1123(at))
 }
 
 /// Derives the name from the time, so that no job is started twice for the same time.
@@ -326,7 +316,7 @@ pub fn job(cron: &Value, at: i64, offset: i64) -> Value {
     let map = |field: &str| template["metadata"][field].as_object().cloned().unwrap_or_default();
     let (labels, mut annotations): (Map<String, Value>, Map<String, Value>) =
         (map("labels"), map("annotations"));
-    annotations.insert(SCHEDULED_TIMESTAMP.into(), rfc3339(at, offset).into());
+    annotations.insert(SCHEDULED_TIMESTAMP.into(), time::format_in_zone(at, offset).into());
     // The Job has the grain of its CronJob.
     if let Some(grain) = object::annotation(cron, GRAIN) {
         annotations.entry(GRAIN).or_insert(grain.into());
@@ -345,17 +335,6 @@ pub fn job(cron: &Value, at: i64, offset: i64) -> Value {
         job["metadata"]["labels"] = labels.into();
     }
     job
-}
-
-/// Formats a time in RFC 3339 with the zone's offset.
-fn rfc3339(at: i64, offset: i64) -> String {
-    let text = time::format(at + offset);
-    if offset == 0 {
-        return text;
-    }
-    let sign = if offset < 0 { '-' } else { '+' };
-    let (hours, minutes) = (offset.abs() / 3600, offset.abs() / 60 % 60);
-    format!("{}{sign}{hours:02}:{minutes:02}", text.trim_end_matches('Z'))
 }
 
 #[cfg(test)]

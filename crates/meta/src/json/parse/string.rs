@@ -2,32 +2,20 @@
 
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 
-use super::{JsonError, Parser};
+use super::{Builder, JsonError, Parser};
+use crate::json::scan::{control, one_letter_escape, quote_or_backslash, utf16};
 
 const IN_STRING: &str = "in string literal";
 const IN_ESCAPE: &str = "in string escape code";
 const IN_HEX: &str = "in \\u hexadecimal character escape";
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// Finds quotes, backslashes and control characters among eight bytes: the high bit of the first such byte is
-/// set. Bits after the first may be wrong, because a subtraction carries.
-fn special(word: u64) -> u64 {
-    let quote = word ^ (ONES * b'"' as u64);
-    let backslash = word ^ (ONES * b'\\' as u64);
-    let zero_quote = quote.wrapping_sub(ONES) & !quote;
-    let zero_backslash = backslash.wrapping_sub(ONES) & !backslash;
-    let control = word.wrapping_sub(ONES * 0x20) & !word;
-    (zero_quote | zero_backslash | control) & HIGH
-}
-
-impl Parser<'_> {
+impl<B: Builder> Parser<'_, '_, B> {
     /// Advances to the next quote, backslash or control character, or to the end.
     fn skip_plain(&mut self) {
         let mut rest = &self.input[self.position..];
         while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
-            let found = special(u64::from_le_bytes(*chunk));
+            let word = u64::from_le_bytes(*chunk);
+            let found = quote_or_backslash(word) | control(word);
             if found != 0 {
                 self.position += (found.trailing_zeros() / 8) as usize;
                 return;
@@ -94,24 +82,21 @@ impl Parser<'_> {
 
     /// Parses an escape after its backslash.
     fn escape(&mut self) -> Result<(), JsonError> {
-        let character = match self.peek() {
-            Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
-            Some(b'u') => {
-                self.position += 1;
-                let unit = self.hexadecimal()?;
-                let character = self.utf16(unit);
-                self.scratch.push(character);
-                return Ok(());
+        if self.peek() == Some(b'u') {
+            self.position += 1;
+            let unit = self.hexadecimal()?;
+            let (character, is_pair) = utf16(unit, &self.input[self.position..]);
+            if is_pair {
+                self.position += 6;
             }
-            _ => return Err(self.unexpected_in_literal(IN_ESCAPE)),
+            self.scratch.push(character);
+            return Ok(());
+        }
+        let Some(character) = self.peek().and_then(one_letter_escape) else {
+            return Err(self.unexpected_in_literal(IN_ESCAPE));
         };
         self.position += 1;
-        self.scratch.push(character);
+        self.scratch.push(char::from(character));
         Ok(())
     }
 
@@ -125,26 +110,6 @@ impl Parser<'_> {
             self.position += 1;
         }
         Ok(unit)
-    }
-
-    /// Returns the character of a UTF-16 unit, together with the following escape if the two are a surrogate
-    /// pair.
-    fn utf16(&mut self, unit: u32) -> char {
-        if let Some(character) = char::from_u32(unit) {
-            return character;
-        }
-        let low = self.input[self.position..].first_chunk::<6>().and_then(|escape| {
-            let digits = escape.strip_prefix(b"\\u")?;
-            digits.iter().try_fold(0, |sum, byte| Some(sum * 16 + char::from(*byte).to_digit(16)?))
-        });
-        match (unit, low) {
-            (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
-                self.position += 6;
-                let scalar = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
-                char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER)
-            }
-            _ => char::REPLACEMENT_CHARACTER,
-        }
     }
 }
 

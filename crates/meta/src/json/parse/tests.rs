@@ -1,6 +1,6 @@
 //! Parsing of valid and invalid documents.
 
-use crate::json::{JsonError, MAX_DEPTH, Value, parse, to_string};
+use crate::json::{DocumentNode, JsonError, MAX_DEPTH, Nodes, Value, Values, build, parse, to_string};
 
 #[test]
 fn parses_as_upstream() {
@@ -26,6 +26,22 @@ fn numbers_keep_their_type() {
     assert_eq!(value("7e0"), Ok(Value::from(7.0f64)));
     assert_eq!(value("-9223372036854775808"), Ok(Value::from(i64::MIN)));
     assert_eq!(value("9223372036854775808"), Ok(Value::from(9.223_372_036_854_776e18_f64)));
+}
+
+#[test]
+fn typed_fields_keep_unsigned_integers() {
+    let value = |text: &str| build(text.as_bytes(), &mut Values::typed());
+    assert_eq!(value("-0"), Ok(Value::from(0)));
+    assert_eq!(value("9223372036854775808"), Ok(Value::from(9_223_372_036_854_775_808_u64)));
+    assert_eq!(value("18446744073709551616"), Ok(Value::from(1.844_674_407_370_955_2e19_f64)));
+    let nodes = build(br#"{"b":1.50,"a":[null,"x"],"b":1e400}"#, &mut Nodes);
+    let number = |literal: &str| DocumentNode::Number(literal.to_owned());
+    let members = [
+        ("b", number("1.50")),
+        ("a", DocumentNode::Array(vec![DocumentNode::Plain, DocumentNode::Plain])),
+        ("b", number("1e400")),
+    ];
+    assert_eq!(nodes, Ok(DocumentNode::Object(members.map(|(key, node)| (key.to_owned(), node)).into())));
 }
 
 #[test]
@@ -187,6 +203,9 @@ const CASES: &[(&[u8], Expected)] = &[
     (b"\"\xf0\x9f\x98\"", Ok(("\"\u{fffd}\u{fffd}\u{fffd}\"", &[]))),
     (b"\"a\xffb\\n\xfe\"", Ok(("\"a\u{fffd}b\\n\u{fffd}\"", &[]))),
     (b"{\"\xff\":1,\"\xfe\":2}", Ok(("{\"\u{fffd}\":2}", &["\u{fffd}"]))),
+    (b"[\xa0]", Err(r"invalid character '\u00a0' looking for beginning of value")),
+    (b"\xad", Err(r"invalid character '\u00ad' looking for beginning of value")),
+    (b"{\"a\":1e400 x", Err("invalid character 'x' after object key:value pair")),
     (b"\xff", Err("invalid character '\u{ff}' looking for beginning of value")),
     (b"\xc3\xa9", Err("invalid character '\u{c3}' looking for beginning of value")),
     (b"[\xff]", Err("invalid character '\u{ff}' looking for beginning of value")),

@@ -123,8 +123,11 @@ fn names_are_derived_from_the_scheduled_time() {
     assert_eq!(started["metadata"]["annotations"], annotations);
     assert_eq!(started["metadata"]["labels"], json!({"l": "1"}));
     assert_eq!(started["metadata"]["ownerReferences"][0]["kind"], "CronJob");
-    assert_eq!(rfc3339(at("2026-11-15T09:00:00Z").seconds, 0), "2026-11-15T09:00:00Z");
-    assert_eq!(rfc3339(at("2026-11-15T09:00:00Z").seconds, -12_600), "2026-11-15T05:30:00-03:30");
+    assert_eq!(time::format_in_zone(at("2026-11-15T09:00:00Z").seconds, 0), "2026-11-15T09:00:00Z");
+    assert_eq!(
+        time::format_in_zone(at("2026-11-15T09:00:00Z").seconds, -12_600),
+        "2026-11-15T05:30:00-03:30"
+    );
     // The job's name shows that it was already started, even if the status could not be written.
     let known = self::cron(json!({}), json!({"active": active(&[object::name(&started)])}));
     assert_eq!(describe(&plan(&known, &[], "2026-11-15T09:00:01Z")), "in 3599");
@@ -202,7 +205,8 @@ fn jobs_beyond_the_history_limit_are_deleted() {
 
 #[test]
 fn dates_are_rfc1123() {
-    assert_eq!(rfc1123(at("2026-11-15T08:07:06Z").seconds), "Sun, 15 Nov 2026 08:07:06 +0000");
+    let message = missed(at("2026-11-15T08:07:06Z").seconds);
+    assert_eq!(message, "Missed scheduled time to start a job: Sun, 15 Nov 2026 08:07:06 +0000");
     let cron = cron(json!({"startingDeadlineSeconds": 0}), json!({}));
     let late = Timestamp::new(at("2026-11-15T09:00:00Z").seconds, 1);
     let schedule = Schedule::parse("0 * * * *", &|_| None);

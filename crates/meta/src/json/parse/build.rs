@@ -1,16 +1,17 @@
-//! Builders of the parser.
+//! Builders: what the parser makes of a document.
 
 // upstream: sigs.k8s.io/json/internal/golang/encoding/json/decode.go
 
 use serde_json::{Map, Number, Value};
 
-pub(crate) trait Builder {
+pub trait Builder {
     type Built;
     type Object: Default;
 
     fn null(&mut self) -> Self::Built;
     fn boolean(&mut self, value: bool) -> Self::Built;
-    fn number(&mut self, literal: &str) -> Result<Self::Built, String>;
+    /// Returns `None` for a number that is out of range.
+    fn number(&mut self, literal: &str) -> Option<Self::Built>;
     fn string(&mut self, text: String) -> Self::Built;
     fn array(&mut self, elements: Vec<Self::Built>) -> Self::Built;
     fn member(&mut self, object: &mut Self::Object, key: String, value: Self::Built);
@@ -18,10 +19,23 @@ pub(crate) trait Builder {
 }
 
 /// Builds values. The last of several members with the same key wins.
-#[derive(Default)]
-pub(crate) struct Values {
+pub struct Values {
     /// Whether any key occurred twice.
     pub repeated: bool,
+    keeps_unsigned: bool,
+}
+
+impl Values {
+    /// Integers that fit are `i64`, all other numbers `f64`, as in Go's unstructured objects.
+    pub fn unstructured() -> Values {
+        Values { repeated: false, keeps_unsigned: false }
+    }
+
+    /// Integers that fit are `i64` or `u64`, all other numbers `f64`, because fields with raw JSON keep the
+    /// notation of numbers.
+    pub fn typed() -> Values {
+        Values { repeated: false, keeps_unsigned: true }
+    }
 }
 
 impl Builder for Values {
@@ -36,17 +50,14 @@ impl Builder for Values {
         Value::Bool(value)
     }
 
-    fn number(&mut self, literal: &str) -> Result<Value, String> {
+    fn number(&mut self, literal: &str) -> Option<Value> {
         if let Ok(number) = literal.parse::<i64>() {
-            return Ok(Value::from(number));
+            return Some(Value::from(number));
         }
-        if let Ok(number) = literal.parse::<u64>() {
-            return Ok(Value::from(number));
+        if let (true, Ok(number)) = (self.keeps_unsigned, literal.parse::<u64>()) {
+            return Some(Value::from(number));
         }
-        let number = literal.parse().ok().and_then(Number::from_f64);
-        number
-            .map(Value::Number)
-            .ok_or_else(|| format!("json: cannot unmarshal number {literal} into Go value of type float64"))
+        literal.parse().ok().and_then(Number::from_f64).map(Value::Number)
     }
 
     fn string(&mut self, text: String) -> Value {
@@ -68,7 +79,8 @@ impl Builder for Values {
 
 /// A value that keeps the order of members, duplicates, and the notation of numbers.
 #[derive(Debug, PartialEq)]
-pub(crate) enum DocumentNode {
+pub enum DocumentNode {
+    /// Null, a boolean or a string.
     Plain,
     Number(String),
     Array(Vec<DocumentNode>),
@@ -76,7 +88,7 @@ pub(crate) enum DocumentNode {
 }
 
 /// Builds nodes.
-pub(crate) struct Nodes;
+pub struct Nodes;
 
 impl Builder for Nodes {
     type Built = DocumentNode;
@@ -90,8 +102,8 @@ impl Builder for Nodes {
         DocumentNode::Plain
     }
 
-    fn number(&mut self, literal: &str) -> Result<DocumentNode, String> {
-        Ok(DocumentNode::Number(literal.to_owned()))
+    fn number(&mut self, literal: &str) -> Option<DocumentNode> {
+        Some(DocumentNode::Number(literal.to_owned()))
     }
 
     fn string(&mut self, _: String) -> DocumentNode {
