@@ -1,13 +1,15 @@
 //! Checks rules of the repository that the compiler does not check: dependencies between crates, names and
-//! contents of files, forbidden dependencies. Takes about a second.
+//! contents of files, forbidden dependencies, names of fields in strings. Takes a few seconds.
 
 mod dependencies;
 mod edges;
+mod fields;
 mod files;
 mod generic_verbs;
 mod language;
 mod manifests;
 mod source;
+mod tokens;
 
 use std::fmt;
 use std::fs;
@@ -60,6 +62,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     }
     findings.extend(language::check(&texts));
     findings.extend(generic_verbs::check(&texts));
+    findings.extend(fields::check(&texts));
     findings.extend(manifests::check(&metadata, |path| fs::read_to_string(path).ok()));
     findings.extend(dependencies::check(&read(&root, "Cargo.lock")?, |name| is_built(&root, name))?);
     findings.extend(test_command(&read(&root, "README.md")?, &read(&root, ".ci/run")?));

@@ -147,6 +147,7 @@ mod tests {
             "status": {
                 "id": "u", "conditions": [condition], "nodes": { "total": 5, "ready": 4 },
                 "capacity": { "cpu": "40" }, "free": [{ "cpu": "8", "nodes": 2, "pods": 110 }],
+                "problem": { "reason": "Unreachable", "message": null }, "failures": ["2026-11-16T12:43:15Z"],
                 "syncer": { "instance": "push", "version": "0.1.0", "lastHeartbeatTime": "2026-11-16T12:44:49Z" },
                 "later": { "unheard": ["of"] },
             },
@@ -182,6 +183,18 @@ mod tests {
             assert_eq!(read, object);
             assert_eq!(row.check_schema(&object, None, Vec::new()), Vec::new());
         }
+    }
+
+    #[test]
+    fn problems_and_failures_of_clusters_are_described() {
+        let row = rows().find(|row| row.kind == "Cluster").expect("clusters");
+        let new = json!({
+            "spec": { "mode": "push", "access": "manage" },
+            "status": { "problem": "Unreachable", "failures": ["yesterday"] },
+        });
+        let errors = row.check_schema(&new, None, Vec::new());
+        let fields: Vec<&str> = errors.iter().map(FieldError::field).collect();
+        assert_eq!(fields, ["status.failures[0]", "status.problem"]);
     }
 
     #[test]

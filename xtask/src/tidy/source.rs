@@ -46,7 +46,7 @@ pub fn literals(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Returns the length of the comment or literal at the beginning of `rest`, or 0.
-fn skipped(rest: &[char], after_word: bool) -> usize {
+pub fn skipped(rest: &[char], after_word: bool) -> usize {
     match rest {
         ['/', '/', ..] => rest.iter().position(|character| *character == '\n').unwrap_or(rest.len()),
         ['/', '*', ..] => block_comment(rest),

@@ -177,6 +177,14 @@ fn status() -> Value {
                 }))
             ),
             "paused": text("The reason why the cluster is paused, if it is."),
+            "problem": fields("The problem that the last heartbeat reported, if any.", &json!({
+                "reason": text("Reason in CamelCase."),
+                "message": { "description": "Explanation, and what to do next.", "type": "string", "nullable": true },
+            })),
+            "failures": list(
+                "Times of recent failures. After too many of them, the cluster becomes ready with a delay.",
+                &json!({ "type": "string", "format": "date-time" })
+            ),
             "syncer": fields("The syncer.", &json!({
                 "instance": text("Name of the instance; push is the control plane itself."),
                 "version": text("Version of the syncer."),
