@@ -221,9 +221,13 @@ mod tests {
     const AUTHORITY: &str = include_str!("https/authority.pem");
 
     async fn reason(server: String) -> String {
+        reason_within(CONNECT_TIMEOUT, server).await
+    }
+
+    async fn reason_within(timeout: Duration, server: String) -> String {
         let endpoint = Endpoint { server, authority_pem: AUTHORITY.into(), ..Endpoint::default() };
-        let client = Client::new(Arc::new(Https::new(&endpoint).unwrap()));
-        let status = client.get("/version").await.unwrap_err();
+        let transport = Https::new(&endpoint).unwrap().with_connect_timeout(timeout);
+        let status = Client::new(Arc::new(transport)).get("/version").await.unwrap_err();
         status.details().unwrap().causes[0].reason.clone()
     }
 
@@ -240,6 +244,10 @@ mod tests {
         let hanging_up = std::thread::spawn(move || drop(listener.accept()));
         assert_eq!(reason(format!("https://{address}")).await, "Unreachable");
         hanging_up.join().unwrap();
+        // A server that accepts the connection and sends nothing.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("https://{}", listener.local_addr().unwrap());
+        assert_eq!(reason_within(Duration::from_millis(100), server).await, "TimedOut");
     }
 
     #[test]
