@@ -25,7 +25,10 @@ pub const DOCUMENTS: &[Document] = &[
         reason: "a kubeconfig (k8s.io/client-go/tools/clientcmd/api/v1)",
         words: &[
             "auth-provider",
+            "certificate-authority",
+            "client-certificate",
             "client-certificate-data",
+            "client-key",
             "client-key-data",
             "context",
             "contexts",
@@ -43,12 +46,12 @@ pub const DOCUMENTS: &[Document] = &[
         words: &["clientCertificateData", "clientKeyData"],
     },
     Document {
-        files: &["crates/atoll/src/", "crates/syncer/src/heartbeat.rs"],
+        files: &["crates/atoll/src/", "crates/joining/src/", "crates/syncer/src/reporting/heartbeat.rs"],
         reason: "the response of /version (k8s.io/apimachinery/pkg/version)",
         words: &["gitVersion"],
     },
     Document {
-        files: &["crates/authn/src/service_account", "crates/syncer/src/renewal.rs"],
+        files: &["crates/authn/src/service_account", "crates/syncer/src/connections/renewal.rs"],
         reason: "the header and the claims of a token (RFC 7515, RFC 7519; pkg/serviceaccount/claims.go)",
         words: &[
             "aud",
@@ -95,12 +98,12 @@ pub const DOCUMENTS: &[Document] = &[
         words: &["op"],
     },
     Document {
-        files: &["crates/controllers/src/history.rs", "crates/merge/src/strategic_merge.rs"],
+        files: &["crates/controllers/src/workloads/history.rs", "crates/merge/src/strategic_merge.rs"],
         reason: "a directive of a strategic merge patch",
         words: &["$patch"],
     },
     Document {
-        files: &["crates/controllers/src/autoscaling/metrics.rs"],
+        files: &["crates/controllers/src/workloads/autoscaling/metrics.rs"],
         reason: "a value of custom.metrics.k8s.io (k8s.io/metrics/pkg/apis/custom_metrics/v1beta2)",
         words: &["windowSeconds"],
     },

@@ -12,7 +12,7 @@ const FACTS: &str = "crates/schema/data/types.txt";
 /// Files with schemas of kinds that are not in the facts: Atoll's, kcp's and those of metrics.k8s.io.
 const SCHEMAS: [&str; 3] = [
     "crates/registry/src/atoll_kinds/",
-    "crates/registry/src/dialect/kcp.rs",
+    "crates/dialects/src/kcp/definitions.rs",
     "crates/openapi/src/metrics.rs",
 ];
 
