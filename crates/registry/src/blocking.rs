@@ -26,6 +26,10 @@ pub const EVALUATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of bytes of a body or an object from which work on it may be slow.
 pub const LARGE: usize = 64 << 10;
 
+/// Maximum number of bytes of an object with its defaults, as JSON without managed fields. Upstream is limited by
+/// etcd to 1.5 MiB of protobuf, which is about a third of the size of JSON.
+pub(crate) const MAX_OBJECT: usize = 4 << 20;
+
 /// The position of a request among those of its tenant that wait for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -164,30 +168,38 @@ pub(crate) fn run_in_place<T>(size: usize, work: impl FnOnce() -> T) -> T {
 /// Returns the approximate size of a value, which is not measured beyond [`LARGE`].
 pub fn size_of(value: &Value) -> usize {
     let mut size = 0;
-    add_size(value, &mut size);
+    add_size(value, &mut size, LARGE);
     size
 }
 
-fn add_size(value: &Value, size: &mut usize) {
+/// Whether a value is larger than an object may be.
+pub(crate) fn is_too_large(value: &Value) -> bool {
+    let mut size = 0;
+    add_size(value, &mut size, MAX_OBJECT);
+    size >= MAX_OBJECT
+}
+
+/// Adds the approximate size of a value, unless `most` is exceeded.
+fn add_size(value: &Value, size: &mut usize, most: usize) {
     // The smallest value with its separator.
     *size += 2;
     match value {
         Value::String(text) => *size += text.len(),
         Value::Array(items) => {
             for item in items {
-                if *size >= LARGE {
+                if *size >= most {
                     return;
                 }
-                add_size(item, size);
+                add_size(item, size, most);
             }
         }
         Value::Object(fields) => {
             for (name, field) in fields {
-                if *size >= LARGE {
+                if *size >= most {
                     return;
                 }
                 *size += name.len() + 2;
-                add_size(field, size);
+                add_size(field, size, most);
             }
         }
         _ => {}

@@ -81,7 +81,8 @@ pub async fn dispatch(
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
         call.output.skew = skew;
     }
-    let _started = server.registry.start_request(workspace.unwrap_or(ROOT), call.body.len()).await?;
+    let size = call.body.len().max(stored_size(server, &row, &call));
+    let _started = server.registry.start_request(workspace.unwrap_or(ROOT), size).await?;
     let checked = if row.custom.is_some() { check_custom_path(&row, info) } else { Ok(()) };
     let answer = match checked {
         Ok(()) => call_verb(server, &row, &call, forwarded).await,
@@ -101,6 +102,17 @@ pub async fn dispatch(
         return Err(Status::bad_request(message));
     }
     Ok(respond::compress(response, &call.headers))
+}
+
+/// Returns the size of the stored object that a request changes. A small patch of a large object needs as much
+/// memory as the whole object.
+fn stored_size(server: &Server, row: &Row, call: &Call) -> usize {
+    if !matches!(call.info.verb, "patch" | "update") {
+        return 0;
+    }
+    let object_ref = object_ref(row, call).ok();
+    let stored = object_ref.and_then(|object_ref| server.registry.snapshot().get(&row.key(&object_ref)));
+    stored.map_or(0, |object| object.json().len())
 }
 
 /// Calls the verb.
