@@ -115,7 +115,7 @@ impl Registry {
     }
 
     /// The top-level ancestor of a workspace, which represents the tenant. For root, it is root itself.
-    pub(crate) fn tenant_of(&self, workspace: &str) -> String {
+    pub fn tenant_of(&self, workspace: &str) -> String {
         let mut ancestry = self.ancestry(workspace);
         ancestry.pop_if(|last| last == ROOT);
         ancestry.pop().unwrap_or_else(|| ROOT.to_string())

@@ -19,6 +19,7 @@ mod exclusions;
 mod heartbeat;
 pub mod heartbeat_times;
 mod namespaces;
+mod open_views;
 pub mod pauses;
 pub mod placed;
 mod records;
@@ -42,7 +43,7 @@ use crate::respond;
 use crate::workspace::Workspace;
 
 pub use self::events::EventLimits;
-pub use self::heartbeat::OpenViews;
+pub use self::open_views::OpenViews;
 pub use self::report::ReportSequences;
 
 const PATH: &str = "/services/sync/";
@@ -66,7 +67,7 @@ pub async fn handle(
     let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
     let uid = object::uid(&parse(&registered.json())?).to_string();
     match *method {
-        Method::GET => Ok(view::handle(server, workspace, cluster, control_plane(server)?, uid)),
+        Method::GET => view::handle(server, workspace, cluster, control_plane(server)?, uid),
         Method::POST => {
             let report: Report = serde_json::from_slice(&body)
                 .map_err(|error| Status::bad_request(format!("the body is not a valid report: {error}")))?;

@@ -152,3 +152,13 @@ async fn objects_with_many_owners_do_not_delay_others() {
         "{answered} small requests were answered before the object was deleted"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn defaults_do_not_make_objects_too_large() {
+    let atoll = start_on_one_thread();
+    let containers = vec![json!({ "name": "1", "image": "x" }); 90_000];
+    let pod = json!({ "metadata": { "name": "huge" }, "spec": { "containers": containers } });
+    let answer = atoll.admin().post("/api/v1/namespaces/default/pods", pod).await;
+    let message = answer.expect_status(413, "RequestEntityTooLarge");
+    assert!(message.ends_with("too large after applying its defaults: limit is 4194304"), "{message}");
+}

@@ -1,8 +1,9 @@
-//! Watches that a client opens and does not read use little memory, and one user cannot open all of them.
+//! Watches that a client opens and does not read use little memory, and one user cannot open all of them. The
+//! same applies to sync views.
 
 use serde_json::json;
 
-use crate::bindings::{TenantServer, bind};
+use crate::bindings::{TenantServer, bind, create_tenant_workspace};
 use crate::support::access::Access;
 use crate::support::process::Setup;
 use crate::support::raw::{Head, Raw};
@@ -155,4 +156,29 @@ async fn hundreds_of_watches_of_one_client_are_allowed() {
     for watch in &mut watches {
         assert_eq!(watch.event().await.name(), "a");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_has_few_sync_views() {
+    let server = TenantServer::start(&["owner"], &[("--controllers", "false")]);
+    create_tenant_workspace(&server.admin(), "root", "team", "owner").await;
+    let owner = server.user("owner", "root:team");
+    let cluster = json!({ "metadata": { "name": "east" }, "spec": { "mode": "none" } });
+    owner.post("/apis/atoll.dev/v1alpha1/clusters", cluster).await.expect(201);
+    let path = "/clusters/root:team/services/sync/east";
+    let mut open = Vec::new();
+    let refused = loop {
+        let (raw, answer) = open_watch(&owner, path, "Authorization: Bearer owner\r\n").await;
+        match answer.status {
+            200 if open.len() < 100 => open.push(raw),
+            _ => break answer,
+        }
+    };
+    assert_eq!((refused.status, open.len()), (429, 8), "{}", refused.text);
+    // A syncer connects again once the old connections are closed.
+    drop(open);
+    eventually("views can be opened again", async || {
+        open_watch(&owner, path, "Authorization: Bearer owner\r\n").await.1.status == 200
+    })
+    .await;
 }

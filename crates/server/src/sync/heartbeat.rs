@@ -3,8 +3,7 @@
 //! Each heartbeat renews a Lease, which is small. The status of the Cluster is written only when something
 //! has changed.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
 use atoll_fleet::view::ReportResponse;
@@ -42,38 +41,6 @@ const SIMILAR_LATENCY: i64 = 20_000_000;
 enum IfMissing {
     Create,
     Skip,
-}
-
-/// Open sync views, by workspace and cluster.
-#[derive(Default)]
-pub struct OpenViews {
-    counts: Mutex<HashMap<(String, String), usize>>,
-}
-
-impl OpenViews {
-    fn has(&self, workspace: &str, cluster: &str) -> bool {
-        self.counts().contains_key(&(workspace.to_string(), cluster.to_string()))
-    }
-
-    pub fn open(&self, workspace: &str, cluster: &str) {
-        *self.counts().entry((workspace.to_string(), cluster.to_string())).or_default() += 1;
-    }
-
-    /// Returns whether it was the last one.
-    pub fn close(&self, workspace: &str, cluster: &str) -> bool {
-        let mut counts = self.counts();
-        let key = (workspace.to_string(), cluster.to_string());
-        let left = counts.get(&key).map_or(0, |count| count.saturating_sub(1));
-        match left {
-            0 => drop(counts.remove(&key)),
-            left => drop(counts.insert(key, left)),
-        }
-        left == 0
-    }
-
-    fn counts(&self) -> MutexGuard<'_, HashMap<(String, String), usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A Cluster that receives heartbeats.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::{ObjectTarget, SyncLine, SyncResource};
 use atoll_fleet::{ClusterView, Overrides};
-use atoll_meta::object;
+use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::PlacementSubscriber;
 use atoll_store::{Key, key};
@@ -24,6 +24,7 @@ use super::cluster_scope::ClusterScope;
 use super::dialects;
 use super::heartbeat::ClusterHeartbeat;
 use super::namespaces::NamespaceWatch;
+use super::open_views::OpenView;
 use super::{exclusions, parse, pauses};
 use crate::Server;
 use crate::body::Body;
@@ -42,9 +43,10 @@ pub fn handle(
     cluster: &str,
     control_plane: String,
     uid: String,
-) -> Response<Body> {
+) -> Result<Response<Body>, Status> {
+    let open = OpenView::open(server, workspace, cluster)?;
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
-    let view = View {
+    let mut view = View {
         server: server.clone(),
         cluster: cluster.to_string(),
         uid: uid.clone(),
@@ -57,6 +59,7 @@ pub fn handle(
         labels: HashMap::new(),
         workspace: workspace.to_string(),
         sent: HashMap::new(),
+        open,
         hashes: RandomState::new(),
         chunk: Vec::new(),
         sender: sender.clone(),
@@ -66,20 +69,19 @@ pub fn handle(
     let (server, workspace, cluster, own) =
         (server.clone(), workspace.to_string(), cluster.to_string(), uid.clone());
     tokio::spawn(async move {
-        server.open_views.open(&workspace, &cluster);
         let is_stopped = tokio::select! {
             biased;
             _ = view.run(subscriber, control_plane, uid) => false,
             () = stopped => true,
             () = sender.closed() => false,
         };
-        if server.open_views.close(&workspace, &cluster) && !is_stopped {
+        if view.open.close() && !is_stopped {
             let heartbeat =
                 ClusterHeartbeat { server: &server, workspace: &workspace, cluster: &cluster, uid: &own };
             heartbeat.record_view_closed().await;
         }
     });
-    respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver))
+    Ok(respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver)))
 }
 
 struct View {
@@ -105,6 +107,7 @@ struct View {
     workspace: String,
     /// Sent objects. They are kept because the UID of a deleted object is needed.
     sent: HashMap<Key, SentObject>,
+    open: OpenView,
     hashes: RandomState,
     chunk: Vec<u8>,
     sender: mpsc::Sender<Bytes>,
@@ -123,7 +126,7 @@ struct ViewEnded;
 
 impl View {
     async fn run(
-        mut self,
+        &mut self,
         subscriber: Arc<PlacementSubscriber>,
         control_plane: String,
         uid: String,
@@ -279,6 +282,9 @@ impl View {
     async fn flush(&mut self) -> Result<(), ViewEnded> {
         if self.chunk.is_empty() {
             return Ok(());
+        }
+        if !self.open.track(self.sent.len()) {
+            return Err(ViewEnded);
         }
         let chunk = Bytes::from(std::mem::take(&mut self.chunk));
         self.sender.send(chunk).await.map_err(|_| ViewEnded)
