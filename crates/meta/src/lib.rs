@@ -25,5 +25,5 @@ pub mod time;
 
 pub use deadline::Deadline;
 pub use field::{FieldError, FieldPath};
-pub use selector::{FieldSelector, LabelSelector};
+pub use selector::{FieldSelector, LabelSelector, LabelSet};
 pub use status::Status;

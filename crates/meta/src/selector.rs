@@ -4,4 +4,4 @@ mod field;
 mod label;
 
 pub use field::{FieldOperator, FieldSelector, FieldTerm};
-pub use label::{LabelOperator, LabelSelector, Requirement};
+pub use label::{LabelOperator, LabelSelector, LabelSet, Requirement};
