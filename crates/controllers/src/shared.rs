@@ -6,3 +6,4 @@ pub mod deletable_resources;
 pub mod enqueue;
 pub mod go_print;
 pub mod pods;
+pub mod selectors;

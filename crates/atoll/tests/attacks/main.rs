@@ -22,6 +22,7 @@ mod namespaces;
 mod owners;
 mod past_definitions;
 mod proxied_pages;
+mod selectors;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;

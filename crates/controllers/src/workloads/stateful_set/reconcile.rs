@@ -157,7 +157,8 @@ fn sort_pods<'a>(observed: &Observed<'a>) -> Slots<'a> {
     let mut slots = Slots { wanted: Vec::new(), condemned, is_complete: true };
     let mut next = first;
     let end = first + replicas(observed.set);
-    for (ordinal, pod) in existing.into_iter().map(|(ordinal, pod)| (ordinal, Some(pod))).chain([(end, None)]) {
+    for (ordinal, pod) in existing.into_iter().map(|(ordinal, pod)| (ordinal, Some(pod))).chain([(end, None)])
+    {
         let gap = usize::try_from(ordinal - next).unwrap_or(0);
         slots.wanted.extend((next..ordinal).take(free).map(Slot::Free));
         slots.is_complete &= gap <= free;
