@@ -124,7 +124,7 @@ async fn selectors_of_watches_use_up_the_share_of_their_user_only() {
     let server = TenantServer::start(&["owner", "ann"], &[("--controllers", "false")]);
     let admin = server.admin();
     create_tenant_workspace(&admin, "root", "team", "owner").await;
-    bind(&admin, "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
+    bind(&admin, "ann", "cluster-admin", json!({ "kind": "User", "name": "ann" })).await;
     let owner = server.user("owner", "root:team");
     eventually("the workspace is there", async || owner.get(CONFIG_MAPS).await.status == 200).await;
     let query = format!("watch=1&labelSelector={}", terms(|number| format!("!{}", key(number))));

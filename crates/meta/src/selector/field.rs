@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::mem::size_of;
 
 use self::index::Index;
+use super::allocated;
 
 /// A conjunction of comparisons.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +114,8 @@ impl FieldSelector {
 
     /// Returns the approximate number of bytes in memory.
     pub fn memory(&self) -> usize {
-        let texts = self.terms.iter().map(|term| term.field.capacity() + term.value.capacity());
+        let texts =
+            self.terms.iter().map(|term| allocated(term.field.capacity()) + allocated(term.value.capacity()));
         let terms = self.terms.capacity() * size_of::<FieldTerm>() + texts.sum::<usize>();
         terms + self.index.as_ref().map_or(0, |index| index.memory())
     }

@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::field::{FieldError, FieldPath, aggregate};
 use crate::names;
 use crate::quote::quote;
+use crate::selector::allocated;
 
 use self::index::Index;
 pub use self::set::LabelSet;
@@ -289,8 +290,9 @@ impl LabelSelector {
     /// Returns the approximate number of bytes in memory.
     pub fn memory(&self) -> usize {
         let texts = self.requirements.iter().map(|requirement| {
-            let values = requirement.values.iter().map(|value| size_of::<String>() + value.capacity());
-            requirement.key.capacity() + values.sum::<usize>()
+            let values = requirement.values.iter().map(|value| allocated(value.capacity()));
+            let list = allocated(requirement.values.capacity() * size_of::<String>());
+            allocated(requirement.key.capacity()) + list + values.sum::<usize>()
         });
         let requirements = self.requirements.capacity() * size_of::<Requirement>();
         requirements + texts.sum::<usize>() + self.index.as_ref().map_or(0, |index| index.memory())

@@ -268,7 +268,7 @@ impl Stream {
         }
         loop {
             let (mut part, mut lookups) = (Vec::new(), 0);
-            while let Some(event) = rest.next() {
+            for event in rest.by_ref() {
                 let states = [&event.previous, &event.object].into_iter().flatten();
                 lookups += states.map(|object| self.selection.lookups_in(&self.row, object)).sum::<usize>();
                 part.push(event);
