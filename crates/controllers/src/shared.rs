@@ -6,4 +6,5 @@ pub mod deletable_resources;
 pub mod enqueue;
 pub mod go_print;
 pub mod pods;
+pub mod selectors;
 pub mod views;

@@ -16,7 +16,7 @@ pub fn aggregate_rules(role: &Value, all: &[Value]) -> Result<Option<Vec<Value>>
     let mut aggregated_rules: Vec<Value> = Vec::new();
     for selector in list(&role["aggregationRule"]["clusterRoleSelectors"]) {
         let selector = LabelSelector::from_object(selector)?;
-        let chosen = all.iter().filter(|other| selector.matches(|key| object::label(other, key)));
+        let chosen = all.iter().filter(|other| selector.matches_labels(&object::label_map(other)));
         let mut chosen: Vec<&Value> =
             chosen.filter(|other| object::name(other) != object::name(role)).collect();
         chosen.sort_by_key(|other| object::name(other));

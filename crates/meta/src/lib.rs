@@ -29,5 +29,5 @@ pub mod views;
 
 pub use deadline::Deadline;
 pub use field::{FieldError, FieldPath};
-pub use selector::{FieldSelector, LabelSelector};
+pub use selector::{FieldSelector, LabelSelector, LabelSet};
 pub use status::Status;

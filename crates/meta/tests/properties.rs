@@ -1,6 +1,7 @@
 //! Properties of all inputs. The fuzz targets under `fuzz/` check the same for generated inputs.
 
 use atoll_meta::json::{self, Map, Value};
+use atoll_meta::selector::LabelOperator;
 use atoll_meta::{FieldSelector, LabelSelector, time};
 use proptest::prelude::*;
 
@@ -75,6 +76,27 @@ fn selector_text() -> impl Strategy<Value = String> {
     prop::collection::vec(requirement, 0..4).prop_map(|requirements| requirements.join(","))
 }
 
+/// Terms on few keys with few values, so that many concern the same key and some contradict each other.
+fn dense_terms() -> impl Strategy<Value = Vec<String>> {
+    let (key, value) = ("[a-d]", "[x-z]|[0-9]|");
+    let values = prop::collection::vec(value, 1..12).prop_map(|values| values.join(","));
+    let term = prop_oneof![
+        1 => key.prop_map(|key| key),
+        1 => key.prop_map(|key| format!("!{key}")),
+        1 => (key, "=|==", value).prop_map(|(key, sign, value)| format!("{key}{sign}{value}")),
+        8 => (key, value).prop_map(|(key, value)| format!("{key}!={value}")),
+        2 => (key, values.clone()).prop_map(|(key, values)| format!("{key} in ({values})")),
+        2 => (key, values).prop_map(|(key, values)| format!("{key} notin ({values})")),
+        1 => (key, "[<>]", -3i32..12).prop_map(|(key, sign, bound)| format!("{key}{sign}{bound}")),
+    ];
+    prop::collection::vec(term, 0..20)
+}
+
+fn labels() -> impl Strategy<Value = Map<String, Value>> {
+    let pairs = prop::collection::vec(("[a-f]", "[x-z]|[0-9]|"), 0..6);
+    pairs.prop_map(|pairs| pairs.into_iter().map(|(key, value)| (key, Value::from(value))).collect())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -132,6 +154,40 @@ proptest! {
     fn label_selectors_have_one_canonical_form(text in selector_text()) {
         let selector = LabelSelector::parse(&text).unwrap();
         prop_assert_eq!(LabelSelector::parse(&selector.to_string()), Ok(selector));
+    }
+
+    /// A selector of one term is evaluated as it is, so a long one must equal the conjunction of its terms.
+    #[test]
+    fn label_selectors_match_if_all_terms_match(terms in dense_terms(), labels in labels()) {
+        let of = |key: &str| labels.get(key).and_then(Value::as_str);
+        // A negative bound is not a label value.
+        let terms: Vec<String> = terms.into_iter().filter(|term| LabelSelector::parse(term).is_ok()).collect();
+        let single = terms.iter().map(|term| LabelSelector::parse(term).unwrap());
+        let expected = single.into_iter().all(|term| term.requirements().iter().all(|requirement| {
+            let is_listed = of(requirement.key()).is_some_and(|own| requirement.values().iter().any(|value| value == own));
+            match requirement.operator() {
+                LabelOperator::In | LabelOperator::Equals | LabelOperator::DoubleEquals => is_listed,
+                LabelOperator::NotIn | LabelOperator::NotEquals => !is_listed,
+                _ => term.matches(of),
+            }
+        }));
+        let selector = LabelSelector::parse(&terms.join(",")).unwrap();
+        prop_assert_eq!(selector.matches(of), expected, "{}", selector);
+        prop_assert_eq!(selector.matches_labels(&Some(&labels)), expected, "{}", selector);
+    }
+
+    #[test]
+    fn field_selectors_match_if_all_terms_match(
+        terms in prop::collection::vec(("[a-c]", "=|==|!=|!=|!=|!=|!=", "[x-z]?"), 0..20),
+        fields in labels(),
+    ) {
+        let of = |field: &str| fields.get(field).and_then(Value::as_str);
+        let is_met = |(field, sign, value): &(String, String, String)| {
+            (of(field).unwrap_or_default() == value) == (sign != "!=")
+        };
+        let text: Vec<String> = terms.iter().map(|(field, sign, value)| format!("{field}{sign}{value}")).collect();
+        let selector = FieldSelector::parse(&text.join(",")).unwrap();
+        prop_assert_eq!(selector.matches(of), terms.iter().all(is_met), "{}", selector);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_meta::{LabelSelector, object};
+use atoll_meta::{LabelSelector, LabelSet, object};
 use serde_json::Value;
 
 /// The labels of one object.
@@ -25,7 +25,21 @@ impl Labels {
     }
 
     pub fn selected_by(&self, selector: &LabelSelector) -> bool {
-        selector.matches(|key| self.get(key).map(|value| &**value))
+        selector.matches_labels(self)
+    }
+}
+
+impl LabelSet for Labels {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(|value| &**value)
+    }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 }
 

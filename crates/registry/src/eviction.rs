@@ -2,13 +2,17 @@
 
 // upstream: pkg/registry/core/pod/storage/eviction.go
 
+use std::sync::Arc;
+
 use atoll_merge::apply::Author;
 use atoll_meta::{LabelSelector, Status, object};
+use atoll_watch::Object;
 use serde_json::{Map, Value, json};
 
+use crate::blocking::Stage;
 use crate::delete::DeleteOptions;
 use crate::modify::{Preconditions, set_condition};
-use crate::row::{ObjectRef, Row, SharedRow};
+use crate::row::{ObjectRef, Row};
 use crate::{NoAdmission, Registry, parse, reset_fields};
 
 const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -91,7 +95,12 @@ impl Registry {
         let Some(row) = self.catalog.stored("policy", "poddisruptionbudgets").cloned() else {
             return Ok(Guard::None);
         };
-        let mut budgets = self.budgets(&row, pod, object_ref)?;
+        let (snapshot, scope) =
+            (self.snapshot(), row.scope(Some(object_ref.workspace), object_ref.namespace));
+        let all: Vec<Arc<Object>> = snapshot.list(&scope, None).collect();
+        let size = all.iter().map(|budget| budget.size()).sum();
+        let find = || budgets_of(pod, &all);
+        let mut budgets = self.run_sized(object_ref.workspace, size, Stage::Started, find).await??;
         let Some(budget) = budgets.pop() else { return Ok(Guard::None) };
         if !budgets.is_empty() {
             let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -118,27 +127,21 @@ impl Registry {
         self.modify(&row, &budget_ref, Preconditions::default(), dry_run, &take).await?;
         Ok(Guard::None)
     }
+}
 
-    /// The budgets whose selector matches this Pod.
-    fn budgets(
-        &self,
-        row: &SharedRow,
-        pod: &Value,
-        object_ref: &ObjectRef<'_>,
-    ) -> Result<Vec<Value>, Status> {
-        let snapshot = self.snapshot();
-        let mut found = Vec::new();
-        for object in snapshot.list(&row.scope(Some(object_ref.workspace), object_ref.namespace), None) {
-            let budget = parse(&object.json())?;
-            let Some(selector) = budget["spec"].get("selector") else { continue };
-            let selects = LabelSelector::from_object(selector)
-                .is_ok_and(|selector| selector.matches(|key| object::label(pod, key)));
-            if selects {
-                found.push(budget);
-            }
+/// The budgets whose selector matches this Pod.
+fn budgets_of(pod: &Value, all: &[Arc<Object>]) -> Result<Vec<Value>, Status> {
+    let mut found = Vec::new();
+    for object in all {
+        let budget = parse(&object.json())?;
+        let Some(selector) = budget["spec"].get("selector") else { continue };
+        let selects = LabelSelector::from_object(selector)
+            .is_ok_and(|selector| selector.matches_labels(&object::label_map(pod)));
+        if selects {
+            found.push(budget);
         }
-        Ok(found)
     }
+    Ok(found)
 }
 
 /// The precondition of the deletion.

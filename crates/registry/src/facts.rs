@@ -74,13 +74,21 @@ impl Decode for Decoder {
     }
 }
 
-/// The labels of an object, and those by which dialects select it.
+/// The labels of an object, and those by which dialects select it, sorted by key.
 pub fn labels(catalog: &Catalog, object: &Value) -> Box<[(Box<str>, Box<str>)]> {
     let labels =
         object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
     let texts = labels.into_iter().flatten();
     let own = texts.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
-    own.chain(intent::labels(catalog, object)).collect()
+    let of_dialects = intent::labels(catalog, object);
+    if of_dialects.is_empty() {
+        return own.collect();
+    }
+    let mut labels: Vec<(Box<str>, Box<str>)> = own.chain(of_dialects).collect();
+    labels.sort_by(|one, other| one.0.cmp(&other.0));
+    // The object's own label is the first of two.
+    labels.dedup_by(|other, one| one.0 == other.0);
+    labels.into()
 }
 
 /// Long annotations in their JSON form: tools keep the applied configuration in one.

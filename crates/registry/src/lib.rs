@@ -36,6 +36,7 @@ mod read;
 pub mod reset_fields;
 pub mod row;
 pub mod scale;
+pub mod selection;
 mod services;
 mod status_writes;
 pub mod strategy;
@@ -63,8 +64,9 @@ pub use blocking::{EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, run_with_de
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, DeleteResult, Propagation};
 pub use facts::Decoder;
-pub use read::{Listing, PageStart, Selection};
+pub use read::{Listing, PageStart};
 pub use row::{ObjectRef, Row, SharedRow};
+pub use selection::Selection;
 pub use services::{Network, PortRange, Prefix};
 pub use update::Update;
 

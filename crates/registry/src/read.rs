@@ -5,19 +5,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use atoll_meta::{FieldSelector, LabelSelector, Status};
+use atoll_meta::Status;
 use atoll_store::Revision;
 use atoll_watch::{Object, ObjectCursor, Scope, Snapshot};
 
 use crate::Registry;
 use crate::row::{ObjectRef, Row};
-
-/// A label and field selector.
-#[derive(Clone, Debug)]
-pub struct Selection {
-    pub labels: LabelSelector,
-    pub fields: FieldSelector,
-}
+use crate::selection::Selection;
 
 /// One page of a list.
 pub struct Listing {
@@ -42,30 +36,6 @@ pub struct PageStart<'a> {
     pub is_restart: bool,
 }
 
-impl Selection {
-    pub fn everything() -> Self {
-        Selection { labels: LabelSelector::everything(), fields: FieldSelector::everything() }
-    }
-
-    pub fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
-    }
-
-    /// Whether an object is selected. The selectable fields of a custom object depend on the requested
-    /// version.
-    pub fn matches_in(&self, row: &Row, object: &Arc<Object>) -> bool {
-        match row.custom {
-            Some(_) if !self.fields.is_empty() => self.matches(&row.to_served(object.clone())),
-            _ => self.matches(object),
-        }
-    }
-
-    pub fn matches(&self, object: &Object) -> bool {
-        (self.labels.is_empty() || self.labels.matches(|label| object.facts.label(label)))
-            && (self.fields.is_empty() || self.fields.matches(|field| Some(object.field(field))))
-    }
-}
-
 impl Registry {
     pub fn get(&self, row: &Row, object_ref: &ObjectRef<'_>) -> Result<Arc<Object>, Status> {
         let found = self.snapshot().get(&row.key(object_ref));
@@ -73,8 +43,9 @@ impl Registry {
         Ok(row.to_served(found))
     }
 
-    /// The selected objects of `scope` in `snapshot`; at max `limit` unless it is 0.
-    pub fn list(
+    /// The selected objects of `scope` in `snapshot`; at max `limit` unless it is 0. Selecting them takes turns
+    /// with other tenants if it takes long.
+    pub async fn list(
         &self,
         row: &Row,
         snapshot: &Arc<Snapshot>,
@@ -82,16 +53,33 @@ impl Registry {
         selection: &Selection,
         start: Option<PageStart<'_>>,
         limit: usize,
+    ) -> Result<Listing, Status> {
+        let after = start.map(|start| start.after);
+        let max = if limit == 0 { usize::MAX } else { limit };
+        let everything = selection.is_everything();
+        let objects = everything.then(|| ObjectCursor::within(snapshot, scope, after, max)).flatten();
+        let objects = match objects {
+            Some(objects) => objects,
+            None if everything => {
+                let all = snapshot.list_borrowed(scope, after).take(max);
+                all.map(Cow::into_owned).collect::<Vec<_>>().into()
+            }
+            None => self.select(row, snapshot, scope, selection, after, max).await?.into(),
+        };
+        Ok(self.page(snapshot, scope, everything, start, limit, objects))
+    }
+
+    /// A page with these objects.
+    fn page(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        scope: &Scope,
+        everything: bool,
+        start: Option<PageStart<'_>>,
+        limit: usize,
+        objects: ObjectCursor,
     ) -> Listing {
         let after = start.map(|start| start.after);
-        let everything = selection.is_everything();
-        let max = if limit == 0 { usize::MAX } else { limit };
-        let objects = everything.then(|| ObjectCursor::within(snapshot, scope, after, max)).flatten();
-        let objects = objects.unwrap_or_else(|| {
-            let wanted = |object: &Cow<'_, Arc<Object>>| everything || selection.matches_in(row, object);
-            let found = snapshot.list_borrowed(scope, after).filter(wanted).take(max);
-            found.map(Cow::into_owned).collect::<Vec<_>>().into()
-        });
         let revision = snapshot.revision;
         if limit == 0 {
             return Listing { objects, revision, next: None, remaining: None };

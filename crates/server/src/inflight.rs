@@ -32,7 +32,8 @@ use tokio::time::{Instant, timeout_at};
 
 use self::large_responses::SerializationPermits;
 pub use self::large_responses::{LARGE, ResponseLimits, ResponseReservation};
-use self::memory::{Memory, Reservation};
+use self::memory::Memory;
+pub use self::memory::Reservation;
 use self::watch_buffer::WatchPermit;
 pub use self::watch_buffer::{UnreadBytes, WatchBuffer, WatchProgress};
 use crate::request::RequestInfo;

@@ -65,7 +65,7 @@ impl Server {
 }
 
 /// Handles a request for `metrics.k8s.io`.
-pub fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let info = &*call.info;
     if info.verb == "watch" {
         return Err(Status::method_not_supported(&row.group, &row.resource, info.verb));
@@ -99,7 +99,7 @@ pub fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<B
     let options = ListOptions::parse(row, &call.query, false)?;
     let snapshot = registry.snapshot();
     let scope = list::scope(&known, call, &options);
-    let listing = registry.list(&known, &snapshot, &scope, &options.selection, None, 0);
+    let listing = registry.list(&known, &snapshot, &scope, &options.selection, None, 0).await?;
     let mut nodes = if row.namespaced { HashMap::new() } else { usage.nodes() };
     let mut items = Vec::new();
     for object in listing.objects.iter() {

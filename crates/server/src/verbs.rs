@@ -58,7 +58,7 @@ pub async fn dispatch(
         return Err(Status::method_not_supported_generic());
     }
     if let Some(metrics_row) = server.metrics_row(info) {
-        return Ok(respond::compress(usage::handle(server, &metrics_row, &call)?, &call.headers));
+        return Ok(respond::compress(usage::handle(server, &metrics_row, &call).await?, &call.headers));
     }
     let workspace = call.workspace.scope();
     let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwapOption;
+use atoll_meta::LabelSet;
 use atoll_store::{Key, Revision, WriteHint};
 use bytes::Bytes;
 
@@ -45,6 +46,7 @@ pub trait Observer: Send + Sync + 'static {
 /// The data that selectors use, extracted once.
 #[derive(Debug, Default)]
 pub struct Facts {
+    /// Sorted by key, without duplicates.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Selectable fields other than `metadata.name` and `metadata.namespace`, which are part of the key.
     pub fields: Box<[(&'static str, Box<str>)]>,
@@ -103,6 +105,9 @@ enum Json {
 /// Minimum length of a shared part.
 pub const SHARED_FROM: usize = 1024;
 
+/// Number of labels that are compared one by one.
+const FEW_LABELS: usize = 8;
+
 static NO_FACTS: LazyLock<Arc<Facts>> = LazyLock::new(Arc::default);
 
 impl Facts {
@@ -112,7 +117,11 @@ impl Facts {
     }
 
     pub fn label(&self, name: &str) -> Option<&str> {
-        self.labels.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
+        let found = match self.labels.len() {
+            0..=FEW_LABELS => self.labels.iter().position(|(key, _)| **key == *name)?,
+            _ => self.labels.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?,
+        };
+        Some(&self.labels[found].1)
     }
 
     pub fn field(&self, name: &str) -> Option<&str> {
@@ -121,6 +130,20 @@ impl Facts {
             let custom_fields = &self.extra.as_ref()?.custom_fields;
             custom_fields.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
         })
+    }
+}
+
+impl LabelSet for Facts {
+    fn label(&self, key: &str) -> Option<&str> {
+        Facts::label(self, key)
+    }
+
+    fn count(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels.iter().map(|(key, value)| (&**key, &**value))
     }
 }
 

@@ -57,6 +57,11 @@ impl Scope {
         scope
     }
 
+    /// The id of the workspace; `None` for all workspaces.
+    pub fn workspace(&self) -> Option<&str> {
+        self.workspace.as_deref()
+    }
+
     pub(crate) fn contains(&self, key: &Key) -> bool {
         if self.one_object { **key == *self.prefix } else { key.starts_with(&self.prefix) }
     }
@@ -189,6 +194,11 @@ impl Snapshot {
             true => usize::from(self.list_borrowed(scope, None).next().is_some()),
             false => self.counts.of(&scope.prefix) + layered,
         }
+    }
+
+    /// Number of stored objects in `scope`, without the layer and without iterating; 0 for one object.
+    pub fn stored_count(&self, scope: &Scope) -> usize {
+        self.counts.of(&scope.prefix)
     }
 
     /// Number of stored objects, including tombstones.

@@ -23,6 +23,7 @@ mod owners;
 mod past_definitions;
 mod permissions;
 mod proxied_pages;
+mod selectors;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;

@@ -80,7 +80,7 @@ pub fn controller_key(cache: &Cache, owners: &Resource, object: &Value) -> Optio
 }
 
 pub fn selects(selector: &LabelSelector, object: &Value) -> bool {
-    selector.matches(|key| object::label(object, key))
+    selector.matches_labels(&object::label_map(object))
 }
 
 impl ControllerRefManager<'_> {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_informer::{Cache, Key, Queue};
-use atoll_meta::{LabelSelector, object};
+use atoll_meta::object;
 use serde_json::Value;
 
 use crate::shared::controller_refs::{controller_key, selects};
-use crate::shared::views::WorkloadView;
+use crate::shared::selectors;
 
 /// Enqueues the controllers of `children` when one changes and, when one has no controller, all owners that
 /// select it.
@@ -65,8 +65,7 @@ fn selecting_owners(owners: &Cache, object: &Value) -> Vec<Key> {
     let key = Key::of(object);
     let candidates = owners.list(&key.workspace, &key.namespace).into_iter();
     let is_selecting = |owner: &Arc<Value>| {
-        LabelSelector::from_object(WorkloadView::of(owner).selector())
-            .is_ok_and(|selector| !selector.is_empty() && selects(&selector, object))
+        selectors::of_object(owner).is_ok_and(|selector| !selector.is_empty() && selects(&selector, object))
     };
     candidates.filter(is_selecting).map(|owner| Key::of(&owner)).collect()
 }

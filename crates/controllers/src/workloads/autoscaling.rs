@@ -302,7 +302,7 @@ impl Controller {
         let selector_text = scale["status"]["selector"].as_str().unwrap_or_default();
         let selector = self.selector(reconciliation, selector_text)?;
         let mut pods = self.pods.list(&reconciliation.key.workspace, &reconciliation.key.namespace);
-        pods.retain(|pod| selector.matches(|label| object::label(pod, label)));
+        pods.retain(|pod| selector.matches_labels(&object::label_map(pod)));
         self.check_ambiguous_selector(reconciliation, selector_text, selector, &pods)?;
         let settings = &self.context.settings;
         let tolerance = |rules: &Value| {
@@ -388,9 +388,8 @@ impl Controller {
                 // An autoscaler that was not reconciled yet has no selector: compare its target.
                 let selector = state.get(&Key::of(other)).and_then(|remembered| remembered.selector.as_ref());
                 other["spec"]["scaleTargetRef"] == target
-                    || selector.is_some_and(|own| {
-                        pods.iter().any(|pod| own.matches(|label| object::label(pod, label)))
-                    })
+                    || selector
+                        .is_some_and(|own| pods.iter().any(|pod| own.matches_labels(&object::label_map(pod))))
             };
             let all = self.autoscalers.list(&reconciliation.key.workspace, &reconciliation.key.namespace);
             let place = |other: &Arc<Value>| format!("{}/{}", object::namespace(other), object::name(other));

@@ -28,9 +28,9 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::shared::controller_refs::{self, ControllerRefManager};
-use crate::shared::pods;
 use crate::shared::views::status::{COLLISION_COUNT, CONDITIONS};
 use crate::shared::views::{DeploymentView, WorkloadView};
+use crate::shared::{pods, selectors};
 use conditions::{Conditions, PROGRESSING, condition};
 use reconcile::{Observed, Plan};
 use set::{Set, is_same_template};
@@ -82,7 +82,7 @@ fn on_replica_set_change(deployments: &Cache, queue: &Queue, change: &Change) {
         old.is_none_or(|old| object::controller_of(old).is_some() || labels(old) != labels(set));
     if is_relevant {
         for deployment in deployments.list(&change.key.workspace, &change.key.namespace) {
-            let selector = LabelSelector::from_object(DeploymentView::of(&deployment).selector());
+            let selector = selectors::of_object(&deployment);
             if selector.is_ok_and(|selector| !selector.is_empty() && controller_refs::selects(&selector, set))
             {
                 queue.add(Key::of(&deployment));

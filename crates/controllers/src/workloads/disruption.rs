@@ -19,6 +19,7 @@ use atoll_meta::{LabelSelector, Status, object, quote};
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::shared::{controller_refs, selectors};
 use expected::{Expected, Owners};
 use reconcile::BudgetUpdate;
 
@@ -121,7 +122,7 @@ impl Controller {
         let pods = match LabelSelector::from_object(&budget["spec"]["selector"]) {
             Ok(selector) => {
                 let mut pods = self.pods.list(&key.workspace, &key.namespace);
-                pods.retain(|pod| selector.matches(|label| object::label(pod, label)));
+                pods.retain(|pod| controller_refs::selects(&selector, pod));
                 pods
             }
             Err(problem) => {
@@ -168,7 +169,6 @@ impl Controller {
     }
 }
 
-fn selects(budget: &Value, pod: &Value) -> bool {
-    LabelSelector::from_object(&budget["spec"]["selector"])
-        .is_ok_and(|selector| selector.matches(|label| object::label(pod, label)))
+fn selects(budget: &Arc<Value>, pod: &Value) -> bool {
+    selectors::of_object(budget).is_ok_and(|selector| controller_refs::selects(&selector, pod))
 }

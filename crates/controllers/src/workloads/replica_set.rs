@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::shared::controller_refs::{self, ControllerRefManager};
 use crate::shared::pods::{self, PodControl};
+use crate::shared::selectors;
 use crate::shared::views::WorkloadView;
 use crate::shared::views::status::REPLICAS;
 use reconcile::ReplicaAction;
@@ -121,7 +122,8 @@ fn on_pod_change(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change
         None => {
             let place = Key::of(pod);
             for set in sets.list(&place.workspace, &place.namespace) {
-                if selector(flavour, &set).is_ok_and(|selector| controller_refs::selects(&selector, pod)) {
+                let selector = selectors::parsed(&set, |set| selector(flavour, set));
+                if selector.is_ok_and(|selector| controller_refs::selects(&selector, pod)) {
                     queue.add(Key::of(&set));
                 }
             }

@@ -132,6 +132,11 @@ pub fn labels(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     metadata_map(object, "labels")
 }
 
+/// Returns the labels as a map, which selectors match.
+pub fn label_map(object: &Value) -> Option<&Map<String, Value>> {
+    metadata(object)?.get("labels")?.as_object()
+}
+
 /// Returns the value of a label.
 pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     metadata_entry(object, "labels", key)

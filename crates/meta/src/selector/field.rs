@@ -2,12 +2,21 @@
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go
 
+mod index;
+
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::mem::size_of;
+
+use self::index::Index;
+use super::allocated;
 
 /// A conjunction of comparisons.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
+    /// The comparisons of a long selector, combined.
+    index: Option<Box<Index>>,
 }
 
 /// A comparison operator.
@@ -37,15 +46,17 @@ impl FieldSelector {
     }
 
     /// Creates a conjunction of comparisons.
-    pub fn new(terms: Vec<FieldTerm>) -> FieldSelector {
-        FieldSelector { terms }
+    pub fn new(mut terms: Vec<FieldTerm>) -> FieldSelector {
+        terms.shrink_to_fit();
+        let index = Index::new(&terms);
+        FieldSelector { terms, index }
     }
 
     /// Creates the selector for one value of one field.
     pub fn equals(field: &str, value: &str) -> FieldSelector {
         let term =
             FieldTerm { field: field.to_owned(), operator: FieldOperator::Eq, value: value.to_owned() };
-        FieldSelector { terms: vec![term] }
+        FieldSelector::new(vec![term])
     }
 
     /// Parses a selector of a URL. Backslashes, commas and equal signs in values are escaped by a backslash.
@@ -70,11 +81,15 @@ impl FieldSelector {
                 terms.push(term);
             }
         }
-        Ok(FieldSelector { terms })
+        Ok(FieldSelector::new(terms))
     }
 
-    /// Whether an object with these fields matches. An absent field counts as empty.
+    /// Whether an object with these fields matches. An absent field counts as empty. Each field is looked up
+    /// once if there are many comparisons.
     pub fn matches<T: AsRef<str>>(&self, lookup: impl Fn(&str) -> Option<T>) -> bool {
+        if let Some(index) = &self.index {
+            return index.matches(&self.terms, lookup);
+        }
         self.terms.iter().all(|term| {
             let actual = lookup(&term.field);
             let is_equal = actual.as_ref().map_or("", AsRef::as_ref) == term.value;
@@ -85,6 +100,24 @@ impl FieldSelector {
     /// Whether this matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
+    }
+
+    /// Whether there are more comparisons than in almost all selectors.
+    pub fn is_long(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// Returns the number of lookups of a match.
+    pub fn lookups(&self) -> usize {
+        self.index.as_ref().map_or(self.terms.len(), |index| index.fields())
+    }
+
+    /// Returns the approximate number of bytes in memory.
+    pub fn memory(&self) -> usize {
+        let texts =
+            self.terms.iter().map(|term| allocated(term.field.capacity()) + allocated(term.value.capacity()));
+        let terms = self.terms.capacity() * size_of::<FieldTerm>() + texts.sum::<usize>();
+        terms + self.index.as_ref().map_or(0, |index| index.memory())
     }
 
     /// Returns the comparisons in upstream's order.
@@ -115,7 +148,22 @@ impl FieldSelector {
                 terms.push(FieldTerm { field, operator: term.operator, value });
             }
         }
-        Ok(FieldSelector { terms })
+        Ok(FieldSelector::new(terms))
+    }
+}
+
+// The index depends on the comparisons only.
+impl PartialEq for FieldSelector {
+    fn eq(&self, other: &FieldSelector) -> bool {
+        self.terms == other.terms
+    }
+}
+
+impl Eq for FieldSelector {}
+
+impl Hash for FieldSelector {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.terms.hash(state);
     }
 }
 

@@ -3,21 +3,31 @@
 // upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go
 
+mod index;
 mod parse;
+mod set;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::mem::size_of;
 
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldPath, aggregate};
 use crate::names;
 use crate::quote::quote;
+use crate::selector::allocated;
+
+use self::index::Index;
+pub use self::set::LabelSet;
 
 /// A conjunction of requirements.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LabelSelector {
     /// Sorted by key.
     requirements: Vec<Requirement>,
+    /// The requirements of a long selector, combined.
+    index: Option<Box<Index>>,
     /// Whether the selector matches nothing, which requirements cannot express.
     nothing: bool,
 }
@@ -43,6 +53,13 @@ pub enum LabelOperator {
     GreaterThan,
     /// The value is a smaller integer.
     LessThan,
+}
+
+impl LabelOperator {
+    /// Whether an object without the label does not match.
+    fn is_required(self) -> bool {
+        !matches!(self, LabelOperator::NotIn | LabelOperator::NotEquals | LabelOperator::DoesNotExist)
+    }
 }
 
 /// A requirement on one label.
@@ -130,6 +147,11 @@ impl Requirement {
         &self.values
     }
 
+    /// Returns the number of comparisons that a match needs.
+    fn comparisons(&self) -> usize {
+        self.values.len().max(1)
+    }
+
     fn matches(&self, actual: Option<&str>) -> bool {
         let is_listed = |actual: &str| self.values.iter().any(|value| value == actual);
         match self.operator {
@@ -181,13 +203,15 @@ impl LabelSelector {
     /// Returns the selector that matches nothing, which is the meaning of a null `LabelSelector` in an
     /// object.
     pub fn nothing() -> LabelSelector {
-        LabelSelector { requirements: Vec::new(), nothing: true }
+        LabelSelector { nothing: true, ..LabelSelector::default() }
     }
 
     /// Creates a conjunction of requirements.
     pub fn new(mut requirements: Vec<Requirement>) -> LabelSelector {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        LabelSelector { requirements, nothing: false }
+        requirements.shrink_to_fit();
+        let index = Index::new(&requirements);
+        LabelSelector { requirements, index, nothing: false }
     }
 
     /// Parses a selector of a URL.
@@ -233,10 +257,45 @@ impl LabelSelector {
         Ok(LabelSelector::new(requirements))
     }
 
-    /// Whether an object with these labels matches.
+    /// Whether an object with these labels matches. Each key is looked up once if there are many requirements.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
-        !self.nothing
-            && self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
+        if self.nothing {
+            return false;
+        }
+        match &self.index {
+            Some(index) => index.matches(&self.requirements, lookup),
+            None => self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key))),
+        }
+    }
+
+    /// Whether an object with these labels matches. The cost does not exceed that of looking up each label in
+    /// the selector, however long the selector is.
+    pub fn matches_labels(&self, labels: &impl LabelSet) -> bool {
+        match &self.index {
+            Some(index) => !self.nothing && index.matches_labels(&self.requirements, labels),
+            None => self.matches(|key| labels.label(key)),
+        }
+    }
+
+    /// Whether there are more requirements than in almost all selectors.
+    pub fn is_long(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// Returns the maximum number of lookups of a match with an object that has any number of labels.
+    pub fn lookups(&self) -> usize {
+        self.index.as_ref().map_or(self.requirements.len(), |index| index.keys())
+    }
+
+    /// Returns the approximate number of bytes in memory.
+    pub fn memory(&self) -> usize {
+        let texts = self.requirements.iter().map(|requirement| {
+            let values = requirement.values.iter().map(|value| allocated(value.capacity()));
+            let list = allocated(requirement.values.capacity() * size_of::<String>());
+            allocated(requirement.key.capacity()) + list + values.sum::<usize>()
+        });
+        let requirements = self.requirements.capacity() * size_of::<Requirement>();
+        requirements + texts.sum::<usize>() + self.index.as_ref().map_or(0, |index| index.memory())
     }
 
     /// Whether this matches everything.
@@ -261,6 +320,21 @@ impl LabelSelector {
             (LabelOperator::In | LabelOperator::Equals | LabelOperator::DoubleEquals, [value]) => Some(value),
             _ => None,
         }
+    }
+}
+
+// The index depends on the requirements only.
+impl PartialEq for LabelSelector {
+    fn eq(&self, other: &LabelSelector) -> bool {
+        (&self.requirements, self.nothing) == (&other.requirements, other.nothing)
+    }
+}
+
+impl Eq for LabelSelector {}
+
+impl Hash for LabelSelector {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.requirements, self.nothing).hash(state);
     }
 }
 

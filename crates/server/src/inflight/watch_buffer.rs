@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use atoll_meta::Status;
 use bytes::Bytes;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, sleep};
@@ -79,6 +80,14 @@ impl WatchBuffer {
 
     pub fn is_counted(&self) -> bool {
         self.permit.is_some()
+    }
+
+    /// Reserves memory that the watch needs until it ends, such as that of its selector. Little is not counted.
+    pub fn reserve_for_watch(&self, bytes: usize) -> Result<Reservation, Status> {
+        let sender = self.permit.as_ref().map(|permit| permit.sender.clone());
+        let mut reserved = self.memory.empty_reservation(sender.filter(|_| bytes > UNCOUNTED));
+        reserved.resize(bytes)?;
+        Ok(reserved)
     }
 
     /// Returns what is unread, if anything is.
@@ -211,6 +220,19 @@ mod tests {
         assert!(!waits(&buffer(&memory, "bob"), MAX_UNREAD).await);
         held.pop();
         assert!(!waits(&buffers[4], MAX_UNREAD).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn selectors_of_watches_count_for_their_sender() {
+        let memory = Memory::new(16 * MAX_UNREAD, MAX_UNREAD);
+        let (ann, bob) = (buffer(&memory, "ann"), buffer(&memory, "bob"));
+        let held: Vec<_> = (0..4).map(|_| ann.reserve_for_watch(MAX_UNREAD).unwrap()).collect();
+        let refused = ann.reserve_for_watch(MAX_UNREAD).map(drop).unwrap_err();
+        assert_eq!(refused.reason(), "TooManyRequests");
+        assert!(ann.reserve_for_watch(UNCOUNTED).is_ok(), "ordinary selectors are short");
+        assert!(bob.reserve_for_watch(MAX_UNREAD).is_ok());
+        drop(held);
+        assert_eq!(memory.reserved(), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -33,7 +33,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let scope = scope(row, call, &list);
     let (snapshot, token) = position(server, &scope, &list).await?;
     let start = token.as_ref().map(Token::start);
-    let listing = server.registry.list(row, &snapshot, &scope, &list.selection, start, list.limit);
+    let listing = server.registry.list(row, &snapshot, &scope, &list.selection, start, list.limit).await?;
     let row = Arc::new(row.clone());
     let requester = Arc::new((call.user.clone(), call.workspace.clone()));
     let warnings = Arc::new(Warnings::default());

@@ -33,14 +33,14 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, false)?;
-    empty_list::check(server, row, call, &options)?;
+    empty_list::check(server, row, call, &options).await?;
     let scope = scope(row, call, &options);
     let (snapshot, token) = position(server, &scope, &options).await?;
     let registry = &server.registry;
     // Upstream serves lists at revision 0 from its watch cache, which ignores the limit.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let start = token.as_ref().map(Token::start);
-    let mut listing = registry.list(row, &snapshot, &scope, &options.selection, start, limit);
+    let mut listing = registry.list(row, &snapshot, &scope, &options.selection, start, limit).await?;
     if heartbeat_times::are_shown(row, call) {
         heartbeat_times::set_heartbeat_times(&mut listing, &snapshot);
     }

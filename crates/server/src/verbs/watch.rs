@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_meta::Status;
+use atoll_registry::bootstrap::ROOT;
+use atoll_registry::selection::is_turn;
 use atoll_registry::{Row, Selection};
 use atoll_schema::{TypeRef, Types};
+use atoll_store::Key;
 use atoll_watch::event;
 use atoll_watch::{Event, EventType, Expired, Object, ObjectCursor, RevisionError, Scope, Snapshot, Watcher};
 use bytes::Bytes;
@@ -25,7 +28,7 @@ use super::list::{parse_revision, scope, wait_for_revision};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
-use crate::inflight::{UnreadBytes, WatchBuffer, WatchProgress};
+use crate::inflight::{Reservation, UnreadBytes, WatchBuffer, WatchProgress};
 use crate::options::ListOptions;
 use crate::respond;
 use crate::respond::table::INITIAL_EVENTS_END;
@@ -46,6 +49,8 @@ const MAX_QUEUED_CHUNKS: usize = 16;
 const BATCH_BYTES: usize = 64 << 10;
 /// Maximum number of objects that are looked at for a batch before other tasks run.
 const BATCH_OBJECTS: usize = 4096;
+/// Number of lookups of a long selector that do not delay other tasks.
+const FEW_LOOKUPS: usize = 500;
 /// Objects of at least this size are sent without copying.
 const SHARED_FROM: usize = 16 << 10;
 // All chunks of a batch fit into the queue.
@@ -65,6 +70,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let content_type = call.output.media.of_watch();
     let mut response = respond::with_type(StatusCode::OK, content_type, Body::Stream(receiver));
     let buffer = call.response_limits.watch_buffer();
+    let reserved = buffer.reserve_for_watch(options.selection.memory())?;
     if buffer.is_counted() {
         response.extensions_mut().insert(WatchProgress(Arc::downgrade(&buffer)));
     }
@@ -76,6 +82,8 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         sender,
         buffer,
         selection: options.selection,
+        _reserved: reserved,
+        workspace: call.workspace.scope().unwrap_or(ROOT).to_string(),
         frames: Frames::new(row, call.output, call.workspace == Workspace::All),
         bookmarks: options.allow_bookmarks,
         announce_end: options.allow_bookmarks && initial,
@@ -101,6 +109,10 @@ struct Stream {
     sender: mpsc::Sender<Bytes>,
     buffer: Arc<WatchBuffer>,
     selection: Selection,
+    /// Memory of the selection.
+    _reserved: Reservation,
+    /// The workspace id; root for all workspaces.
+    workspace: String,
     frames: Frames,
     bookmarks: bool,
     /// Whether to send a bookmark after the initial events.
@@ -115,6 +127,20 @@ struct Stream {
 
 /// The client is gone, or an error was sent.
 struct WatchEnded;
+
+/// An event, its type for this watch, and its size.
+type SelectedEvent<'a> = (&'a Arc<Event>, EventType, usize);
+
+/// Existing objects that are sent together.
+#[derive(Default)]
+struct InitialBatch {
+    objects: Vec<Arc<Object>>,
+    size: usize,
+    /// Number of objects that were looked at.
+    count: usize,
+    /// The key of the last of them.
+    last: Option<Key>,
+}
 
 impl Stream {
     async fn run(self, scope: Scope, start: Option<u64>) {
@@ -161,25 +187,39 @@ impl Stream {
         let mut rest = within.unwrap_or_else(|| snapshot.list(scope, None).collect::<Vec<_>>().into());
         drop(snapshot);
         loop {
-            let (mut batch, mut size, mut count, mut last) = (Vec::new(), 0, 0, None);
-            for object in rest.iter().take(BATCH_OBJECTS) {
-                if self.is_selected(object) {
-                    let more = object.size() + FRAME_BYTES;
-                    if size > 0 && size + more > BATCH_BYTES {
-                        break;
-                    }
-                    size += more;
-                    batch.push(object.clone());
-                }
-                (count, last) = (count + 1, Some(object.key.clone()));
-            }
+            let InitialBatch { objects, size, count, last } = match self.selection.is_long() {
+                true => self.take_turn(|| self.initial_batch(&rest)).await?,
+                false => self.initial_batch(&rest),
+            };
             let Some(last) = last else { return Ok(()) };
             rest.advance(count, &last);
-            match batch.is_empty() {
+            match objects.is_empty() {
                 true => tokio::task::yield_now().await,
-                false => self.send_objects(&batch, size).await?,
+                false => self.send_objects(&objects, size).await?,
             }
         }
+    }
+
+    /// Selects the objects that are sent together next.
+    fn initial_batch(&self, rest: &ObjectCursor) -> InitialBatch {
+        let (mut batch, mut lookups) = (InitialBatch::default(), 0);
+        for object in rest.iter().take(BATCH_OBJECTS) {
+            if self.is_selected(object) {
+                let more = object.size() + FRAME_BYTES;
+                if batch.size > 0 && batch.size + more > BATCH_BYTES {
+                    break;
+                }
+                batch.size += more;
+                batch.objects.push(object.clone());
+            }
+            batch.count += 1;
+            batch.last = Some(object.key.clone());
+            lookups += self.selection.lookups_in(&self.row, object);
+            if is_turn(lookups) {
+                break;
+            }
+        }
+        batch
     }
 
     async fn send_objects(&self, batch: &[Arc<Object>], size: usize) -> Result<(), WatchEnded> {
@@ -206,7 +246,7 @@ impl Stream {
                     bookmark_at = self.next_bookmark();
                 }
                 events = watcher.next() => match events {
-                    Ok(events) => self.send_batched(&events).await?,
+                    Ok(events) => self.send_selected(&events).await?,
                     Err(Expired { seen, oldest }) => return self.expired(seen, oldest).await,
                 },
             }
@@ -221,13 +261,50 @@ impl Stream {
         last.map_or(regular, |last| last.min(regular))
     }
 
-    async fn send_batched(&self, events: &VecDeque<Arc<Event>>) -> Result<(), WatchEnded> {
-        let wanted = events.iter().filter(|event| event.revision > self.not_before);
-        let mut seen = wanted.filter_map(|event| {
-            let seen = event.type_for(|object| self.is_selected(object))?;
-            let size = event.subject(seen).map_or(0, |object| object.size());
-            Some((event, seen, size + FRAME_BYTES))
-        });
+    async fn send_selected(&self, events: &VecDeque<Arc<Event>>) -> Result<(), WatchEnded> {
+        let mut rest = events.iter().filter(|event| event.revision > self.not_before);
+        if !self.selection.is_long() {
+            return self.send_batched(rest.filter_map(|event| self.select_event(event))).await;
+        }
+        loop {
+            let (mut part, mut lookups) = (Vec::new(), 0);
+            for event in rest.by_ref() {
+                let states = [&event.previous, &event.object].into_iter().flatten();
+                lookups += states.map(|object| self.selection.lookups_in(&self.row, object)).sum::<usize>();
+                part.push(event);
+                if is_turn(lookups) {
+                    break;
+                }
+            }
+            if part.is_empty() {
+                return Ok(());
+            }
+            let select = || part.into_iter().filter_map(|event| self.select_event(event)).collect::<Vec<_>>();
+            let selected = match lookups > FEW_LOOKUPS {
+                true => self.take_turn(select).await?,
+                false => select(),
+            };
+            self.send_batched(selected.into_iter()).await?;
+        }
+    }
+
+    /// Runs a part of the selection when it is the tenant's turn.
+    async fn take_turn<T>(&self, work: impl FnOnce() -> T) -> Result<T, WatchEnded> {
+        let turn = self.server.registry.take_turn(&self.workspace, work);
+        tokio::time::timeout_at(self.deadline, turn).await.ok().and_then(Result::ok).ok_or(WatchEnded)
+    }
+
+    /// Returns the event as this watch sees it, with its size.
+    fn select_event<'a>(&self, event: &'a Arc<Event>) -> Option<SelectedEvent<'a>> {
+        let seen = event.type_for(|object| self.is_selected(object))?;
+        let size = event.subject(seen).map_or(0, |object| object.size());
+        Some((event, seen, size + FRAME_BYTES))
+    }
+
+    async fn send_batched<'a>(
+        &self,
+        mut seen: impl Iterator<Item = SelectedEvent<'a>>,
+    ) -> Result<(), WatchEnded> {
         let mut next = seen.next();
         while let Some((event, first, mut size)) = next {
             let mut batch = vec![(event, first)];

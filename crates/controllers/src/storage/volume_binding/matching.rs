@@ -144,7 +144,7 @@ pub fn best<'a>(
             }
             let fits = !waits
                 && volume["status"]["phase"] == "Available"
-                && selector.matches(|label| object::label(volume, label))
+                && selector.matches_labels(&object::label_map(volume))
                 && class(volume) == class(claim);
             let size = size(&volume["spec"]["capacity"]["storage"]);
             if fits && smallest.as_ref().is_none_or(|(smaller, _)| size < *smaller) {

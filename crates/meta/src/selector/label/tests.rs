@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::{LabelOperator, LabelSelector, Requirement};
 use crate::field::FieldPath;
 
@@ -20,6 +22,45 @@ fn converts_selectors_of_objects() {
         let selector = LabelSelector::from_object(&object).map(|selector| selector.to_string());
         assert_eq!(selector.as_deref().map_err(String::as_str), *expected, "selector {object}");
     }
+}
+
+/// Terms on one key are one lookup, and labels that a long selector does not name are not compared at all.
+#[test]
+fn long_selectors_combine_the_terms_of_a_key() {
+    let many = |term: &dyn Fn(usize) -> String| (0..50).map(term).collect::<Vec<_>>().join(",");
+    let others = many(&|number| format!("a!=x{number}"));
+    for (text, keys, matched) in [
+        (others.clone(), 1, vec![true, true, true]),
+        (format!("{others},a!=web"), 1, vec![true, false, true]),
+        (format!("{others},a"), 1, vec![false, true, true]),
+        (format!("{others},!a"), 1, vec![true, false, false]),
+        (format!("{others},a=web"), 1, vec![false, true, false]),
+        (format!("{others},a in (web,7),a>6"), 1, vec![false, false, true]),
+        (format!("{others},a>6,a<9"), 1, vec![false, false, true]),
+        (format!("{others},a=x7"), 1, vec![false, false, false]),
+        (format!("{others},a,!a"), 1, vec![false, false, false]),
+        (format!("{others},a=web,a=7"), 1, vec![false, false, false]),
+        (format!("{others},a>8,a<9"), 1, vec![false, false, false]),
+        (many(&|number| format!("!k{number}")), 50, vec![true, true, true]),
+        (many(&|number| format!("k{number}")), 50, vec![false, false, false]),
+        (format!("a in (7,{})", many(&|number| format!("x{number}"))), 1, vec![false, false, true]),
+        (format!("a notin (7,{})", many(&|number| format!("x{number}"))), 1, vec![true, true, false]),
+    ] {
+        let selector = LabelSelector::parse(&text).unwrap();
+        assert_eq!((selector.is_long(), selector.lookups()), (true, keys), "{text}");
+        let objects = [json!({ "b": "1" }), json!({ "a": "web", "b": "1" }), json!({ "a": "7" })];
+        let lookups = std::cell::Cell::new(0);
+        let by_lookup = objects.each_ref().map(|labels| {
+            selector.matches(|key| {
+                lookups.set(lookups.get() + 1);
+                labels[key].as_str()
+            })
+        });
+        assert!(lookups.get() <= 3 * keys, "{text}");
+        let by_label = objects.each_ref().map(|labels| selector.matches_labels(&labels.as_object()));
+        assert_eq!((by_lookup.to_vec(), by_label.to_vec()), (matched.clone(), matched), "{text}");
+    }
+    assert!(!LabelSelector::parse("a=b,c!=d,e in (f,g)").unwrap().is_long());
 }
 
 #[test]

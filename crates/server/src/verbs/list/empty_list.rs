@@ -4,10 +4,12 @@
 //! wait until there are some, which never happens if the workload runs in member clusters or nowhere. kubectl
 //! sends its command (`Kubectl-Command`), so only these commands get an error that says where the Pods are.
 
+use std::sync::Arc;
+
 use atoll_fleet::Placement;
-use atoll_meta::{Status, json, object};
-use atoll_registry::Row;
-use atoll_watch::Scope;
+use atoll_meta::{LabelSelector, Status, json, object};
+use atoll_registry::{Row, Selection, Stage};
+use atoll_watch::{Object, Scope};
 use http::HeaderMap;
 use serde_json::Value;
 
@@ -19,6 +21,8 @@ use crate::sync::warnings;
 const HEADER: &str = "kubectl-command";
 /// Commands that need a Pod to connect to.
 const CONNECTING: [&str; 4] = ["attach", "exec", "logs", "port-forward"];
+/// Size of the workloads in a namespace up to which they are searched.
+const MAX_BYTES: usize = 4 << 20;
 /// Resources that create Pods.
 const WORKLOADS: [(&str, &str, &str); 6] = [
     ("apps", "deployments", "Deployment"),
@@ -37,7 +41,7 @@ fn command(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Returns an error instead of an empty list to a command that would wait, if the Pods run elsewhere.
-pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> Result<(), Status> {
+pub async fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> Result<(), Status> {
     let labels = &options.selection.labels;
     if !row.strategy.explains_empty_lists || call.info.namespace.is_empty() || labels.is_empty() {
         return Ok(());
@@ -48,45 +52,65 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
     let snapshot = server.registry.snapshot();
     let namespace = call.info.namespace.as_str();
     let pods = Scope::new("core", "pods", Some(workspace), Some(namespace));
-    if snapshot.list(&pods, None).any(|pod| labels.matches(|name| pod.facts.label(name))) {
+    let selection = Selection { labels: labels.clone(), ..Selection::everything() };
+    if !server.registry.select(row, &snapshot, &pods, &selection, None, 1).await?.is_empty() {
         return Ok(());
     }
-    let mut unplaced = None;
-    for (group, resource, kind) in WORKLOADS {
+    let (mut workloads, mut size) = (Vec::new(), 0);
+    for (position, (group, resource, _)) in WORKLOADS.iter().enumerate() {
         let stored_group = if group.is_empty() { "core" } else { group };
         let scope = Scope::new(stored_group, resource, Some(workspace), Some(namespace));
-        for found in snapshot.list(&scope, None) {
-            let Ok(workload) = json::parse(&found.json()).map(|parsed| parsed.value) else { continue };
-            let template = &workload["spec"]["template"]["metadata"]["labels"];
-            if !labels.matches(|name| template[name].as_str()) {
-                continue;
-            }
-            // Its Pods are created in the control plane, so waiting makes sense.
-            if warnings::creates_pods_here(&workload) {
+        for workload in snapshot.list_borrowed(&scope, None) {
+            size += workload.size();
+            if size > MAX_BYTES {
                 return Ok(());
             }
-            let clusters = Placement::of(&workload).clusters;
-            if clusters.is_empty() {
-                unplaced = unplaced.or(Some((group, resource, kind, workload)));
-                continue;
-            }
-            let names: Vec<&str> = clusters.iter().map(|share| share.name.as_str()).collect();
-            let name = object::name(&workload);
-            return Err(Status::bad_request(format!(
-                "the pods of {kind} {namespace}/{name} run in {} {} and are not available here; run kubectl \
-                 {command} with the kubeconfig of that cluster",
-                if names.len() == 1 { "cluster" } else { "clusters" },
-                names.join(", "),
-            )));
+            workloads.push((position, workload.into_owned()));
         }
     }
-    match unplaced {
-        Some((group, resource, kind, workload)) => {
-            let row = server.registry.catalog.stored(group, resource);
-            row.and_then(|row| unplaced_error(server, row, workspace, kind, &workload)).map_or(Ok(()), Err)
+    let find = || find_elsewhere(&workloads, labels, namespace, command);
+    let Some((position, workload)) = server.registry.run_sized(workspace, size, Stage::New, find).await??
+    else {
+        return Ok(());
+    };
+    let (group, resource, kind) = WORKLOADS[position];
+    let row = server.registry.catalog.stored(group, resource);
+    row.and_then(|row| unplaced_error(server, row, workspace, kind, &workload)).map_or(Ok(()), Err)
+}
+
+/// Returns an error if a workload with these labels runs in member clusters, or the first that runs nowhere, with
+/// the position of its resource.
+fn find_elsewhere(
+    workloads: &[(usize, Arc<Object>)],
+    labels: &LabelSelector,
+    namespace: &str,
+    command: &str,
+) -> Result<Option<(usize, Value)>, Status> {
+    let mut unplaced = None;
+    for (position, found) in workloads {
+        let Ok(workload) = json::parse(&found.json()).map(|parsed| parsed.value) else { continue };
+        if !labels.matches_labels(&workload["spec"]["template"]["metadata"]["labels"].as_object()) {
+            continue;
         }
-        None => Ok(()),
+        // Its Pods are created in the control plane, so waiting makes sense.
+        if warnings::creates_pods_here(&workload) {
+            return Ok(None);
+        }
+        let clusters = Placement::of(&workload).clusters;
+        if clusters.is_empty() {
+            unplaced = unplaced.or(Some((*position, workload)));
+            continue;
+        }
+        let names: Vec<&str> = clusters.iter().map(|share| share.name.as_str()).collect();
+        let (kind, name) = (WORKLOADS[*position].2, object::name(&workload));
+        return Err(Status::bad_request(format!(
+            "the pods of {kind} {namespace}/{name} run in {} {} and are not available here; run kubectl \
+             {command} with the kubeconfig of that cluster",
+            if names.len() == 1 { "cluster" } else { "clusters" },
+            names.join(", "),
+        )));
     }
+    Ok(unplaced)
 }
 
 /// Returns an error that a workload is not placed. Without clusters, controllers outside of this server may
