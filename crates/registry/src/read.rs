@@ -20,6 +20,7 @@ pub struct Selection {
 }
 
 /// One page of a list.
+#[derive(Clone)]
 pub struct Listing {
     pub objects: ObjectCursor,
     /// The revision that the list shows.
