@@ -7,6 +7,7 @@ pub mod metadata;
 mod pretty;
 pub mod protobuf;
 pub mod table;
+mod yaml;
 
 use std::io::Write;
 
@@ -21,7 +22,7 @@ use serde_json::Value;
 
 use crate::body::Body;
 use crate::chain::Call;
-use crate::inflight::{LARGE, NoRoom, OutputMemory, SMALL_OUTPUT, make_text};
+use crate::inflight::{LARGE, NoRoom, OutputMemory, SMALL_OUTPUT};
 use crate::negotiate::{Form, Media, Output};
 
 /// Minimum size of compressed responses.
@@ -107,7 +108,7 @@ fn encoded(
     let body = match output.media {
         Media::Json { pretty: false } => Body::from(line(json)),
         Media::Json { pretty: true } => Body::from(pretty::indent(&json, memory)?),
-        Media::Yaml => Body::from(yaml(&json, memory)?),
+        Media::Yaml => Body::from(yaml::of_json(&json, memory)?),
         Media::Protobuf => match protobuf::enveloped(&json) {
             Some(message) => Body::from(message),
             // Kinds without protobuf were refused before, so JSON is acceptable.
@@ -219,33 +220,9 @@ pub fn gzipped(bytes: &[u8]) -> Option<Vec<u8>> {
     encoder.finish().ok()
 }
 
-fn yaml(stored: &[u8], memory: &mut OutputMemory) -> Result<Vec<u8>, NoRoom> {
-    let parsed = memory.take_parsed(stored)?;
-    let value = json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
-    let text = make_text(memory, stored.len(), |out| {
-        // Values of JSON can always be written, so only memory can be missing.
-        serde_saphyr::to_fmt_writer(out, &value).map_err(|_| NoRoom)
-    });
-    memory.give_back(parsed);
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn yaml_counts_values_and_indentation() {
-        let nested = format!("{}{}1{}", "[".repeat(500), "1,".repeat(5000), "]".repeat(500));
-        let text = yaml(nested.as_bytes(), &mut OutputMemory::unlimited()).unwrap();
-        assert_eq!(String::from_utf8(text.clone()).unwrap(), {
-            let value: Value = json::parse(nested.as_bytes()).unwrap().value;
-            serde_saphyr::to_string(&value).unwrap()
-        });
-        assert!(text.len() > 400 * nested.len());
-        assert_eq!(yaml(nested.as_bytes(), &mut OutputMemory::fixed(100 * nested.len())), Err(NoRoom));
-        assert_eq!(yaml(b"[1,1,1,1,1,1,1,1]", &mut OutputMemory::fixed(100)), Err(NoRoom));
-    }
 
     #[test]
     fn lines_end_with_a_break() {

@@ -205,6 +205,13 @@ impl fmt::Write for TextBuffer<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.extend(text.as_bytes()).map_err(|NoRoom| fmt::Error)
     }
+
+    fn write_char(&mut self, character: char) -> fmt::Result {
+        match u8::try_from(character) {
+            Ok(byte) if byte.is_ascii() => self.push(byte).map_err(|NoRoom| fmt::Error),
+            _ => self.write_str(character.encode_utf8(&mut [0; 4])),
+        }
+    }
 }
 
 #[cfg(test)]
