@@ -14,6 +14,7 @@ use crate::row::{ObjectRef, Row};
 use crate::selection::Selection;
 
 /// One page of a list.
+#[derive(Clone)]
 pub struct Listing {
     pub objects: ObjectCursor,
     /// The revision that the list shows.

@@ -15,6 +15,7 @@
 
 mod large_responses;
 mod memory;
+mod output;
 mod watch_buffer;
 
 use std::collections::HashMap;
@@ -31,9 +32,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use self::large_responses::SerializationPermits;
-pub use self::large_responses::{LARGE, ResponseLimits, ResponseReservation};
+pub use self::large_responses::{LARGE, ResponseLimits, ResponseReservation, SMALL_OUTPUT};
 use self::memory::Memory;
 pub use self::memory::Reservation;
+pub use self::output::{NoRoom, OutputMemory, TextBuffer, make_text};
 use self::watch_buffer::WatchPermit;
 pub use self::watch_buffer::{UnreadBytes, WatchBuffer, WatchProgress};
 use crate::request::RequestInfo;

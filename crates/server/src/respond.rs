@@ -7,6 +7,7 @@ pub mod metadata;
 mod pretty;
 pub mod protobuf;
 pub mod table;
+mod yaml;
 
 use std::io::Write;
 
@@ -21,7 +22,7 @@ use serde_json::Value;
 
 use crate::body::Body;
 use crate::chain::Call;
-use crate::inflight::LARGE;
+use crate::inflight::{LARGE, NoRoom, OutputMemory, SMALL_OUTPUT};
 use crate::negotiate::{Form, Media, Output};
 
 /// Minimum size of compressed responses.
@@ -38,10 +39,17 @@ pub async fn stored_object(
     let (output, zips) = (call.output, accepts_gzip(&call.headers));
     let is_copied = output.form == Form::Whole && output.media == Media::Json { pretty: false } && !zips;
     if stored.len() < LARGE || is_copied {
-        return call.response_limits.reserve(render(row.custom.as_deref(), code, stored, output));
+        let mut memory = OutputMemory::fixed(SMALL_OUTPUT);
+        let response = render(row.custom.as_deref(), code, stored.clone(), output, &mut memory);
+        // A response that is much longer than its JSON is large as well.
+        if let Ok(response) = response {
+            return call.response_limits.reserve(response);
+        }
     }
     let (custom, size) = (row.custom.clone(), stored.len());
-    let work = move || zipped(render(custom.as_deref(), code, stored, output), zips);
+    let work = move |memory: &mut OutputMemory| {
+        Ok(zipped(render(custom.as_deref(), code, stored, output, memory)?, zips))
+    };
     call.response_limits.serialize(size, work).await
 }
 
@@ -52,10 +60,21 @@ pub fn scale(code: StatusCode, scale: &Value, output: Output) -> Response<Body> 
 
 /// Renders an object of a built-in kind.
 pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
-    render(None, code, stored, output)
+    whole(|memory| render(None, code, stored, output, memory))
 }
 
-fn render(custom: Option<&CustomVersion>, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
+/// Makes a response that is never long.
+fn whole(make: impl FnOnce(&mut OutputMemory) -> Result<Response<Body>, NoRoom>) -> Response<Body> {
+    make(&mut OutputMemory::unlimited()).unwrap_or_else(|NoRoom| Response::new(Body::empty()))
+}
+
+fn render(
+    custom: Option<&CustomVersion>,
+    code: StatusCode,
+    stored: Bytes,
+    output: Output,
+    memory: &mut OutputMemory,
+) -> Result<Response<Body>, NoRoom> {
     let rendered = match output.form {
         Form::Whole => stored,
         Form::Metadata(version) => metadata::of(&stored, version),
@@ -64,41 +83,55 @@ fn render(custom: Option<&CustomVersion>, code: StatusCode, stored: Bytes, outpu
                 "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
                 metadata::go_type(&stored)
             );
-            return status(&Status::not_acceptable_form(message), output.refusal());
+            return Ok(status(&Status::not_acceptable_form(message), output.refusal()));
         }
         Form::Table(version, include) => {
-            table::of_object(&stored, custom, version, include, true, output.skew)
+            memory.take_parsed(&stored)?;
+            table::of_object(&stored, custom, version, include, true, output.skew, memory)?
         }
     };
-    encoded(code, rendered, output)
+    encoded(code, rendered, output, memory)
 }
 
 /// Renders a document that is not an object.
 pub fn document(json: Bytes, media: Media) -> Response<Body> {
-    encoded(StatusCode::OK, json, Output::whole(media))
+    whole(|memory| encoded(StatusCode::OK, json, Output::whole(media), memory))
 }
 
 /// Encodes JSON in the negotiated media type.
-fn encoded(code: StatusCode, json: Bytes, output: Output) -> Response<Body> {
+fn encoded(
+    code: StatusCode,
+    json: Bytes,
+    output: Output,
+    memory: &mut OutputMemory,
+) -> Result<Response<Body>, NoRoom> {
     let body = match output.media {
-        Media::Json { pretty: false } => Body::from(line(&json)),
-        Media::Json { pretty: true } => Body::from(pretty::indent(&json)),
-        Media::Yaml => Body::from(yaml(&json)),
+        Media::Json { pretty: false } => Body::from(line(json)),
+        Media::Json { pretty: true } => Body::from(pretty::indent(&json, memory)?),
+        Media::Yaml => Body::from(yaml::of_json(&json, memory)?),
         Media::Protobuf => match protobuf::enveloped(&json) {
             Some(message) => Body::from(message),
             // Kinds without protobuf were refused before, so JSON is acceptable.
-            None => return encoded(code, json, Output::COMPACT),
+            None => return encoded(code, json, Output::COMPACT, memory),
         },
     };
-    with_type(code, output.media.content_type(), body)
+    Ok(with_type(code, output.media.content_type(), body))
 }
 
-/// Appends a line break, for terminals.
-fn line(json: &[u8]) -> Vec<u8> {
+/// Appends a line break, for terminals. JSON with room for it that nobody else has is not copied.
+fn line(json: Bytes) -> Bytes {
+    let json = match json.try_into_mut() {
+        Ok(mut own) if own.capacity() > own.len() => {
+            own.extend_from_slice(b"\n");
+            return own.freeze();
+        }
+        Ok(own) => own.freeze(),
+        Err(shared) => shared,
+    };
     let mut line = Vec::with_capacity(json.len() + 1);
-    line.extend_from_slice(json);
+    line.extend_from_slice(&json);
     line.push(b'\n');
-    line
+    Bytes::from(line)
 }
 
 /// Renders a value that is not stored.
@@ -113,7 +146,7 @@ pub fn json(value: &Value) -> Response<Body> {
 /// Renders a `Status`, which has no other form.
 pub fn status(status: &Status, output: Output) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = encoded(code, Bytes::from(status.to_json()), output);
+    let mut response = whole(|memory| encoded(code, Bytes::from(status.to_json()), output, memory));
     if let Some(seconds) = status.retry_after().filter(|seconds| *seconds > 0) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -187,7 +220,21 @@ pub fn gzipped(bytes: &[u8]) -> Option<Vec<u8>> {
     encoder.finish().ok()
 }
 
-fn yaml(stored: &[u8]) -> String {
-    let value = json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
-    serde_saphyr::to_string(&value).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_with_a_break() {
+        let shared = Bytes::from_static(b"{}");
+        let mut roomy = Vec::with_capacity(10);
+        roomy.extend_from_slice(b"{}");
+        let address = roomy.as_ptr();
+        for json in [shared.clone(), Bytes::from(b"{}".to_vec()), Bytes::from(roomy)] {
+            let is_roomy = json.as_ptr() == address;
+            let line = line(json);
+            assert_eq!(line, "{}\n");
+            assert!(!is_roomy || line.as_ptr() == address);
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod definitions;
 mod dense;
 mod dialects;
 mod dialing;
+mod expansions;
 mod fairness;
 mod fake_cluster;
 mod injection;

@@ -10,12 +10,20 @@ use http::Response;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use super::memory::{Memory, Reservation};
+use super::output::{NoRoom, OutputMemory};
 use super::watch_buffer::{WatchBuffer, WatchPermit};
-use super::{GROUP_DIVISOR, Sender};
+use super::{GROUP_DIVISOR, Sender, too_many_requests};
 use crate::body::Body;
 
 /// Responses of at least this many bytes, or made of this much JSON, are large.
 pub const LARGE: usize = 256 << 10;
+
+/// Memory for making a response from less JSON than that without a permit.
+pub const SMALL_OUTPUT: usize = 4 * LARGE;
+
+/// The response to a request that was carried out is not refused if it is at most this many times as long as
+/// its JSON.
+const CERTAIN_GROWTH: usize = 4;
 
 /// Permits for serializing large responses. The widest group of a sender gets at most half of them.
 pub struct SerializationPermits {
@@ -37,7 +45,7 @@ pub struct ResponseLimits {
 }
 
 /// A permit to serialize, until it is dropped.
-struct SerializationPermit {
+pub(super) struct SerializationPermit {
     _of_all: OwnedSemaphorePermit,
     _of_group: Option<OwnedSemaphorePermit>,
 }
@@ -79,7 +87,7 @@ impl SerializationPermits {
     }
 
     /// Waits for a permit of the group first, so that a group has few entries in the common queue.
-    async fn acquire(&self, sender: Option<&Sender>) -> Result<SerializationPermit, AcquireError> {
+    pub(super) async fn acquire(&self, sender: Option<&Sender>) -> Result<SerializationPermit, AcquireError> {
         let of_group = match sender.and_then(|sender| sender.0.first()) {
             Some(group) => Some(self.group(group).acquire_owned().await?),
             None => None,
@@ -100,10 +108,11 @@ impl SerializationPermits {
 }
 
 impl ResponseLimits {
-    /// Serializes a response made of `size` bytes of JSON, when a permit is available.
+    /// Serializes a response made of `size` bytes of JSON, when a permit is available. `work` takes more
+    /// memory as its output grows.
     pub async fn serialize<F>(&self, size: usize, work: F) -> Result<Response<Body>, Status>
     where
-        F: FnOnce() -> Response<Body> + Send + 'static,
+        F: FnOnce(&mut OutputMemory) -> Result<Response<Body>, NoRoom> + Send + 'static,
     {
         let failed = |error: &dyn std::fmt::Display| {
             Status::internal_error(format!("the response could not be serialized: {error}"))
@@ -111,13 +120,25 @@ impl ResponseLimits {
         let permit = self.permits.acquire(self.sender.as_ref()).await.map_err(|error| failed(&error))?;
         let mut reserved = self.empty_reservation();
         self.reserve_bytes(&mut reserved, size)?;
+        let certain = if self.may_refuse { 0 } else { CERTAIN_GROWTH * size + LARGE };
         let done = tokio::task::spawn_blocking(move || {
             // The work goes on even if the request is cancelled, so the permit and the memory are kept until
             // it is done.
             let _permit = permit;
-            (work(), reserved)
+            let mut memory = OutputMemory::growing(reserved, size, certain);
+            let response = work(&mut memory);
+            let (reserved, refusal) = memory.finish();
+            // Without a response, the memory is free again at once.
+            response.map(|response| (response, reserved)).map_err(|NoRoom| refusal)
         });
-        let (response, mut reserved) = done.await.map_err(|error| failed(&error))?;
+        let (response, reserved) = done.await.map_err(|error| failed(&error))?.map_err(|refusal| {
+            let refusal = refusal.unwrap_or_else(too_many_requests);
+            match self.may_refuse {
+                true => refusal,
+                false => failed(&format!("the request was carried out, but {}", refusal.message())),
+            }
+        })?;
+        let mut reserved = reserved.unwrap_or_else(|| self.empty_reservation());
         if let Body::Full(Some(bytes)) = response.body() {
             self.reserve_bytes(&mut reserved, bytes.len())?;
         }
@@ -137,7 +158,7 @@ impl ResponseLimits {
 
     /// Returns the buffer of a watch.
     pub fn watch_buffer(&self) -> Arc<WatchBuffer> {
-        WatchBuffer::new(self.memory.clone(), self.watch.clone())
+        WatchBuffer::new(self.memory.clone(), self.permits.clone(), self.watch.clone())
     }
 
     fn empty_reservation(&self) -> Reservation {
@@ -198,7 +219,9 @@ mod tests {
     }
 
     async fn write(limits: &ResponseLimits, size: usize) -> Result<Response<Body>, Status> {
-        let work = move || respond::with_type(StatusCode::OK, "text/plain", Body::from(vec![b'x'; size]));
+        let work = move |_: &mut OutputMemory| {
+            Ok(respond::with_type(StatusCode::OK, "text/plain", Body::from(vec![b'x'; size])))
+        };
         limits.serialize(size, work).await
     }
 

@@ -40,6 +40,13 @@ impl Memory {
     pub fn empty_reservation(self: &Arc<Self>, sender: Option<Sender>) -> Reservation {
         Reservation { memory: self.clone(), sender, bytes: 0 }
     }
+
+    /// Returns how much a sender can have if nothing else is reserved.
+    fn most(&self, sender: &Sender) -> usize {
+        let groups = u32::try_from(sender.0.len()).unwrap_or(u32::MAX);
+        let divisor = GROUP_DIVISOR.saturating_pow(groups.saturating_sub(1)).saturating_mul(SENDER_DIVISOR);
+        (self.limit / divisor).max(self.single).min(self.limit)
+    }
 }
 
 impl ReservedBytes {
@@ -71,9 +78,18 @@ impl Reservation {
         self.sender.is_some()
     }
 
-    /// Changes the reserved size, or returns an error with Retry-After.
+    /// Changes the reserved size, or returns an error: with Retry-After unless it could never be so large.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Status> {
         self.set(bytes, false)
+    }
+
+    /// The same for a response that turns out to be larger than its JSON. Without a sender, it may take as much
+    /// as all senders together.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        match self.sender {
+            None if bytes > self.memory.limit => Err(too_large(self.memory.limit)),
+            _ => self.resize(bytes),
+        }
     }
 
     /// Changes the reserved size even if the limit is exceeded. Other requests are refused then.
@@ -90,12 +106,20 @@ impl Reservation {
         let mut reserved = self.memory.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 && !forced && !reserved.has_room(&self.memory, sender, self.bytes, more) {
-            return Err(too_many_requests());
+            let most = self.memory.most(sender);
+            return Err(if bytes > most { too_large(most) } else { too_many_requests() });
         }
         reserved.change(sender, self.bytes, bytes);
         self.bytes = bytes;
         Ok(())
     }
+}
+
+fn too_large(most: usize) -> Status {
+    Status::request_entity_too_large(format!(
+        "it takes more than {} MiB of memory to answer this request",
+        most >> 20
+    ))
 }
 
 #[cfg(test)]

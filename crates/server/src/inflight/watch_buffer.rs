@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, sleep};
 
+use super::large_responses::SerializationPermits;
 use super::memory::{Memory, Reservation};
 use super::{RequestKind, Sender, Senders};
 
@@ -32,6 +33,7 @@ pub struct WatchBuffer {
     /// Notified when the client has read something. Only the watch itself waits for it.
     read: Notify,
     memory: Arc<Memory>,
+    permits: Arc<SerializationPermits>,
     /// Kept while anything is unread, even if the watch has ended. `None` if the sender is not counted.
     permit: Option<Arc<WatchPermit>>,
 }
@@ -73,9 +75,13 @@ impl Drop for WatchPermit {
 }
 
 impl WatchBuffer {
-    pub fn new(memory: Arc<Memory>, permit: Option<Arc<WatchPermit>>) -> Arc<Self> {
+    pub fn new(
+        memory: Arc<Memory>,
+        permits: Arc<SerializationPermits>,
+        permit: Option<Arc<WatchPermit>>,
+    ) -> Arc<Self> {
         let unread = Mutex::new(UnreadData { bytes: 0, since: Instant::now() });
-        Arc::new(WatchBuffer { unread, read: Notify::new(), memory, permit })
+        Arc::new(WatchBuffer { unread, read: Notify::new(), memory, permits, permit })
     }
 
     pub fn is_counted(&self) -> bool {
@@ -116,6 +122,17 @@ impl WatchBuffer {
         }
         self.change(0, bytes);
         UnreadBytes { buffer: self.clone(), bytes, _reserved: reserved }
+    }
+
+    /// Encodes a large event on a blocking thread, like a large response. `None` if that failed.
+    pub async fn encode<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let sender = self.permit.as_ref().map(|permit| &permit.sender);
+        let permit = self.permits.acquire(sender).await.ok()?;
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        });
+        done.await.ok()
     }
 
     /// Changes the number of unread bytes. `since` is the time of the first unread byte or the last read one.
@@ -166,7 +183,7 @@ mod tests {
             sender: Sender([name].map(Box::from).into()),
             _of_all: semaphore.try_acquire_owned().unwrap(),
         };
-        WatchBuffer::new(memory.clone(), Some(Arc::new(permit)))
+        WatchBuffer::new(memory.clone(), Arc::new(SerializationPermits::new()), Some(Arc::new(permit)))
     }
 
     async fn waits(buffer: &Arc<WatchBuffer>, bytes: usize) -> bool {

@@ -22,7 +22,7 @@ use super::table::Table;
 use super::{GZIP_FROM, accepts_gzip, gzip, metadata, protobuf};
 use crate::body::Body;
 use crate::chain::Call;
-use crate::inflight::LARGE;
+use crate::inflight::{LARGE, NoRoom, OutputMemory, SMALL_OUTPUT};
 use crate::negotiate::{Form, Media, Meta, Output};
 use crate::workspace::Workspace;
 
@@ -80,14 +80,20 @@ pub async fn render(
     };
     // An error about the form is short, and a list in chunks is not in memory yet.
     if renderer.is_chunked() || matches!(renderer.output.form, Form::Metadata(_)) {
-        return Ok(renderer.render(row, listing, token));
+        return Ok(super::whole(|memory| renderer.render(row, listing, token, memory)));
     }
     let size = size(&listing.objects, usize::MAX);
     if size < LARGE {
-        return call.response_limits.reserve(renderer.render(row, listing, token));
+        let mut memory = OutputMemory::fixed(SMALL_OUTPUT);
+        // A response that is much longer than its JSON is large as well.
+        if let Ok(response) = renderer.render(row, listing.clone(), token, &mut memory) {
+            return call.response_limits.reserve(response);
+        }
     }
     let (row, token) = (row.clone(), token.map(str::to_string));
-    let work = move || super::zipped(renderer.render(&row, listing, token.as_deref()), renderer.zips);
+    let work = move |memory: &mut OutputMemory| {
+        Ok(super::zipped(renderer.render(&row, listing, token.as_deref(), memory)?, renderer.zips))
+    };
     call.response_limits.serialize(size, work).await
 }
 
@@ -106,7 +112,13 @@ impl ListRenderer {
         is_list && self.output.media == Media::Json { pretty: false }
     }
 
-    fn render(&self, row: &Row, mut listing: Listing, token: Option<&str>) -> Response<Body> {
+    fn render(
+        &self,
+        row: &Row,
+        mut listing: Listing,
+        token: Option<&str>,
+        memory: &mut OutputMemory,
+    ) -> Result<Response<Body>, NoRoom> {
         if row.may_convert() {
             let shown: Vec<_> = listing.objects.iter().map(|object| row.to_served(object.clone())).collect();
             listing.objects = shown.into();
@@ -119,14 +131,14 @@ impl ListRenderer {
                     "you requested PartialObjectMetadata, but the requested object is a list ({})",
                     metadata::go_name(&row.group, &kind, row.type_id.is_some())
                 );
-                super::status(&Status::not_acceptable_form(message), output.refusal())
+                Ok(super::status(&Status::not_acceptable_form(message), output.refusal()))
             }
             (Form::Table(version, include), _) => {
                 let head = list_metadata(&listing, token);
                 let custom = row.custom.as_deref();
-                let mut table = Table::new(&row.group, &row.kind, custom, version, include, output.skew);
-                self.each(&listing.objects, |json| table.push(json));
-                super::encoded(StatusCode::OK, table.finish(&head, true), output)
+                let table = Table::new(&row.group, &row.kind, custom, version, include, output.skew);
+                let objects = || self.shown(&listing.objects);
+                super::encoded(StatusCode::OK, table.make(objects, &head, true, memory)?, output, memory)
             }
             (form, Media::Protobuf) => {
                 let head = list_metadata(&listing, token);
@@ -140,23 +152,31 @@ impl ListRenderer {
                         (protobuf::ProtobufList::of_objects(id, size), row.list_kind(), row.api_version())
                     }
                     // Such a kind is refused before anything is read.
-                    (_, None) => return super::status(&Status::not_acceptable_form(""), output.refusal()),
+                    (_, None) => {
+                        return Ok(super::status(&Status::not_acceptable_form(""), output.refusal()));
+                    }
                 };
-                self.each(&listing.objects, |json| list.push(&json));
+                self.shown(&listing.objects).for_each(|json| list.push(&json));
                 let body = Body::from(list.finish(&api_version, &kind, &head));
-                super::with_type(StatusCode::OK, output.media.content_type(), body)
+                Ok(super::with_type(StatusCode::OK, output.media.content_type(), body))
             }
-            (form, _) => self.as_json(row, listing, token, form),
+            (form, _) => self.as_json(row, listing, token, form, memory),
         }
     }
 
-    fn each(&self, objects: &ObjectCursor, mut act: impl FnMut(Bytes)) {
-        for object in objects.iter() {
-            act(if self.origin { object.json_with_origin() } else { object.json() });
-        }
+    fn shown<'a>(&self, objects: &'a ObjectCursor) -> impl Iterator<Item = Bytes> + use<'a> {
+        let origin = self.origin;
+        objects.iter().map(move |object| if origin { object.json_with_origin() } else { object.json() })
     }
 
-    fn as_json(&self, row: &Row, listing: Listing, token: Option<&str>, form: Form) -> Response<Body> {
+    fn as_json(
+        &self,
+        row: &Row,
+        listing: Listing,
+        token: Option<&str>,
+        form: Form,
+        memory: &mut OutputMemory,
+    ) -> Result<Response<Body>, NoRoom> {
         let output = self.output;
         let (item, kind, api_version) = match (form, row.type_id) {
             (Form::MetadataList(version), _) => {
@@ -177,7 +197,7 @@ impl ListRenderer {
         head.extend_from_slice(b",\"items\":");
         if listing.objects.is_empty() && matches!(item, Item::Metadata(_)) {
             head.extend_from_slice(b"null}");
-            return super::encoded(StatusCode::OK, Bytes::from(head), output);
+            return super::encoded(StatusCode::OK, Bytes::from(head), output, memory);
         }
         head.push(b'[');
         let is_chunked = self.is_chunked();
@@ -185,7 +205,8 @@ impl ListRenderer {
         let items = Items::new(item, self.origin);
         let mut body = ListBody::new(head, listing.objects, items);
         if size < GZIP_FROM || !is_chunked {
-            return super::encoded(StatusCode::OK, Bytes::from(body.into_bytes(size)), output);
+            memory.take(size)?;
+            return super::encoded(StatusCode::OK, Bytes::from(body.into_bytes(size)), output, memory);
         }
         body.gzip = self.zips.then(gzip);
         let body = Body::List(Box::new(body));
@@ -194,7 +215,7 @@ impl ListRenderer {
             response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         }
-        response
+        Ok(response)
     }
 }
 

@@ -1,48 +1,53 @@
 //! Indents JSON by two spaces per level, without parsing it.
 
-pub fn indent(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() * 3 / 2);
+use crate::inflight::{NoRoom, OutputMemory, TextBuffer, make_text};
+
+pub fn indent(json: &[u8], memory: &mut OutputMemory) -> Result<Vec<u8>, NoRoom> {
+    make_text(memory, json.len() * 3 / 2, |out| write(json, out))
+}
+
+fn write(json: &[u8], out: &mut TextBuffer<'_>) -> Result<(), NoRoom> {
     let mut depth = 0;
     let (mut in_string, mut escaped) = (false, false);
     for (position, byte) in json.iter().copied().enumerate() {
         if in_string {
-            out.push(byte);
+            out.push(byte)?;
             (in_string, escaped) = (escaped || byte != b'"', !escaped && byte == b'\\');
             continue;
         }
         match byte {
             b'"' => {
                 in_string = true;
-                out.push(byte);
+                out.push(byte)?;
             }
             b'{' | b'[' => {
-                out.push(byte);
+                out.push(byte)?;
                 depth += 1;
                 if !matches!(json.get(position + 1), Some(b'}' | b']')) {
-                    line(&mut out, depth);
+                    line(out, depth)?;
                 }
             }
             b'}' | b']' => {
                 depth -= 1;
                 if !matches!(json.get(position.wrapping_sub(1)), Some(b'{' | b'[')) {
-                    line(&mut out, depth);
+                    line(out, depth)?;
                 }
-                out.push(byte);
+                out.push(byte)?;
             }
             b',' => {
-                out.push(byte);
-                line(&mut out, depth);
+                out.push(byte)?;
+                line(out, depth)?;
             }
-            b':' => out.extend_from_slice(b": "),
-            other => out.push(other),
+            b':' => out.extend(b": ")?,
+            other => out.push(other)?,
         }
     }
-    out
+    Ok(())
 }
 
-fn line(out: &mut Vec<u8>, depth: usize) {
-    out.push(b'\n');
-    out.resize(out.len() + 2 * depth, b' ');
+fn line(out: &mut TextBuffer<'_>, depth: usize) -> Result<(), NoRoom> {
+    out.push(b'\n')?;
+    out.fill(b' ', 2 * depth)
 }
 
 #[cfg(test)]
@@ -60,7 +65,17 @@ mod tests {
             ),
         ];
         for (compact, expected) in cases {
-            assert_eq!(String::from_utf8(indent(compact.as_bytes())).unwrap(), expected);
+            let indented = indent(compact.as_bytes(), &mut OutputMemory::unlimited()).unwrap();
+            assert_eq!(String::from_utf8(indented).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn indentation_counts() {
+        let nested = format!("{}{}1{}", "[".repeat(500), "1,".repeat(5000), "]".repeat(500));
+        let indented = indent(nested.as_bytes(), &mut OutputMemory::unlimited()).unwrap();
+        assert!(indented.len() > 400 * nested.len());
+        assert_eq!(indent(nested.as_bytes(), &mut OutputMemory::fixed(indented.len())), Ok(indented));
+        assert_eq!(indent(nested.as_bytes(), &mut OutputMemory::fixed(100 * nested.len())), Err(NoRoom));
     }
 }

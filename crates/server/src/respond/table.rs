@@ -12,18 +12,18 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::metadata;
+use crate::inflight::{NoRoom, OutputMemory, TextBuffer, make_text};
 use crate::negotiate::{Include, Meta};
 
 /// The annotation of the bookmark that ends the initial events: its object is always included.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A table that is being rendered.
+/// The form of a table.
 pub struct Table<'a> {
     printer: Columns<'a>,
     version: Meta,
     include: Include,
     now: Timestamp,
-    rows: Vec<Row>,
 }
 
 /// The source of the columns.
@@ -48,7 +48,8 @@ impl Row {
     }
 }
 
-/// Renders a table of one object; `headers` includes the column definitions.
+/// Renders a table of one object; `headers` includes the column definitions. `memory` need not contain the
+/// parsed object.
 pub fn of_object(
     stored: &[u8],
     custom: Option<&CustomVersion>,
@@ -56,11 +57,12 @@ pub fn of_object(
     include: Include,
     headers: bool,
     skew: i64,
-) -> Bytes {
+    memory: &mut OutputMemory,
+) -> Result<Bytes, NoRoom> {
     let row = Row::new(Bytes::copy_from_slice(stored));
     let parsed = &row.object;
     let (group, _) = object::split_api_version(object::api_version(parsed)).unwrap_or_default();
-    let mut table = Table::new(group, object::kind(parsed), custom, version, include, skew);
+    let table = Table::new(group, object::kind(parsed), custom, version, include, skew);
     let mut metadata = Vec::with_capacity(48);
     metadata.push(b'{');
     let revision = object::resource_version(parsed);
@@ -69,8 +71,11 @@ pub fn of_object(
         json::write_string(revision, &mut metadata);
     }
     metadata.push(b'}');
-    table.rows.push(row);
-    table.finish(&metadata, headers)
+    table.make_with(&metadata, headers, memory, |out| {
+        out.push(b'[')?;
+        table.write_row(&row, out)?;
+        out.push(b']')
+    })
 }
 
 impl<'a> Table<'a> {
@@ -87,68 +92,133 @@ impl<'a> Table<'a> {
             Some(custom) => Columns::Custom(custom),
             None => Columns::Known(atoll_columns::printer(group, kind)),
         };
-        Table { printer, version, include, now: now(skew), rows: Vec::new() }
+        Table { printer, version, include, now: now(skew) }
     }
 
-    pub fn push(&mut self, stored: Bytes) {
-        self.rows.push(Row::new(stored));
+    /// Makes the table of objects; `metadata` is the list's, as JSON. Objects are parsed one after another.
+    pub fn make<I: Iterator<Item = Bytes>>(
+        &self,
+        objects: impl Fn() -> I,
+        metadata: &[u8],
+        headers: bool,
+        memory: &mut OutputMemory,
+    ) -> Result<Bytes, NoRoom> {
+        match self.printer {
+            Columns::Known(Printer { order: Some(order), .. }) => {
+                let mut rows = Vec::new();
+                for stored in objects() {
+                    memory.take_parsed(&stored)?;
+                    rows.push(Row::new(stored));
+                }
+                rows.sort_by(|one, other| order(&one.object, &other.object));
+                self.make_with(metadata, headers, memory, |out| {
+                    self.write_rows(rows.iter(), out, |row, out| self.write_row(row, out))
+                })
+            }
+            _ => self.make_with(metadata, headers, memory, |out| {
+                self.write_rows(objects(), out, |stored, out| {
+                    let parsed = out.memory().take_parsed(&stored)?;
+                    self.write_row(&Row::new(stored), out)?;
+                    out.memory().give_back(parsed);
+                    Ok(())
+                })
+            }),
+        }
     }
 
-    /// Returns the table; `metadata` is the list's, as JSON.
-    pub fn finish(mut self, metadata: &[u8], headers: bool) -> Bytes {
-        let mut out = Vec::with_capacity(1024 + 512 * self.rows.len());
-        out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
-        out.extend_from_slice(self.version.api_version().as_bytes());
-        out.extend_from_slice(b"\",\"metadata\":");
-        out.extend_from_slice(metadata);
-        out.extend_from_slice(b",\"columnDefinitions\":");
+    fn make_with(
+        &self,
+        metadata: &[u8],
+        headers: bool,
+        memory: &mut OutputMemory,
+        mut write_rows: impl FnMut(&mut TextBuffer<'_>) -> Result<(), NoRoom>,
+    ) -> Result<Bytes, NoRoom> {
+        let mut head = Vec::with_capacity(1024);
+        head.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
+        head.extend_from_slice(self.version.api_version().as_bytes());
+        head.extend_from_slice(b"\",\"metadata\":");
+        head.extend_from_slice(metadata);
+        head.extend_from_slice(b",\"columnDefinitions\":");
         match self.printer {
             Columns::Known(printer) if headers || printer.always_headed => {
-                write_list(printer.columns, &mut out, write_column);
+                write_list(printer.columns, &mut head, write_column);
             }
-            Columns::Custom(custom) if headers => write_custom_columns(custom, &mut out),
-            _ => out.extend_from_slice(b"null"),
+            Columns::Custom(custom) if headers => write_custom_columns(custom, &mut head),
+            _ => head.extend_from_slice(b"null"),
         }
-        out.extend_from_slice(b",\"rows\":");
-        let mut is_null = false;
-        if let Columns::Known(printer) = self.printer {
-            if let Some(order) = printer.order {
-                self.rows.sort_by(|one, other| order(&one.object, &other.object));
-            }
-            is_null = self.rows.is_empty() && printer.null_when_empty;
-        }
-        match is_null {
-            true => out.extend_from_slice(b"null"),
-            false => write_list(&self.rows, &mut out, |row, out| self.write_row(row, out)),
-        }
-        out.push(b'}');
-        Bytes::from(out)
+        head.extend_from_slice(b",\"rows\":");
+        let table = make_text(memory, 2 * head.len(), |out| {
+            out.extend(&head)?;
+            write_rows(out)?;
+            out.push(b'}')
+        });
+        table.map(Bytes::from)
     }
 
-    fn write_row(&self, row: &Row, out: &mut Vec<u8>) {
-        let object = &row.object;
-        out.extend_from_slice(b"{\"cells\":");
-        let (cells, conditions) = match self.printer {
-            Columns::Known(printer) => (printer.cells(object, self.now), (printer.conditions)(object)),
-            Columns::Custom(custom) => {
-                let name = Value::from(object::name(object));
-                let cells = custom.columns().iter().map(|column| column.cell(object, self.now));
-                ([name].into_iter().chain(cells).collect(), None)
-            }
-        };
-        write_list(&cells, out, json::write);
-        if let Some(conditions) = conditions {
-            out.extend_from_slice(b",\"conditions\":");
-            json::write(&conditions, out);
+    fn write_rows<T>(
+        &self,
+        rows: impl Iterator<Item = T>,
+        out: &mut TextBuffer<'_>,
+        mut write: impl FnMut(T, &mut TextBuffer<'_>) -> Result<(), NoRoom>,
+    ) -> Result<(), NoRoom> {
+        let mut rows = rows.peekable();
+        if let Columns::Known(printer) = self.printer
+            && printer.null_when_empty
+            && rows.peek().is_none()
+        {
+            return out.extend(b"null");
         }
-        out.extend_from_slice(b",\"object\":");
+        let mut separator = b'[';
+        for row in rows {
+            out.push(separator)?;
+            write(row, out)?;
+            separator = b',';
+        }
+        if separator == b'[' {
+            out.push(b'[')?;
+        }
+        out.push(b']')
+    }
+
+    fn write_row(&self, row: &Row, out: &mut TextBuffer<'_>) -> Result<(), NoRoom> {
+        let object = &row.object;
+        out.extend(b"{\"cells\":")?;
+        let mut part = Vec::new();
+        match self.printer {
+            Columns::Known(printer) => {
+                write_list(&printer.cells(object, self.now), &mut part, json::write);
+                if let Some(conditions) = (printer.conditions)(object) {
+                    part.extend_from_slice(b",\"conditions\":");
+                    json::write(&conditions, &mut part);
+                }
+                out.extend(&part)?;
+            }
+            Columns::Custom(custom) => {
+                // Many columns may show the same large field, so each cell is counted before the next is made.
+                part.push(b'[');
+                json::write_string(object::name(object), &mut part);
+                for column in custom.columns() {
+                    part.push(b',');
+                    json::write(&column.cell(object, self.now), &mut part);
+                    out.extend(&part)?;
+                    part.clear();
+                }
+                part.push(b']');
+                out.extend(&part)?;
+            }
+        }
+        out.extend(b",\"object\":")?;
         let ends_initial_events = object::annotation(object, INITIAL_EVENTS_END) == Some("true");
         match self.include {
-            Include::Object => out.extend_from_slice(&row.whole),
-            Include::None if !ends_initial_events => out.extend_from_slice(b"null"),
-            _ => metadata::write(&row.metadata, self.version, out),
+            Include::Object => out.extend(&row.whole)?,
+            Include::None if !ends_initial_events => out.extend(b"null")?,
+            _ => {
+                part.clear();
+                metadata::write(&row.metadata, self.version, &mut part);
+                out.extend(&part)?;
+            }
         }
-        out.push(b'}');
+        out.push(b'}')
     }
 }
 

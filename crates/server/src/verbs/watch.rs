@@ -28,7 +28,7 @@ use super::list::{parse_revision, scope, wait_for_revision};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
-use crate::inflight::{Reservation, UnreadBytes, WatchBuffer, WatchProgress};
+use crate::inflight::{NoRoom, Reservation, UnreadBytes, WatchBuffer, WatchProgress};
 use crate::options::ListOptions;
 use crate::respond;
 use crate::respond::table::INITIAL_EVENTS_END;
@@ -57,6 +57,12 @@ const SHARED_FROM: usize = 16 << 10;
 const _: () = assert!(2 * (BATCH_BYTES / SHARED_FROM) < MAX_QUEUED_CHUNKS);
 /// About the size of an event without its object.
 const FRAME_BYTES: usize = 40;
+/// Bytes by which the events of a batch may together be longer than their objects.
+const SLACK: usize = 16 << 10;
+/// Maximum size of an event that is longer than that.
+const MAX_EVENT: usize = 64 << 20;
+/// Factor by which the memory for such an event grows until it is enough.
+const GROWTH: usize = 4;
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, true)?;
@@ -84,7 +90,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         selection: options.selection,
         _reserved: reserved,
         workspace: call.workspace.scope().unwrap_or(ROOT).to_string(),
-        frames: Frames::new(row, call.output, call.workspace == Workspace::All),
+        frames: Arc::new(Frames::new(row, call.output, call.workspace == Workspace::All)),
         bookmarks: options.allow_bookmarks,
         announce_end: options.allow_bookmarks && initial,
         too_new,
@@ -113,7 +119,7 @@ struct Stream {
     _reserved: Reservation,
     /// The workspace id; root for all workspaces.
     workspace: String,
-    frames: Frames,
+    frames: Arc<Frames>,
     bookmarks: bool,
     /// Whether to send a bookmark after the initial events.
     announce_end: bool,
@@ -223,15 +229,45 @@ impl Stream {
     }
 
     async fn send_objects(&self, batch: &[Arc<Object>], size: usize) -> Result<(), WatchEnded> {
-        let unread = self.reserve(size).await?;
-        let mut chunks = Chunks::default();
+        let mut batched = self.start_batch(size).await?;
         for object in batch {
-            match self.frames.initial_json(object, SHARED_FROM) {
-                Some(json) => chunks.push_shared(EventType::Added, json),
-                None => chunks.push(self.frames.initial(object)),
+            if let Some(json) = self.frames.initial_json(object, SHARED_FROM) {
+                batched.chunks.push_shared(EventType::Added, json);
+            } else if let Err(NoRoom) = batched.push(|most| self.frames.initial(object, most)) {
+                batched.send(self).await?;
+                let long = object.clone();
+                self.send_long(object.size(), move |frames, most| frames.initial(&long, most)).await?;
+                batched = self.start_batch(size).await?;
             }
         }
-        self.send(unread, chunks.finish()).await
+        batched.send(self).await
+    }
+
+    /// Starts a batch of events with `size` bytes of JSON.
+    async fn start_batch(&self, size: usize) -> Result<Batch, WatchEnded> {
+        let unread = self.reserve(size).await?;
+        Ok(Batch { unread, chunks: Chunks::default(), room: size + SLACK })
+    }
+
+    /// Sends an event that is much longer than the `size` bytes of its object. It is encoded again with more
+    /// memory until that is enough.
+    async fn send_long<E>(&self, size: usize, encode: E) -> Result<(), WatchEnded>
+    where
+        E: Fn(&Frames, usize) -> Result<Bytes, NoRoom> + Send + Sync + 'static,
+    {
+        let encode = Arc::new(encode);
+        let mut most = size.max(SLACK);
+        while most < MAX_EVENT {
+            most = (GROWTH * most).min(MAX_EVENT);
+            let unread = self.reserve(most).await?;
+            let (frames, encode) = (self.frames.clone(), encode.clone());
+            let encoded = self.buffer.encode(move || encode(&frames, most)).await.ok_or(WatchEnded)?;
+            if let Ok(frame) = encoded {
+                return self.send(unread, vec![frame]).await;
+            }
+        }
+        let message = format!("an event of this watch takes more than {} MiB", MAX_EVENT >> 20);
+        self.error(&Status::request_entity_too_large(message)).await
     }
 
     async fn send_events(&self, watcher: &mut Watcher) -> Result<(), WatchEnded> {
@@ -314,15 +350,18 @@ impl Stream {
                 size += more;
                 next = seen.next();
             }
-            let unread = self.reserve(size).await?;
-            let mut chunks = Chunks::default();
+            let mut batched = self.start_batch(size).await?;
             for (event, seen) in batch {
-                match self.frames.event_json(event, seen, SHARED_FROM) {
-                    Some(json) => chunks.push_shared(seen, json),
-                    None => chunks.push(self.frames.event(event, seen)),
+                if let Some(json) = self.frames.event_json(event, seen, SHARED_FROM) {
+                    batched.chunks.push_shared(seen, json);
+                } else if let Err(NoRoom) = batched.push(|most| self.frames.event(event, seen, most)) {
+                    batched.send(self).await?;
+                    let (long, object_size) = (event.clone(), event.subject(seen).map_or(0, |it| it.size()));
+                    self.send_long(object_size, move |frames, most| frames.event(&long, seen, most)).await?;
+                    batched = self.start_batch(size).await?;
                 }
             }
-            self.send(unread, chunks.finish()).await?;
+            batched.send(self).await?;
         }
         Ok(())
     }
@@ -343,7 +382,8 @@ impl Stream {
         if initial_events_end {
             object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
-        self.send_one(self.frames.object("BOOKMARK", &atoll_meta::json::to_vec(&object))).await
+        let encoded = self.frames.object("BOOKMARK", &atoll_meta::json::to_vec(&object), MAX_EVENT);
+        self.send_one(encoded.map_err(|NoRoom| WatchEnded)?).await
     }
 
     async fn expired(&self, requested: u64, oldest: u64) -> Result<(), WatchEnded> {
@@ -373,6 +413,27 @@ impl Stream {
             slot.send(chunk);
         }
         Ok(())
+    }
+}
+
+/// Events that are sent together.
+struct Batch {
+    unread: UnreadBytes,
+    chunks: Chunks,
+    /// Bytes that further events may have.
+    room: usize,
+}
+
+impl Batch {
+    fn push(&mut self, encode: impl FnOnce(usize) -> Result<Bytes, NoRoom>) -> Result<(), NoRoom> {
+        let frame = encode(self.room)?;
+        self.room = self.room.saturating_sub(frame.len());
+        self.chunks.push(frame);
+        Ok(())
+    }
+
+    async fn send(self, stream: &Stream) -> Result<(), WatchEnded> {
+        stream.send(self.unread, self.chunks.finish()).await
     }
 }
 

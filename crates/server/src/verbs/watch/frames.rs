@@ -12,6 +12,7 @@ use atoll_watch::event::frame as json_frame;
 use atoll_watch::{Encoding, Event, EventType, Object};
 use bytes::Bytes;
 
+use crate::inflight::{NoRoom, OutputMemory};
 use crate::negotiate::{Form, Media, Meta, Output};
 use crate::respond::{metadata, protobuf, table};
 
@@ -35,11 +36,12 @@ impl Frames {
         Frames { view, protobuf, form, origin, columns_sent: AtomicBool::new(false), skew }
     }
 
-    /// Encodes an event for this watch.
-    pub fn event(&self, event: &Event, seen: EventType) -> Bytes {
+    /// Encodes an event for this watch, in at most `most` bytes if it is a table. Only tables may be much
+    /// longer than their objects.
+    pub fn event(&self, event: &Event, seen: EventType, most: usize) -> Result<Bytes, NoRoom> {
         let name = seen.as_str();
         if self.origin {
-            return self.stored(name, event.object_json_with_origin(seen));
+            return self.stored(name, event.object_json_with_origin(seen), most);
         }
         if let Some(row) = &self.view
             && let Some(subject) = event.subject(seen)
@@ -47,26 +49,26 @@ impl Frames {
         {
             let shown = row.to_served(subject.clone());
             let json = if seen == EventType::Deleted { shown.json_at(event.revision) } else { shown.json() };
-            return self.object(name, &json);
+            return self.object(name, &json, most);
         }
         let encoding = match (self.form, self.protobuf) {
-            (Form::Whole, false) => return event.frame(seen),
+            (Form::Whole, false) => return Ok(event.frame(seen)),
             (Form::Whole, true) => Encoding::Protobuf,
             (Form::Metadata(Meta::V1), false) => Encoding::Metadata,
             (Form::Metadata(Meta::V1), true) => Encoding::MetadataProtobuf,
             // Tables contain ages, which change, and the other forms are rare.
-            _ => return self.object(name, &event.object_json(seen).unwrap_or_default()),
+            _ => return self.object(name, &event.object_json(seen).unwrap_or_default(), most),
         };
-        event.frame_as(encoding, seen, |json| self.object(name, json))
+        Ok(event.frame_as(encoding, seen, |json| self.untabled(name, json)))
     }
 
-    /// Encodes an initial event.
-    pub fn initial(&self, object: &Arc<Object>) -> Bytes {
+    /// Encodes an initial event, in at most `most` bytes if it is a table.
+    pub fn initial(&self, object: &Arc<Object>, most: usize) -> Result<Bytes, NoRoom> {
         let name = EventType::Added.as_str();
         match &self.view {
-            _ if self.origin => self.stored(name, object.json_with_origin()),
-            Some(row) => self.object(name, &row.to_served(object.clone()).json()),
-            None => self.object(name, &object.json_cow()),
+            _ if self.origin => self.stored(name, object.json_with_origin(), most),
+            Some(row) => self.object(name, &row.to_served(object.clone()).json(), most),
+            None => self.object(name, &object.json_cow(), most),
         }
     }
 
@@ -95,25 +97,31 @@ impl Frames {
         self.form == Form::Whole && !self.protobuf && !self.origin
     }
 
-    fn stored(&self, event_type: &str, json: Bytes) -> Bytes {
+    fn stored(&self, event_type: &str, json: Bytes, most: usize) -> Result<Bytes, NoRoom> {
         match &self.view {
-            Some(row) => self.object(event_type, &row.served_json(json)),
-            None => self.object(event_type, &json),
+            Some(row) => self.object(event_type, &row.served_json(json), most),
+            None => self.object(event_type, &json, most),
         }
     }
 
     /// Encodes an event of any type from an object's JSON.
-    pub fn object(&self, event_type: &str, json: &[u8]) -> Bytes {
+    pub fn object(&self, event_type: &str, json: &[u8], most: usize) -> Result<Bytes, NoRoom> {
+        let Form::Table(version, include) = self.form else { return Ok(self.untabled(event_type, json)) };
+        let custom = self.view.as_ref().and_then(|row| row.custom.as_deref());
+        let first = !self.columns_sent.load(Ordering::Relaxed);
+        let mut memory = OutputMemory::fixed(most);
+        let table = table::of_object(json, custom, version, include, first, self.skew, &mut memory)?;
+        // An event that is too long is encoded again, with its columns.
+        self.columns_sent.store(true, Ordering::Relaxed);
+        Ok(self.frame(event_type, &table))
+    }
+
+    fn untabled(&self, event_type: &str, json: &[u8]) -> Bytes {
         match self.form {
-            Form::Whole => self.frame(event_type, json),
+            Form::Whole | Form::Table(..) => self.frame(event_type, json),
             // As upstream, a request for a list is not an error here.
             Form::Metadata(version) | Form::MetadataList(version) => {
                 self.frame(event_type, &metadata::of(json, version))
-            }
-            Form::Table(version, include) => {
-                let custom = self.view.as_ref().and_then(|row| row.custom.as_deref());
-                let first = !self.columns_sent.swap(true, Ordering::Relaxed);
-                self.frame(event_type, &table::of_object(json, custom, version, include, first, self.skew))
             }
         }
     }
