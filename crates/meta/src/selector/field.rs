@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::size_of;
 
-use self::index::Index;
+use self::index::FieldIndex;
 use super::allocated;
 
 /// A conjunction of comparisons.
@@ -16,7 +16,7 @@ use super::allocated;
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
     /// The comparisons of a long selector, combined.
-    index: Option<Box<Index>>,
+    index: Option<Box<FieldIndex>>,
 }
 
 /// A comparison operator.
@@ -48,7 +48,7 @@ impl FieldSelector {
     /// Creates a conjunction of comparisons.
     pub fn new(mut terms: Vec<FieldTerm>) -> FieldSelector {
         terms.shrink_to_fit();
-        let index = Index::new(&terms);
+        let index = FieldIndex::new(&terms);
         FieldSelector { terms, index }
     }
 

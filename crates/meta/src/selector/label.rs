@@ -18,7 +18,7 @@ use crate::names;
 use crate::quote::quote;
 use crate::selector::allocated;
 
-use self::index::Index;
+use self::index::LabelIndex;
 pub use self::set::LabelSet;
 
 /// A conjunction of requirements.
@@ -27,7 +27,7 @@ pub struct LabelSelector {
     /// Sorted by key.
     requirements: Vec<Requirement>,
     /// The requirements of a long selector, combined.
-    index: Option<Box<Index>>,
+    index: Option<Box<LabelIndex>>,
     /// Whether the selector matches nothing, which requirements cannot express.
     nothing: bool,
 }
@@ -210,7 +210,7 @@ impl LabelSelector {
     pub fn new(mut requirements: Vec<Requirement>) -> LabelSelector {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         requirements.shrink_to_fit();
-        let index = Index::new(&requirements);
+        let index = LabelIndex::new(&requirements);
         LabelSelector { requirements, index, nothing: false }
     }
 

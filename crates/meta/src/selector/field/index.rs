@@ -8,7 +8,7 @@ use super::{FieldOperator, FieldTerm};
 const MAX_COMPARISONS: usize = 8;
 
 #[derive(Clone, Debug)]
-pub(super) struct Index {
+pub(super) struct FieldIndex {
     groups: Box<[Group]>,
     /// Whether a field must have two values, or one that it must not have.
     is_contradictory: bool,
@@ -22,9 +22,9 @@ struct Group {
     excluded: Box<[u32]>,
 }
 
-impl Index {
+impl FieldIndex {
     /// Returns `None` for short selectors.
-    pub(super) fn new(terms: &[FieldTerm]) -> Option<Box<Index>> {
+    pub(super) fn new(terms: &[FieldTerm]) -> Option<Box<FieldIndex>> {
         let count = u32::try_from(terms.len()).ok().filter(|_| terms.len() > MAX_COMPARISONS)?;
         let term = |position: &u32| &terms[*position as usize];
         let order = |position: &u32| {
@@ -46,7 +46,7 @@ impl Index {
             let excluded = if equal.is_empty() { excluded.into() } else { Box::default() };
             groups.push(Group { equal: equal.first().copied(), excluded });
         }
-        Some(Box::new(Index { groups: groups.into(), is_contradictory }))
+        Some(Box::new(FieldIndex { groups: groups.into(), is_contradictory }))
     }
 
     /// Returns the number of fields.

@@ -10,7 +10,7 @@ use super::{LabelOperator, LabelSet, Requirement};
 const MAX_COMPARISONS: usize = 8;
 
 #[derive(Clone, Debug)]
-pub(super) struct Index {
+pub(super) struct LabelIndex {
     /// One for each key, sorted by key.
     groups: Box<[Group]>,
     /// Number of groups that an object without the label does not match.
@@ -45,9 +45,9 @@ struct Combined {
 /// The positions of a requirement and of one of its values.
 type ValuePosition = (u32, u32);
 
-impl Index {
+impl LabelIndex {
     /// Returns `None` for short selectors. The requirements are sorted by key.
-    pub(super) fn new(requirements: &[Requirement]) -> Option<Box<Index>> {
+    pub(super) fn new(requirements: &[Requirement]) -> Option<Box<LabelIndex>> {
         let comparisons: usize = requirements.iter().map(Requirement::comparisons).sum();
         if comparisons <= MAX_COMPARISONS || u32::try_from(comparisons).is_err() {
             return None;
@@ -63,7 +63,7 @@ impl Index {
             first += u32::try_from(group.len()).unwrap_or_default();
         }
         let required = groups.iter().filter(|group| group.is_required).count();
-        Some(Box::new(Index { groups: groups.into(), required, is_contradictory }))
+        Some(Box::new(LabelIndex { groups: groups.into(), required, is_contradictory }))
     }
 
     /// Returns the number of keys.
