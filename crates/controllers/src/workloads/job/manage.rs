@@ -13,7 +13,6 @@ use super::indexes::Indexes;
 use super::new_pods::{failures_before, index, new_indexed_pod, new_pod};
 use super::reconcile::{SyncContext, valid_index};
 use crate::shared::pods::{RelatedPods, is_terminating, sort_for_deletion};
-use crate::shared::views::JobView;
 
 /// Maximum number of pods created or deleted in one sync.
 const MAX_PODS_PER_SYNC: usize = 500;
@@ -32,12 +31,12 @@ pub enum Manage {
 impl SyncContext<'_> {
     /// Returns the action for an unfinished Job.
     pub fn manage(&self) -> Manage {
-        let (job, active) = (self.job, self.active.len() as i64);
-        if JobView::of(job).is_suspended() {
+        let (view, active) = (self.view(), self.active.len() as i64);
+        if view.is_suspended() {
             return deletion(self.to_remove(active));
         }
-        let parallelism = JobView::of(job).parallelism();
-        let wanted = match JobView::of(job).completions() {
+        let parallelism = view.parallelism();
+        let wanted = match view.completions() {
             Some(completions) => (completions - self.succeeded).min(parallelism).max(0),
             // Without completions, no pods are created after the first success, and running ones continue.
             None if self.succeeded > 0 => active,
@@ -48,7 +47,7 @@ impl SyncContext<'_> {
             surplus.truncate(MAX_PODS_PER_SYNC);
             return deletion(surplus);
         }
-        let ending = if JobView::of(job).replaces_only_failed() { self.terminating } else { 0 };
+        let ending = if view.replaces_only_failed() { self.terminating } else { 0 };
         let missing = usize::try_from(wanted - ending - active).unwrap_or(0).min(MAX_PODS_PER_SYNC);
         if missing == 0 {
             return Manage::Nothing;
@@ -57,18 +56,18 @@ impl SyncContext<'_> {
     }
 
     fn creation(&self, missing: usize) -> Manage {
-        let per_index = JobView::of(self.job).backoff_limit_per_index().is_some();
+        let per_index = self.view().backoff_limit_per_index().is_some();
         if !per_index {
             let wait = self.failures.remaining(self.now);
             if !wait.is_zero() {
                 return Manage::Wait(wait);
             }
         }
-        if !JobView::of(self.job).is_indexed() {
+        if !self.view().is_indexed() {
             return Manage::Create(vec![new_pod(self.job); missing]);
         }
         let mut pending = self.pending_indexes(missing);
-        if per_index && JobView::of(self.job).is_indexed() {
+        if per_index && self.view().is_indexed() {
             let wait = |index: &i64| {
                 self.delayed.get(index).map_or(Duration::ZERO, |pod| {
                     let (counted, ignored) = failures_before(pod);
@@ -91,20 +90,20 @@ impl SyncContext<'_> {
     fn pending_indexes(&self, count: usize) -> Vec<i64> {
         let of = |pods: &mut dyn Iterator<Item = &Arc<Value>>| Indexes::of(pods.filter_map(|pod| index(pod)));
         let mut taken = self.succeeded_indexes.and(&of(&mut self.active.iter()));
-        if JobView::of(self.job).replaces_only_failed() {
+        if self.view().replaces_only_failed() {
             taken = taken.and(&of(&mut self.pods.iter().filter(|pod| is_terminating(pod))));
         }
         if let Some(failed) = &self.failed_indexes {
             taken = taken.and(failed);
         }
-        taken.first_missing(count, JobView::of(self.job).completions().unwrap_or(0))
+        taken.first_missing(count, self.view().completions().unwrap_or(0))
     }
 
     /// Returns at least `count` active pods to delete, including those with an invalid or duplicate index.
     fn to_remove(&self, count: i64) -> Vec<Arc<Value>> {
         let (mut removed, mut left) = (Vec::new(), self.active.clone());
         let none = RelatedPods::of([]);
-        if JobView::of(self.job).is_indexed() {
+        if self.view().is_indexed() {
             let mut by_index: BTreeMap<i64, Vec<Arc<Value>>> = BTreeMap::new();
             for pod in left.drain(..) {
                 match valid_index(self.job, &pod) {

@@ -123,7 +123,11 @@ pub fn observe<'a>(observed: &Observed<'a>) -> SyncContext<'a> {
     context
 }
 
-impl SyncContext<'_> {
+impl<'a> SyncContext<'a> {
+    pub fn view(&self) -> JobView<'a> {
+        JobView::of(self.job)
+    }
+
     /// Returns the end that is stored in the status.
     fn known_end(&self) -> Option<Condition> {
         let failure = || self.status.condition(FAILURE_TARGET).map(|target| target.as_kind(FAILED));
@@ -132,7 +136,7 @@ impl SyncContext<'_> {
 
     fn failure(&mut self) -> Option<Condition> {
         let because = |reason, message: &str| Some(Condition::new(FAILURE_TARGET, reason, message));
-        let policy = JobView::of(self.job).pod_failure_policy();
+        let policy = self.view().pod_failure_policy();
         let failed = self.pods.iter().filter(|pod| is_failed(self.job, pod));
         let fatal = failed.into_iter().find_map(|pod| match failure_action(policy, pod) {
             FailureAction::FailJob(why) => Some(why),
@@ -141,11 +145,11 @@ impl SyncContext<'_> {
         if let Some(why) = fatal {
             return because("PodFailurePolicy", &why);
         }
-        let limit = JobView::of(self.job).backoff_limit();
+        let limit = self.view().backoff_limit();
         if self.failed > limit || self.restarts_exceed(limit) {
             return because("BackoffLimitExceeded", "Job has reached the specified backoff limit");
         }
-        let view = JobView::of(self.job);
+        let view = self.view();
         let allowed = view.active_deadline_seconds().filter(|_| !view.is_suspended())?;
         let started = self.status.start_time.as_deref().and_then(|text| time::parse(text).ok())?;
         let deadline = Timestamp::new(started.seconds.saturating_add(allowed), started.nanos);
@@ -158,7 +162,7 @@ impl SyncContext<'_> {
 
     /// Whether the containers of pods with restart policy OnFailure were restarted too often.
     fn restarts_exceed(&self, limit: i64) -> bool {
-        if JobView::of(self.job).pod_spec().restart_policy() != "OnFailure" {
+        if self.view().pod_spec().restart_policy() != "OnFailure" {
             return false;
         }
         let restarts: i64 = self
@@ -173,7 +177,7 @@ impl SyncContext<'_> {
     }
 
     fn observe_indexes(&mut self) {
-        let (job, view) = (self.job, JobView::of(self.job));
+        let (job, view) = (self.job, self.view());
         let completions = view.completions().unwrap_or(0);
         let tracked = |pods: &[Arc<Value>], is_meant: &dyn Fn(&Value) -> bool| {
             let meant = pods.iter().filter(|pod| is_tracked(pod) && is_meant(pod));
@@ -204,8 +208,8 @@ impl SyncContext<'_> {
         if !is_failed(self.job, pod) {
             return false;
         }
-        let limit = JobView::of(self.job).backoff_limit_per_index().unwrap_or(0);
-        match failure_action(JobView::of(self.job).pod_failure_policy(), pod) {
+        let limit = self.view().backoff_limit_per_index().unwrap_or(0);
+        match failure_action(self.view().pod_failure_policy(), pod) {
             FailureAction::FailIndex => true,
             failure_action => failure_action.counts() && failures_before(pod).0 >= limit,
         }
@@ -213,7 +217,7 @@ impl SyncContext<'_> {
 
     fn failure_by_index(&self, failed: &Indexes, completions: i64) -> Option<Condition> {
         let because = |reason, message: &str| Some(Condition::new(FAILURE_TARGET, reason, message));
-        let most = JobView::of(self.job).max_failed_indexes();
+        let most = self.view().max_failed_indexes();
         if most.is_some_and(|most| failed.total() > most) {
             let message = "Job has exceeded the specified maximal number of failed indexes";
             return because("MaxFailedIndexesExceeded", message);
@@ -249,7 +253,7 @@ impl SyncContext<'_> {
     /// just suspended (`true`) or resumed (`false`).
     pub fn update_running(&mut self, managed: Managed) -> Option<bool> {
         let active = self.apply(managed);
-        let is_complete = match JobView::of(self.job).completions() {
+        let is_complete = match self.view().completions() {
             Some(completions) => self.succeeded >= completions && active == 0,
             None => self.succeeded > 0 && active == 0,
         };
@@ -262,7 +266,7 @@ impl SyncContext<'_> {
         if object::is_being_deleted(self.job) {
             return None;
         }
-        let suspended = JobView::of(self.job).is_suspended();
+        let suspended = self.view().is_suspended();
         let condition = match suspended {
             true => Condition::new(SUSPENDED, "JobSuspended", "Job suspended"),
             false => Condition::new(SUSPENDED, "JobResumed", "Job resumed"),

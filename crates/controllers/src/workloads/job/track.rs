@@ -62,7 +62,7 @@ pub fn track(context: SyncContext<'_>) -> Tracked {
     let (known_succeeded, known_failed) =
         (status.uncounted_succeeded.clone(), status.uncounted_failed.clone());
     let mut tracked_pods: Vec<&Arc<Value>> = context.pods.iter().filter(|pod| is_tracked(pod)).collect();
-    if JobView::of(context.job).is_indexed() {
+    if context.view().is_indexed() {
         tracked_pods.sort_by_key(|pod| index(pod));
     }
     let tracked_uids: HashSet<String> = tracked_pods.iter().map(|pod| object::uid(pod).to_owned()).collect();
@@ -76,7 +76,7 @@ pub fn track(context: SyncContext<'_>) -> Tracked {
         let uid = object::uid(pod);
         let is_known = |uids: &[String]| uids.iter().any(|known| known == uid);
         if phase(pod) == "Succeeded" && !is_known(&known_failed) {
-            if JobView::of(context.job).is_indexed() {
+            if context.view().is_indexed() {
                 // The index suffices to count the pod once.
                 let new = valid_index(context.job, pod).filter(|index| !context.known_indexes.has(*index));
                 new_indexes.extend(new);
@@ -84,8 +84,8 @@ pub fn track(context: SyncContext<'_>) -> Tracked {
                 status.uncounted_succeeded.push(uid.into());
             }
         } else if is_failed(context.job, pod) || has_failed(context.finished.as_ref()) {
-            let has_place = !JobView::of(context.job).is_indexed() || valid_index(context.job, pod).is_some();
-            let counts = || failure_action(JobView::of(context.job).pod_failure_policy(), pod).counts();
+            let has_place = !context.view().is_indexed() || valid_index(context.job, pod).is_some();
+            let counts = || failure_action(context.view().pod_failure_policy(), pod).counts();
             if has_place && !is_known(&known_failed) && counts() {
                 status.uncounted_failed.push(uid.into());
             }
@@ -97,7 +97,7 @@ pub fn track(context: SyncContext<'_>) -> Tracked {
             break;
         }
     }
-    if JobView::of(context.job).is_indexed() {
+    if context.view().is_indexed() {
         let succeeded = context.succeeded_indexes.and(&Indexes::of(new_indexes));
         status.succeeded = succeeded.total();
         status.completed_indexes = succeeded.to_string();
