@@ -9,5 +9,7 @@
 pub mod endpoint_slice;
 pub mod endpoint_slice_mirroring;
 pub mod endpoints;
+#[cfg(test)]
+mod random_services;
 mod service_pods;
 mod slice_writes;

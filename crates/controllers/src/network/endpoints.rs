@@ -2,6 +2,7 @@
 
 // upstream: pkg/controller/endpoint/endpoints_controller.go
 
+mod pack;
 mod reconcile;
 mod repack;
 
