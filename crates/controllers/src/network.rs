@@ -9,6 +9,7 @@
 pub mod endpoint_slice;
 pub mod endpoint_slice_mirroring;
 pub mod endpoints;
+mod large_services;
 #[cfg(test)]
 mod random_services;
 mod service_pods;
