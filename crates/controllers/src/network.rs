@@ -5,6 +5,8 @@
 //!                                   └─► endpoints ─► Endpoints                ▲
 //!   Endpoints of Services without a selector ─► endpoint_slice_mirroring ─────┘
 //! ```
+//!
+//! `large_services` decides when a Service with many pods or ports is reconciled.
 
 pub mod endpoint_slice;
 pub mod endpoint_slice_mirroring;

@@ -115,7 +115,7 @@ struct Controller {
 /// Slices as they should be.
 struct Computed {
     size: Size,
-    /// What to write, or why there is nothing.
+    /// The slices to write, or why there are none.
     plan: Result<Plan, String>,
 }
 

@@ -67,7 +67,7 @@ pub enum Lane {
     Large(Turn),
 }
 
-/// What was found when a Service was reconciled.
+/// The size of a Service that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Small,

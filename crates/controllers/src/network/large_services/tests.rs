@@ -1,27 +1,33 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{advance, timeout};
 
 use super::*;
 
 const COST: Duration = Duration::from_millis(100);
 
-/// Counts reconciliations of Services, which are large if their names say so.
-#[derive(Default)]
-struct Counter {
-    /// Changes so far.
+/// A finished reconciliation.
+struct Done {
+    name: String,
+    /// Changes that it saw.
+    saw: usize,
+    at: Instant,
+}
+
+/// Reconciles Services, which are large if their names say so.
+struct Services {
+    done: UnboundedSender<Done>,
     changes: AtomicUsize,
-    /// Changes that the last reconciliation saw, and how many reconciliations there were, by name.
-    seen: Mutex<HashMap<String, (usize, usize)>>,
-    /// Names of Services that are small now.
-    shrunk: Mutex<Vec<String>>,
+    /// Whether large Services are small now.
+    shrunk: Mutex<bool>,
     running: AtomicUsize,
 }
 
-impl Counter {
+impl Services {
     async fn sync(&self, key: Key, lane: Lane) -> Result<Size, Status> {
-        let is_large =
-            key.name.starts_with("large") && !self.shrunk.lock().unwrap().contains(&key.name.to_string());
+        let is_large = key.name.starts_with("large") && !*self.shrunk.lock().unwrap();
         let turn = match lane {
             Lane::Shared if is_large => return Ok(Size::Large),
             Lane::Shared => None,
@@ -30,27 +36,28 @@ impl Counter {
         let saw = self.changes.load(Ordering::Relaxed);
         if is_large {
             assert_eq!(self.running.fetch_add(1, Ordering::Relaxed), 0, "one at a time");
-            tokio::time::sleep(COST).await;
+            advance(COST).await;
             self.running.fetch_sub(1, Ordering::Relaxed);
         }
         drop(turn);
-        let mut seen = self.seen.lock().unwrap();
-        let (last, count) = seen.entry(key.name.to_string()).or_default();
-        (*last, *count) = (saw, *count + 1);
+        self.done.send(Done { name: key.name.to_string(), saw, at: Instant::now() }).unwrap();
         match key.name.ends_with("failing") {
             true => Err(Status::plain_internal("refused")),
             false => Ok(if is_large { Size::Large } else { Size::Small }),
         }
     }
-
-    fn seen(&self, name: &str) -> (usize, usize) {
-        self.seen.lock().unwrap().get(name).copied().unwrap_or_default()
-    }
 }
 
-fn start() -> (Queue, Arc<Counter>) {
-    let (queue, counter) = (Queue::new(), Arc::new(Counter::default()));
-    let (own_queue, own) = (queue.clone(), counter.clone());
+fn start() -> (Queue, Arc<Services>, UnboundedReceiver<Done>) {
+    let (sender, receiver) = unbounded_channel();
+    let services = Arc::new(Services {
+        done: sender,
+        changes: AtomicUsize::new(0),
+        shrunk: Mutex::new(false),
+        running: AtomicUsize::new(0),
+    });
+    let queue = Queue::new();
+    let (own_queue, own) = (queue.clone(), services.clone());
     tokio::spawn(async move {
         work("Services", &own_queue, move |key, lane| {
             let own = own.clone();
@@ -58,64 +65,73 @@ fn start() -> (Queue, Arc<Counter>) {
         })
         .await;
     });
-    (queue, counter)
+    (queue, services, receiver)
+}
+
+fn key(name: &str) -> Key {
+    Key::new("w", "n", name)
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_changes_of_a_large_service_are_reconciled_together() {
-    let (queue, counter) = start();
+    let (queue, services, mut done) = start();
     for _ in 0..1000 {
-        counter.changes.fetch_add(1, Ordering::Relaxed);
-        queue.add(Key::new("w", "n", "large"));
-        tokio::time::advance(Duration::from_millis(10)).await;
+        services.changes.fetch_add(1, Ordering::Relaxed);
+        queue.add(key("large"));
+        advance(Duration::from_millis(10)).await;
     }
-    // The 1,000 changes took 10 s, and a reconciliation with the pause after it takes 1.1 s.
-    let (_, count) = counter.seen("large");
-    assert!((5..=11).contains(&count), "{count}");
-    tokio::time::sleep(COST * (SPACING + 2)).await;
-    assert_eq!(counter.seen("large").0, 1000, "the last change is not lost");
+    let mut all: Vec<Done> = Vec::new();
+    while let Ok(Some(one)) = timeout(LONGEST_PAUSE, done.recv()).await {
+        all.push(one);
+    }
+    // The changes took 10 s.
+    assert!((5..=12).contains(&all.len()), "{}", all.len());
+    assert!(all.windows(2).all(|pair| pair[1].at - pair[0].at >= COST * (SPACING + 1)));
+    assert_eq!(all.last().unwrap().saw, 1000, "the last change is not lost");
 }
 
 #[tokio::test(start_paused = true)]
 async fn small_services_do_not_wait_for_large_ones() {
-    let (queue, counter) = start();
-    for number in 0..50 {
-        queue.add(Key::new("w", "n", &format!("large-{number}")));
+    let (queue, _, mut done) = start();
+    (0..50).for_each(|number| queue.add(key(&format!("large-{number}"))));
+    let mut names = vec![done.recv().await.unwrap().name];
+    queue.add(key("small"));
+    while let Ok(Some(one)) = timeout(LONGEST_PAUSE, done.recv()).await {
+        names.push(one.name);
     }
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    queue.add(Key::new("w", "n", "small"));
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(counter.seen("small").1, 1);
-    tokio::time::sleep(COST * 60).await;
-    assert!((0..50).all(|number| counter.seen(&format!("large-{number}")).1 == 1), "each has its turn");
+    let place = names.iter().position(|name| name == "small").unwrap();
+    assert!(place < 5, "{place}");
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 51, "each has its turn");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_small_again_is_reconciled_at_once() {
-    let (queue, counter) = start();
-    let key = Key::new("w", "n", "large");
-    queue.add(key.clone());
-    tokio::time::sleep(COST * 2).await;
-    counter.shrunk.lock().unwrap().push("large".into());
-    for before in [1, 2, 3] {
-        assert_eq!(counter.seen("large").1, before);
-        queue.add(key.clone());
-        // Only the first time, it is still in the lane of large Services.
-        let wait = if before == 1 { COST * SPACING } else { Duration::from_millis(1) };
-        tokio::time::sleep(wait).await;
+    let (queue, services, mut done) = start();
+    queue.add(key("large"));
+    done.recv().await.unwrap();
+    *services.shrunk.lock().unwrap() = true;
+    // The first time, it is still in the lane of large Services.
+    for (least, most) in [(COST * SPACING, COST * (SPACING + 1)), (Duration::ZERO, COST)] {
+        let before = Instant::now();
+        queue.add(key("large"));
+        let waited = done.recv().await.unwrap().at - before;
+        assert!(waited >= least && waited < most, "{waited:?}");
     }
-    assert_eq!(counter.seen("large").1, 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_retried_less_and_less_often() {
-    let (queue, counter) = start();
-    queue.add(Key::new("w", "n", "large-failing"));
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let first = counter.seen("large-failing").1;
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    let later = counter.seen("large-failing").1 - first;
-    assert!((3..=6).contains(&first) && (9..=11).contains(&later), "{first} {later}");
+    let (queue, _, mut done) = start();
+    queue.add(key("large-failing"));
+    let mut last = done.recv().await.unwrap().at;
+    for seconds in [2, 4, 8, 16, 32, 60, 60] {
+        let now = done.recv().await.unwrap().at;
+        let expected = Duration::from_secs(seconds) + COST;
+        assert!(now - last >= expected && now - last < expected + COST, "{:?}: {expected:?}", now - last);
+        last = now;
+    }
 }
 
 #[tokio::test]
