@@ -38,7 +38,20 @@ const MOST_PORTS: usize = 100_000;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 pub fn size(service: &Value, pods: &[Arc<Value>]) -> Size {
-    if pods.len() + service_pods::ports(service).len() > LARGE { Size::Large } else { Size::Small }
+    Size::of(pods.len() + service_pods::ports(service).len())
+}
+
+/// Returns the size of a Service whose Endpoints somebody else has written.
+pub fn size_of_endpoints(endpoints: &Value) -> Size {
+    let count = |subset: &Value, field: &str| subset[field].as_array().map_or(0, Vec::len);
+    let subsets = endpoints["subsets"].as_array().into_iter().flatten();
+    Size::of(
+        subsets
+            .map(|subset| {
+                count(subset, "addresses") + count(subset, "notReadyAddresses") + count(subset, "ports")
+            })
+            .sum(),
+    )
 }
 
 /// Fails if the Service's slices would have more ports than they may have. Ports are repeated in each slice,
@@ -73,6 +86,12 @@ pub enum Size {
     Small,
     /// The Service is large. It has not been reconciled in the shared lane.
     Large,
+}
+
+impl Size {
+    fn of(pods_and_ports: usize) -> Size {
+        if pods_and_ports > LARGE { Size::Large } else { Size::Small }
+    }
 }
 
 /// The right to compute for a large Service.

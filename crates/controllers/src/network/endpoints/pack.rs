@@ -45,8 +45,9 @@ impl Subset {
 }
 
 /// Combines subsets so that each port is in one subset. The cost is about the number of addresses and ports,
-/// not their product.
-pub fn pack(subsets: &[Subset]) -> Vec<Subset> {
+/// not their product, if each port is in few subsets. Returns `None` if there would be more than `most`
+/// addresses in all.
+pub fn pack(subsets: &[Subset], most: usize) -> Option<Vec<Subset>> {
     // "No port" counts as a port.
     let mut subsets_of: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
     for (number, subset) in subsets.iter().enumerate() {
@@ -63,6 +64,11 @@ pub fn pack(subsets: &[Subset]) -> Vec<Subset> {
     for (port, having) in subsets_of {
         ports_of.entry(having).or_default().extend(port);
     }
+    let addresses =
+        |having: &Vec<usize>| having.iter().map(|number| subsets[*number].members.len()).sum::<usize>();
+    if ports_of.keys().map(addresses).sum::<usize>() > most {
+        return None;
+    }
     let mut packed: HashMap<Vec<Member>, Vec<usize>> = HashMap::new();
     for (having, mut ports) in ports_of {
         let members = match having.as_slice() {
@@ -71,7 +77,7 @@ pub fn pack(subsets: &[Subset]) -> Vec<Subset> {
         };
         packed.entry(members).or_default().append(&mut ports);
     }
-    packed.into_iter().map(|(members, ports)| Subset { members, ports }).collect()
+    Some(packed.into_iter().map(|(members, ports)| Subset { members, ports }).collect())
 }
 
 /// Returns members in canonical order. An address that is unready once is unready.

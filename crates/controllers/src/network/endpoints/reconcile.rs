@@ -65,7 +65,7 @@ fn labels(service: &Value) -> Map<String, Value> {
 /// Whether the Endpoints are up to date. The headless label is not compared, because it cannot change.
 fn is_up_to_date(current: &Value, subsets: &[Value], service: &Value) -> bool {
     let stored = stripped(current["subsets"].as_array().map_or(&[], Vec::as_slice));
-    let is_same = stored == subsets || repack(&stored) == subsets;
+    let is_same = stored == subsets || repack(&stored).is_some_and(|stored| stored == subsets);
     let own = |object| {
         let labels = object::labels(object).filter(|(label, _)| !matches!(*label, HEADLESS | MANAGED_BY));
         labels.collect::<std::collections::BTreeSet<_>>()
@@ -103,7 +103,8 @@ struct PodAddress<'p> {
 fn subsets(service: &Value, pods: &[Arc<Value>]) -> (Vec<Value>, bool) {
     let addresses = pod_addresses(service, pods);
     let (numbered, ports) = numbered(service, &addresses);
-    let mut subsets = pack::pack(&numbered);
+    // Each port is in one subset, so this is not limited.
+    let mut subsets = pack::pack(&numbered, usize::MAX).unwrap_or_default();
     let address = |place: usize| address(service, &addresses[place]);
     pack::sort(&mut subsets, addresses.len(), |place| go_print::listed_address(&address(place)), &ports);
     let is_truncated = truncate(&mut subsets);

@@ -9,8 +9,12 @@ use serde_json::Value;
 use super::pack::{self, Member, Subset};
 use crate::shared::go_print;
 
-/// Repacks subsets: addresses with the same ports share a subset.
-pub fn repack(subsets: &[Value]) -> Vec<Value> {
+/// Maximum number of addresses in all repacked subsets. Anyone may write Endpoints in which each port is in
+/// other subsets, so that each has a long list of addresses of its own.
+const MOST_ADDRESSES: usize = 200_000;
+
+/// Repacks subsets: addresses with the same ports share a subset. Returns `None` if the result is too large.
+pub fn repack(subsets: &[Value]) -> Option<Vec<Value>> {
     let mut known: BTreeMap<(&str, &str), &Value> = BTreeMap::new();
     for address in subsets.iter().flat_map(|subset| addresses(subset).map(|(address, _)| address)) {
         known.entry(identity(address)).or_insert(address);
@@ -35,9 +39,9 @@ pub fn repack(subsets: &[Value]) -> Vec<Value> {
         }
     });
     let numbered: Vec<Subset> = numbered.collect();
-    let mut packed = pack::pack(&numbered);
+    let mut packed = pack::pack(&numbered, MOST_ADDRESSES)?;
     pack::sort(&mut packed, known.len(), |place| go_print::listed_address(known[place]), &ports);
-    packed.iter().map(|subset| subset.to_value(|place| known[place].clone(), &ports)).collect()
+    Some(packed.iter().map(|subset| subset.to_value(|place| known[place].clone(), &ports)).collect())
 }
 
 /// Returns the addresses of a subset, and whether they are ready.

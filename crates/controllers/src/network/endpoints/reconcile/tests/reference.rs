@@ -137,8 +137,8 @@ proptest! {
         let (subsets, is_truncated) = subsets(&service, &pods);
         prop_assert!(!is_truncated);
         prop_assert_eq!(&subsets, &combined(&singles));
-        prop_assert_eq!(&subsets, &repack(&singles));
-        prop_assert_eq!(&subsets, &repack(&subsets));
+        prop_assert_eq!(&subsets, &repack(&singles).unwrap());
+        prop_assert_eq!(&subsets, &repack(&subsets).unwrap());
     }
 
     #[test]
@@ -157,7 +157,7 @@ proptest! {
             let ports: Vec<Value> = ports.into_iter().map(|port| json!({"port": port, "protocol": "TCP"})).collect();
             json!({"addresses": addresses(ready), "notReadyAddresses": addresses(waiting), "ports": ports})
         }).collect();
-        prop_assert_eq!(repack(&subsets), combined(&subsets));
+        prop_assert_eq!(repack(&subsets).unwrap(), combined(&subsets));
     }
 }
 
@@ -208,4 +208,28 @@ fn the_work_is_the_sum_of_pods_and_ports_not_their_product() {
     let named: usize = pods.iter().map(|pod| list(&pod["spec"]["containers"][0], "ports").len()).sum();
     let members = numbered.iter().map(|subset| subset.members.len()).sum::<usize>();
     assert!(members <= 2000 + named && ports.len() == 40, "{members} {}", ports.len());
+}
+
+#[test]
+fn subsets_that_would_be_much_longer_are_not_repacked() {
+    let addresses = |part: usize| -> Vec<Value> {
+        (0..100).map(|number| json!({"ip": format!("10.0.{part}.{number}")})).collect()
+    };
+    // Each port is in other subsets: those of the bits of its number.
+    let subsets = |bits: usize| -> Vec<Value> {
+        let subset = |bit: usize| {
+            let ports = (1..1 << bits).filter(|port| port >> bit & 1 == 1);
+            let ports: Vec<Value> = ports.map(|port: u32| json!({"port": port, "protocol": "TCP"})).collect();
+            json!({"addresses": addresses(bit), "ports": ports})
+        };
+        (0..bits).map(subset).collect()
+    };
+    let small = repack(&subsets(5)).unwrap();
+    assert_eq!(count(&small, "addresses"), 5 * 16 * 100);
+    assert_eq!(repack(&subsets(12)), None);
+    // All in one subset is as cheap as it looks.
+    let ports: Vec<Value> = (0..10_000).map(|port| json!({"port": port, "protocol": "TCP"})).collect();
+    let all: Vec<Value> = (0..100).flat_map(addresses).collect();
+    let one = repack(&[json!({"addresses": all, "ports": ports})]).unwrap();
+    assert_eq!((one.len(), count(&one, "addresses"), list(&one[0], "ports").len()), (1, 10_000, 10_000));
 }
