@@ -8,9 +8,9 @@ use crate::support::eventually;
 
 /// Memory that the controllers may use for a workload of any size.
 const MEMORY: u64 = 256 << 20;
-/// Pods that a Service selects, and its ports. Their product is 96,000.
+/// Pods that a Service selects, and its ports. Their product is 240,000.
 const PODS: usize = 600;
-const PORTS: usize = 160;
+const PORTS: usize = 400;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_huge_stateful_set_uses_little_memory() {
