@@ -3,7 +3,8 @@
 //! ```text
 //!   all ─► Registration ─┬─ Dialect (hooks, pure) ──► registry and server call it
 //!                        └─ controllers ────────────► the API: enabled (where), intents (label to placement),
-//!                                                     placed (what is on a cluster), and a dialect's own
+//!                                                     placed (what is on a cluster), sealed_secrets (deletes
+//!                                                     unused ones), and a dialect's own
 //!   kcp: Clusters with a kubeconfig, labels that place objects
 //! ```
 //!
@@ -16,6 +17,7 @@ pub mod intents;
 pub mod kcp;
 mod placed;
 mod resources;
+mod sealed_secrets;
 
 use atoll_registry::dialect::SharedDialect;
 use serde_json::Value;
@@ -30,7 +32,7 @@ pub struct Registration {
     pub controllers: &'static [DialectController],
 }
 
-/// All dialects of this program.
+/// All dialects of this program. A new one is added here.
 pub fn all() -> Vec<Registration> {
     vec![kcp::registration()]
 }
