@@ -13,7 +13,6 @@ mod finalize;
 mod join;
 mod kubeconfig;
 mod labels;
-mod secret_gc;
 mod status;
 
 use std::sync::Arc;
