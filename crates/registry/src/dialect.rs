@@ -228,7 +228,7 @@ pub struct ShareMetadata {
 pub struct DialectTexts {
     /// One line about the dialect, for `--help`.
     pub about: &'static str,
-    /// A paragraph for `--help`.
+    /// A paragraph for `--help`, without line breaks: the command wraps it.
     pub help: &'static str,
     /// The group and version that it serves, for lists.
     pub serves: &'static str,
