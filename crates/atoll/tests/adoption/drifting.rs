@@ -1,10 +1,10 @@
 //! Changes that other clients make in a cluster are corrected or reported, as configured.
 
+use atoll_testkit::Body;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, plain_pods, wait_for, wait_for_record, web};
-use crate::support::access::Body;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";

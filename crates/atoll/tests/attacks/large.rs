@@ -1,17 +1,16 @@
 //! Large requests of a tenant do not keep the server from others.
 
+use atoll_testkit::wait::{eventually, within};
+use atoll_testkit::{APPLY, ApiResponse, Atoll, Body, Client, Setup};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::definitions::{DEFINITIONS, definition, tenant};
-use crate::support::access::{Access, ApiResponse, Body};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, eventually, within};
+use crate::support::CONFIG_MAPS;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LISTS: &str = "/apis/example.com/v1/namespaces/default/lists";
-const APPLY: &str = "application/apply-patch+yaml";
 
 /// Number of small requests that must be answered before the large ones.
 const SMALL_REQUESTS: usize = 20;
@@ -25,7 +24,7 @@ fn start_on_one_thread() -> Atoll {
 /// answered before all of them.
 async fn send_beside_others(
     atoll: &Atoll,
-    tenant: &Access,
+    tenant: &Client,
     (method, path, kind, body): (Method, &str, &'static str, String),
 ) -> Vec<ApiResponse> {
     let body = Bytes::from(body);

@@ -1,11 +1,11 @@
 //! Self-descriptions of the server and its components, as kube-apiserver has them.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Body, Setup, revision};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Body, revision};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with};
 
 const COMPONENTS: &str = "/api/v1/componentstatuses";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";

@@ -1,10 +1,10 @@
 //! A dialect is enabled in a workspace and those below it, and nowhere else.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup, names};
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, names};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stderr, atoll_stdout, cluster};
 
 pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -35,24 +35,24 @@ async fn dialect_is_enabled_in_a_workspace_and_below() {
     assert!(printed.contains("root:org now speaks kcp"), "{printed}");
     assert!(atoll_stdout(&server, "dialect enable kcp --workspace org").contains("already"));
     assert!(atoll_stdout(&server, "dialect list --workspace root:org:team").contains("yes, by root:org"));
-    for access in [&org, &team] {
-        let list = access.get(KCP).await.expect(200);
+    for client in [&org, &team] {
+        let list = client.get(KCP).await.expect(200);
         let expected = ["clusters", "clusters/status", "workloadclusters", "workloadclusters/status"];
         assert_eq!(resources(&list), expected);
         for (plural, kind) in [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")] {
             let path = format!("{KCP}/{plural}");
-            let made = access.post(&path, cluster(kind, "a", "")).await.expect(201);
+            let made = client.post(&path, cluster(kind, "a", "")).await.expect(201);
             assert_eq!(made["spec"], json!({ "kubeconfig": "", "unschedulable": false }));
             let mut wrong = cluster(kind, "b", "");
             wrong["spec"]["unschedulable"] = "maybe".into();
-            access.post(&path, wrong).await.expect_status(422, "Invalid");
+            client.post(&path, wrong).await.expect_status(422, "Invalid");
         }
-        let schema = access.get("/openapi/v3/apis/workload.kcp.dev/v1alpha1").await.expect(200);
+        let schema = client.get("/openapi/v3/apis/workload.kcp.dev/v1alpha1").await.expect(200);
         assert!(schema["components"]["schemas"]["dev.kcp.workload.v1alpha1.WorkloadCluster"].is_object());
     }
-    for access in [&admin, &other] {
-        access.get(CLUSTERS).await.expect_status_code(404);
-        let groups = access.get("/apis").await.expect(200).to_string();
+    for client in [&admin, &other] {
+        client.get(CLUSTERS).await.expect_status_code(404);
+        let groups = client.get("/apis").await.expect(200).to_string();
         assert!(!groups.contains("workload.kcp.dev"));
     }
     // Administrators of all workspaces get one list of both.
@@ -95,10 +95,10 @@ pub fn definition(plural: &str, kind: &str, scope: &str, version: &str, schema: 
 }
 
 /// Waits until the controller has handled a Cluster of kcp.
-async fn wait_until_reconciled(access: &Access, name: &str) {
+async fn wait_until_reconciled(client: &Client, name: &str) {
     let path = format!("{CLUSTERS}/{name}");
     eventually(&format!("{name} is reconciled"), async || {
-        let found = access.get(&path).await.expect(200);
+        let found = client.get(&path).await.expect(200);
         let reason = found["status"]["conditions"][0]["reason"].clone();
         found["metadata"]["finalizers"] == json!(["atoll.dev/kcp"]) && reason == "InvalidKubeConfig"
     })
@@ -114,7 +114,7 @@ async fn definition_of_a_tenant_does_not_affect_other_workspaces() {
     for name in ["org", "plain", "later", "spread"] {
         atoll_stdout(&server, &format!("workspace create {name}"));
     }
-    let of = |admin: &Access, name: &str| admin.workspace(&format!("root:{name}"));
+    let of = |admin: &Client, name: &str| admin.workspace(&format!("root:{name}"));
     let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let short = json!({ "type": "object", "properties": { "spec": {
         "type": "object", "properties": { "kubeconfig": { "type": "string" } },

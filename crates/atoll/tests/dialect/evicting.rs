@@ -3,11 +3,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use atoll_testkit::Atoll;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::fleet::{ready, simulated, wait_for};
-use crate::support::process::Atoll;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 use crate::{CLUSTERS, OWN, atoll_stdout, cluster};
 
 fn labelled(name: &str) -> Value {

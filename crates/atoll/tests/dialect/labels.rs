@@ -1,10 +1,10 @@
 //! The label `workloads.kcp.dev/cluster` places, moves and removes objects.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup};
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::process::{Atoll, Setup};
-use crate::support::{config_map, config_map_with, eventually, without_uids};
+use crate::support::{config_map, config_map_with, without_uids};
 use crate::{OWN, atoll_stdout};
 
 const LABEL: &str = "workloads.kcp.dev/cluster";
@@ -13,23 +13,23 @@ fn placement(object: &Value) -> String {
     without_uids(object["metadata"]["annotations"]["atoll.dev/placement"].as_str().unwrap_or_default())
 }
 
-async fn wait_for_placement(access: &Access, path: &str, expected: &str) {
+async fn wait_for_placement(client: &Client, path: &str, expected: &str) {
     eventually(&format!("{path} is placed as {expected}"), async || {
-        placement(&access.get(path).await.expect(200)) == expected
+        placement(&client.get(path).await.expect(200)) == expected
     })
     .await;
 }
 
-async fn set_label(access: &Access, path: &str, name: Option<&str>) {
-    access.merge(path, json!({ "metadata": { "labels": { LABEL: name } } })).await.expect(200);
+async fn set_label(client: &Client, path: &str, name: Option<&str>) {
+    client.merge(path, json!({ "metadata": { "labels": { LABEL: name } } })).await.expect(200);
 }
 
 /// Waits until an object that is written now has been placed: then earlier writes have been handled too.
-async fn wait_until_caught_up(access: &Access, name: &str) {
+async fn wait_until_caught_up(client: &Client, name: &str) {
     let mut object = config_map_with(name, "1");
     object["metadata"]["labels"] = json!({ LABEL: "east" });
-    access.post("/api/v1/namespaces/default/configmaps", object).await.expect(201);
-    wait_for_placement(access, &config_map(name), BY_LABEL_EAST).await;
+    client.post("/api/v1/namespaces/default/configmaps", object).await.expect(201);
+    wait_for_placement(client, &config_map(name), BY_LABEL_EAST).await;
 }
 
 const BY_LABEL_EAST: &str = r#"{"clusters":[{"name":"east"}],"by":"label"}"#;

@@ -1,20 +1,17 @@
 //! The kubeconfig of a Cluster of kcp is stored in a Secret and nowhere else, however it was written.
 
+use atoll_testkit::{APPLY, Atoll, Body, Client, Watch, names};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, Body, names};
-use crate::support::process::Atoll;
-use crate::support::watching::Watch;
 use crate::{CLUSTERS, SECRETS, atoll_stdout, cluster, files_containing, kubeconfig};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-const APPLY: &str = "application/apply-patch+yaml";
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
 
 /// Returns the kubeconfigs in Secrets that belong to Clusters of kcp.
-async fn stored_kubeconfigs(admin: &Access) -> Vec<String> {
+async fn stored_kubeconfigs(admin: &Client) -> Vec<String> {
     use base64::Engine;
     let list = admin.get(&format!("{SECRETS}?labelSelector=atoll.dev%2Fdialect%3Dkcp")).await.expect(200);
     let items = list["items"].as_array().unwrap().iter();
@@ -30,12 +27,7 @@ fn applied(name: &str, kubeconfig: &str) -> Value {
     object
 }
 
-async fn patch(
-    admin: &Access,
-    path: &str,
-    kind: &'static str,
-    patch: Value,
-) -> crate::support::access::ApiResponse {
+async fn patch(admin: &Client, path: &str, kind: &'static str, patch: Value) -> atoll_testkit::ApiResponse {
     admin.request(Method::PATCH, path, Body::Raw(kind, Bytes::from(patch.to_string()))).await
 }
 

@@ -1,25 +1,22 @@
 //! Clients cannot set the annotations in which the server keeps its own data.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup, names};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::Method;
 use serde_json::{Value, json};
 
 use crate::enabling::{DEFINITIONS, definition};
-use crate::support::access::{Access, Body, names};
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup};
 use crate::{CLUSTERS, OWN, SECRETS, atoll_stderr, atoll_stdout, cluster, kubeconfig};
 
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
 
-async fn reason(access: &Access, name: &str) -> Value {
-    access.get(&format!("{CLUSTERS}/{name}")).await.expect(200)["status"]["conditions"][0]["reason"].clone()
+async fn reason(client: &Client, name: &str) -> Value {
+    client.get(&format!("{CLUSTERS}/{name}")).await.expect(200)["status"]["conditions"][0]["reason"].clone()
 }
 
-async fn wait_for_reason(access: &Access, name: &str, expected: &str) {
-    eventually(&format!("{name} is {expected}"), async || reason(access, name).await == expected).await;
+async fn wait_for_reason(client: &Client, name: &str, expected: &str) {
+    eventually(&format!("{name} is {expected}"), async || reason(client, name).await == expected).await;
 }
 
 fn pointer(object: &Value) -> &Value {
@@ -104,13 +101,12 @@ async fn clients_cannot_set_annotations_of_the_server() {
         };
         let mut applied = forged.clone();
         applied["metadata"]["annotations"] = full_object().await["metadata"]["annotations"].clone();
-        let body = Body::Raw("application/apply-patch+yaml", Bytes::from(applied.to_string()));
         for answer in [
             admin.merge(&at, patch.clone()).await,
             admin.merge(&format!("{at}/status"), patch).await,
             admin.put(&at, full_object().await).await,
             admin.put(&format!("{at}/status"), full_object().await).await,
-            admin.request(Method::PATCH, &format!("{at}?fieldManager=me&force=true"), body).await,
+            admin.apply(&format!("{at}?fieldManager=me&force=true"), applied).await,
         ] {
             assert_eq!(pointer(&answer.expect(200)), &secret, "{planted}");
         }

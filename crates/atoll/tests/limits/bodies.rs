@@ -1,18 +1,17 @@
 //! Broken, hostile and oversized request bodies.
 
+use atoll_testkit::{ApiResponse, Atoll, Body, Client, JSON, MERGE, names};
 use bytes::Bytes;
 use http::Method;
 
 use super::health_check::HealthCheck;
-use crate::support::access::{Access, ApiResponse, Body, JSON, MERGE, names};
-use crate::support::process::Atoll;
 use crate::support::raw::Raw;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const YAML: &str = "application/yaml";
 
-async fn post(admin: &Access, kind: &'static str, body: impl Into<Bytes>) -> ApiResponse {
+async fn post(admin: &Client, kind: &'static str, body: impl Into<Bytes>) -> ApiResponse {
     admin.request(Method::POST, CONFIG_MAPS, Body::Raw(kind, body.into())).await
 }
 

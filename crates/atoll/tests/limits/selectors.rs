@@ -1,11 +1,10 @@
 //! Extreme selectors and paths.
 
+use atoll_testkit::{Atoll, Body};
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::health_check::HealthCheck;
-use crate::support::access::Body;
-use crate::support::process::Atoll;
 use crate::support::raw::Raw;
 use crate::support::{CONFIG_MAPS, config_map_with};
 

@@ -1,9 +1,9 @@
 //! Workloads that must run once are placed on one cluster, unless `duplicate` is set.
 
+use atoll_testkit::{Body, Client};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, Body};
 use crate::{DEPLOYMENTS, deployment, on, placement, with_clusters};
 
 const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
@@ -25,7 +25,7 @@ fn stateful_set(name: &str) -> Value {
     } })
 }
 
-async fn place_on_both(admin: &Access, path: &str) -> Value {
+async fn place_on_both(admin: &Client, path: &str) -> Value {
     let wanted = on(json!([{ "name": "east" }, { "name": "west" }]));
     let refused = admin.put(&format!("{path}/placement"), wanted).await;
     refused.expect_status(422, "Invalid");

@@ -1,10 +1,10 @@
 //! Errors with upstream's messages.
 
+use atoll_testkit::Body;
 use http::Method;
 use serde_json::json;
 
-use crate::harness::{PODS, TestCluster};
-use crate::support::access::Body;
+use crate::harness::{PODS, TestCluster, run, with_spdy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreachable_targets_give_upstream_errors() {
@@ -53,15 +53,15 @@ async fn unreachable_targets_give_upstream_errors() {
     let nothing = cluster.admin.get(&format!("{PODS}/unscheduled/log")).await;
     assert_eq!((nothing.status, nothing.text().as_str()), (204, ""));
     let Some(kubectl) = cluster.kubectl() else { return };
-    let result = kubectl.run("exec lost -- x", "").await;
+    let result = run(&kubectl, "exec lost -- x", "").await;
     assert!(result.error.contains(&refused) && result.code == 1, "{result:?}");
-    let result = kubectl.with_spdy().run("exec lost -- x", "").await;
+    let result = run(&with_spdy(&kubectl), "exec lost -- x", "").await;
     assert!(
         result.error.contains(&format!("error dialing backend: {refused}")) && result.code == 1,
         "{result:?}"
     );
-    for kubectl in [kubectl.clone(), kubectl.with_spdy()] {
-        let result = kubectl.run("exec missing -- x", "").await;
+    for kubectl in [kubectl.clone(), with_spdy(&kubectl)] {
+        let result = run(&kubectl, "exec missing -- x", "").await;
         assert!(result.error.contains("pod does not exist") && result.code == 1, "{result:?}");
     }
 }
