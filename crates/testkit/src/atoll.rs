@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::binary::binary;
 use crate::client::Client;
-use crate::command::succeed;
+use crate::command::{fail, succeed};
 use crate::process::{Process, StartFailure};
 use crate::wait::eventually_blocking;
 
@@ -176,6 +176,18 @@ impl Atoll {
         let mut command = atoll(&line.split(' ').collect::<Vec<_>>());
         command.env("KUBECONFIG", self.kubeconfig()).stdin(std::process::Stdio::null());
         command
+    }
+
+    /// Runs a command that must succeed and returns its standard output.
+    #[track_caller]
+    pub fn run(&self, line: &str) -> String {
+        succeed(&mut self.command(line))
+    }
+
+    /// Runs a command that must fail and returns its standard error.
+    #[track_caller]
+    pub fn run_failing(&self, line: &str) -> String {
+        fail(&mut self.command(line))
     }
 
     /// Runs `atoll sim fault …` for a simulated cluster and returns its output.

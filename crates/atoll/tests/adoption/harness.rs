@@ -1,7 +1,7 @@
 //! A running control plane, a cluster with nodes that has joined it, and CLI commands.
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Client, Process, Setup, atoll, fail, succeed};
+use atoll_testkit::{Atoll, Client, Process, Setup, atoll};
 use serde_json::{Value, json};
 
 pub struct TestFleet {
@@ -73,29 +73,25 @@ impl TestFleet {
         self.above.admin()
     }
 
-    fn command(&self, command_line: &str) -> std::process::Command {
-        self.above.command(command_line)
-    }
-
     /// Returns a command line with optional flags.
     pub fn command_line(&self, command: &str, flags: &str) -> String {
         format!("{command} {flags}").trim_end().to_string()
     }
 
     pub fn command_with_flags(&self, command: &str, flags: &str) -> std::process::Command {
-        self.command(&self.command_line(command, flags))
+        self.above.command(&self.command_line(command, flags))
     }
 
     /// Runs a command that must succeed and returns its standard output.
     #[track_caller]
     pub fn run(&self, command_line: &str) -> String {
-        succeed(&mut self.command(command_line))
+        self.above.run(command_line)
     }
 
     /// Runs a command that must fail and returns its standard error.
     #[track_caller]
     pub fn run_failing(&self, command_line: &str) -> String {
-        fail(&mut self.command(command_line))
+        self.above.run_failing(command_line)
     }
 }
 

@@ -2,7 +2,7 @@
 //! nodes.
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Client, succeed};
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
 
 use crate::cluster::{self, Cluster};
@@ -48,7 +48,7 @@ fn workloads_of_a_real_cluster_are_adopted_and_released_without_a_restart() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     // Child programs end with the thread that starts them, which is this one.
     let (cluster, above) = (Cluster::of_kube_apiserver(&programs, STAGES), Atoll::start());
-    let run = |line: &str| succeed(&mut above.command(line));
+    let run = |line: &str| above.run(line);
     let below = cluster.admin();
     runtime.block_on(async {
         let labels = json!({ "kubernetes.io/hostname": "node-1", "kubernetes.io/os": "linux" });

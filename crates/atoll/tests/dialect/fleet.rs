@@ -5,7 +5,7 @@ use atoll_testkit::{Atoll, Client, Setup, names};
 use serde_json::{Value, json};
 
 use crate::support::{config_map, config_map_with};
-use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stdout, cluster, files_containing, kubeconfig};
+use crate::{CLUSTERS, KCP, OWN, SECRETS, cluster, files_containing, kubeconfig};
 
 pub fn simulated() -> (Atoll, String) {
     let cluster = Atoll::simulate(&["--nodes", "1"]);
@@ -38,7 +38,7 @@ async fn cluster_joins_gets_labelled_objects_and_leaves() {
     let ((east, admin_east), (west, admin_west)) = (simulated(), simulated());
     let server = Atoll::start();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     admin.post(CLUSTERS, cluster("Cluster", "east", &admin_east)).await.expect(201);
     admin
         .post(&format!("{KCP}/workloadclusters"), cluster("WorkloadCluster", "west", &admin_west))
@@ -125,7 +125,7 @@ async fn failed_join_is_reported_and_retried() {
     let (_east, admin_east) = simulated();
     let server = Setup::new().flag("--controllers", "kcpcluster,clusterpush,clusterhealth").start();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     admin.post(OWN, json!({ "metadata": { "name": "taken" }, "spec": { "mode": "none" } })).await.expect(201);
     for (name, config, reason) in [
         ("empty", String::new(), "InvalidKubeConfig"),

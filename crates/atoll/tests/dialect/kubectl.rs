@@ -2,7 +2,7 @@
 
 use atoll_testkit::{Atoll, Kubectl};
 
-use crate::{atoll_stdout, kubeconfig};
+use crate::kubeconfig;
 
 fn run(kubectl: &Kubectl, line: &str, input: &str) -> String {
     let output = kubectl.run_with_input(line, input);
@@ -23,7 +23,7 @@ async fn kcp_manifests_can_be_applied() {
     let server = Atoll::start_bare();
     let Some(kubectl) = Kubectl::new(&server.kubeconfig()) else { return };
     let run = |line: &str, input: &str| run(&kubectl, line, input);
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     for (kind, plural) in [("Cluster", "clusters"), ("WorkloadCluster", "workloadclusters")] {
         let resource = format!("{plural}.workload.kcp.dev");
         let name = format!("{}.workload.kcp.dev/us-east1", kind.to_lowercase());

@@ -4,8 +4,8 @@ use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, Client, Setup};
 use serde_json::{Value, json};
 
+use crate::OWN;
 use crate::support::{config_map, config_map_with, without_uids};
-use crate::{OWN, atoll_stdout};
 
 const LABEL: &str = "workloads.kcp.dev/cluster";
 
@@ -43,7 +43,7 @@ fn placing_server() -> Atoll {
 async fn labels_place_objects_without_another_placement() {
     let mut server = placing_server();
     let admin = server.admin();
-    atoll_stdout(&server, "workspace create team");
+    server.run("workspace create team");
     let team = admin.workspace("root:team");
     let register = async |name: &str| {
         admin.post(OWN, json!({ "metadata": { "name": name }, "spec": { "mode": "none" } })).await.expect(201)
@@ -58,7 +58,7 @@ async fn labels_place_objects_without_another_placement() {
     admin.post(maps, labelled("before", "east")).await.expect(201);
     assert_eq!(placement(&admin.get(&config_map("before")).await.expect(200)), "", "kcp is not enabled");
 
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     wait_for_placement(&admin, &config_map("before"), BY_LABEL_EAST).await;
     // In child workspaces as well, and for other kinds.
     team.post(maps, labelled("below", "east")).await.expect(201);
@@ -108,7 +108,7 @@ async fn labels_place_objects_without_another_placement() {
     wait_for_placement(&admin, &before, r#"{"leaving":["west","east"]}"#).await;
 
     // A placement by hand has priority. The label takes effect again when that placement is removed.
-    atoll_stdout(&server, "place configmap/later --on east");
+    server.run("place configmap/later --on east");
     set_label(&admin, &config_map("later"), Some("south")).await;
     wait_until_caught_up(&admin, "another-sign").await;
     let hand = placement(&admin.get(&config_map("later")).await.expect(200));
@@ -137,7 +137,7 @@ async fn labels_do_not_duplicate_jobs() {
         let cluster = json!({ "metadata": { "name": name }, "spec": { "mode": "none" } });
         admin.post(OWN, cluster).await.expect(201);
     }
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let state = |name: &str| format!("state.workload.kcp.io/{name}");
     let job = json!({
         "metadata": { "name": "once", "labels": { state("east"): "Sync" } },
@@ -171,7 +171,7 @@ async fn labels_do_not_duplicate_jobs() {
 async fn rejected_labels_are_reported() {
     let server = placing_server();
     let admin = server.admin();
-    atoll_stdout(&server, "workspace create team");
+    server.run("workspace create team");
     let team = admin.workspace("root:team");
     let fence = json!([{ "key": "atoll.dev/fenced", "effect": "NoExecute" }]);
     for (name, spec) in [
@@ -203,7 +203,7 @@ async fn rejected_labels_are_reported() {
             && warning.contains("atoll place deployment/early --namespace default --on north"),
         "{warning}"
     );
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let (_, warning) = create("taken", "north", false).await;
     assert_eq!(warning, "");
     wait_for_placement(
@@ -236,6 +236,6 @@ async fn rejected_labels_are_reported() {
         assert_eq!(placement(&team.get(&format!("{deployments}/{name}")).await.expect(200)), "");
     }
     // An object that is no longer rejected is placed.
-    atoll_stdout(&server, "cluster fence east --lift");
+    server.run("cluster fence east --lift");
     wait_for_placement(&team, &format!("{deployments}/fenced"), BY_LABEL_EAST).await;
 }

@@ -15,7 +15,6 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use atoll_testkit::{Atoll, fail, succeed};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -24,18 +23,6 @@ const KCP: &str = "/apis/workload.kcp.dev/v1alpha1";
 const CLUSTERS: &str = "/apis/workload.kcp.dev/v1alpha1/clusters";
 const OWN: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const SECRETS: &str = "/api/v1/namespaces/atoll-system/secrets";
-
-/// Runs a command that must succeed and returns its standard output.
-#[track_caller]
-fn atoll_stdout(server: &Atoll, line: &str) -> String {
-    succeed(&mut server.command(line))
-}
-
-/// Runs a command that must fail and returns its standard error.
-#[track_caller]
-fn atoll_stderr(server: &Atoll, line: &str) -> String {
-    fail(&mut server.command(line))
-}
 
 fn cluster(kind: &str, name: &str, kubeconfig: &str) -> Value {
     json!({

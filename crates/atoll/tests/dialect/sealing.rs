@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{CLUSTERS, SECRETS, atoll_stdout, cluster, files_containing, kubeconfig};
+use crate::{CLUSTERS, SECRETS, cluster, files_containing, kubeconfig};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
@@ -35,7 +35,7 @@ async fn patch(admin: &Client, path: &str, kind: &'static str, patch: Value) -> 
 async fn kubeconfig_is_stored_only_in_a_secret() {
     let mut server = Atoll::start_bare();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let mut watch = Watch::open(&admin, &format!("{CLUSTERS}?watch=true")).await;
     let tokens: Vec<String> = (0..16).map(|number| format!("s3cr3t-{number}-of-somebody")).collect();
     let configs: Vec<String> = tokens.iter().map(|token| kubeconfig(token)).collect();
@@ -230,11 +230,11 @@ async fn kubeconfig_is_stored_only_in_a_secret() {
 async fn kubeconfig_is_readable_only_through_secrets() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    atoll_stdout(&server, "workspace create team");
+    server.run("workspace create team");
     let team = admin.workspace("root:team");
     // Where kcp is not enabled, the resource does not exist.
     team.post(CLUSTERS, cluster("Cluster", "a", "")).await.expect_status_code(404);
-    atoll_stdout(&server, "dialect enable kcp --workspace root:team");
+    server.run("dialect enable kcp --workspace root:team");
     let mut generated = cluster("Cluster", "", &kubeconfig("s3cr3t"));
     generated["metadata"] = json!({ "generateName": "gen-" });
     team.post(CLUSTERS, generated).await.expect(201);

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::enabling::{DEFINITIONS, definition};
-use crate::{CLUSTERS, OWN, SECRETS, atoll_stderr, atoll_stdout, cluster, kubeconfig};
+use crate::{CLUSTERS, OWN, SECRETS, cluster, kubeconfig};
 
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
 
@@ -46,13 +46,13 @@ async fn secret_named_by_a_client_is_neither_used_nor_changed() {
     thief["metadata"]["annotations"] = json!({ POINTER: "precious" });
     assert_eq!(pointer(&admin.post(CLUSTERS, thief.clone()).await.expect(201)), "precious");
 
-    let complaint = atoll_stderr(&server, "dialect enable kcp");
+    let complaint = server.run_failing("dialect enable kcp");
     assert!(complaint.contains("delete that definition first"), "{complaint}");
     assert_unchanged().await;
     let path = format!("{DEFINITIONS}/clusters.workload.kcp.dev");
     admin.delete(&path).await.expect(200);
     eventually("the definition is gone", async || admin.get(&path).await.status == 404).await;
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     assert_eq!(
         names(&admin.get(CLUSTERS).await.expect(200)),
         [""; 0],
@@ -79,7 +79,7 @@ async fn secret_named_by_a_client_is_neither_used_nor_changed() {
 async fn clients_cannot_set_annotations_of_the_server() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let mut forged = cluster("Cluster", "east", "");
     forged["metadata"]["annotations"] = json!({ POINTER: "cluster-west", "own": "x" });
     let made = admin.post(CLUSTERS, forged.clone()).await.expect(201);
@@ -120,7 +120,7 @@ async fn clients_cannot_set_annotations_of_the_server() {
 async fn concurrent_writers_leave_no_unused_secrets() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let at = format!("{CLUSTERS}/east");
     admin.post(CLUSTERS, cluster("Cluster", "east", "")).await.expect(201);
     for round in 0..12 {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use atoll_testkit::{Atoll, Client, fail, succeed};
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
@@ -22,24 +22,20 @@ impl TestFleet {
         self.above.admin()
     }
 
-    pub fn command(&self, line: &str) -> std::process::Command {
-        self.above.command(line)
-    }
-
     /// Runs a command that must succeed and returns its standard output.
     #[track_caller]
     pub fn run(&self, line: &str) -> String {
-        succeed(&mut self.command(line))
+        self.above.run(line)
     }
 
     /// Runs a command that must fail and returns its standard error.
     #[track_caller]
     pub fn run_failing(&self, line: &str) -> String {
-        fail(&mut self.command(line))
+        self.above.run_failing(line)
     }
 
     pub fn output(&self, line: &str) -> Output {
-        self.command(line).output().unwrap()
+        self.above.command(line).output().unwrap()
     }
 
     /// Joins a cluster with the additional flags `more`.

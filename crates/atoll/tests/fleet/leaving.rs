@@ -55,7 +55,7 @@ async fn placed_objects_are_deleted_before_the_cluster_leaves() {
     assert!(errors.contains("add --yes"), "{errors}");
     assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200))["clusters"][0]["name"], "east");
 
-    let mut removing = fleet.command("cluster remove east --yes");
+    let mut removing = fleet.above.command("cluster remove east --yes");
     let removing = std::thread::spawn(move || succeed(&mut removing));
     eventually("the placement says that east is leaving", async || {
         placement(&admin.get(&config_map("a")).await.expect(200))["leaving"] == json!(["east"])
