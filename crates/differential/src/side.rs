@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use atoll_testkit::wait::Waiting;
-use atoll_testkit::{ApiResponse, Body, Client, Watch};
+use atoll_testkit::{ApiResponse, Client, RequestContent, Watch};
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::{Value, json};
@@ -91,7 +91,10 @@ impl Side {
         for (name, value) in &request.headers {
             client = client.with_header(name, self.expand(value)?);
         }
-        client.try_request(method, &path, Body::Bytes(body)).await.map_err(|error| error.to_string())
+        client
+            .try_request(method, &path, RequestContent::Bytes(body))
+            .await
+            .map_err(|error| error.to_string())
     }
 
     async fn read(&mut self, watch: &str, until: ReadUntil) -> Result<Value, String> {

@@ -9,7 +9,7 @@
 mod world;
 
 use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
-use atoll_testkit::{Body, Client, Upstream, wait};
+use atoll_testkit::{Client, RequestContent, Upstream, wait};
 use serde_json::{Value, json};
 
 use world::{Draw, Question};
@@ -43,7 +43,7 @@ impl ApiServer {
     async fn attempt(&self, method: &str, path: &str, body: &Value, user: (&str, &[String])) -> Value {
         let (user, groups) = user;
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-        let body = if body.is_null() { Body::None } else { Body::Json(body.clone()) };
+        let body = if body.is_null() { RequestContent::None } else { RequestContent::Json(body.clone()) };
         let method = method.parse().expect("a method");
         let answer = self.client.acting_as(user, &groups).request(method, path, body).await;
         let refused = answer.status == 403 || answer.json_or_null()["reason"] == "NotFound";

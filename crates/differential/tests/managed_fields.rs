@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{ApiResponse, Body, Client, JSON, Upstream};
+use atoll_testkit::{ApiResponse, Client, JSON, RequestContent, Upstream};
 use generate::{Operation, Random};
 use serde_json::{Value, json};
 
@@ -140,8 +140,10 @@ impl Agreement {
 async fn run(client: &Client, operation: &Operation) -> Value {
     let before = revision(&client.get(&operation.object).await.json());
     let body = match (&operation.body, operation.media) {
-        (Value::Null, _) => Body::None,
-        (body, media) => Body::Raw(if media.is_empty() { JSON } else { media }, body.to_string().into()),
+        (Value::Null, _) => RequestContent::None,
+        (body, media) => {
+            RequestContent::Raw(if media.is_empty() { JSON } else { media }, body.to_string().into())
+        }
     };
     let method = operation.method.parse().expect("a method");
     let answer =

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::client::TlsStream;
 
-use crate::connection::{Connection, Sender};
+use crate::connection::{KeptConnection, Sender};
 use crate::response::ApiResponse;
 use crate::wait::within;
 
@@ -36,11 +36,11 @@ pub struct Client {
     /// Additional headers of every request.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) accept: Option<&'static str>,
-    kept: Option<Arc<Mutex<Option<Connection>>>>,
+    kept: Option<Arc<Mutex<Option<KeptConnection>>>>,
 }
 
 #[derive(Clone)]
-pub enum Body {
+pub enum RequestContent {
     None,
     Json(Value),
     /// Content with its media type.
@@ -208,19 +208,19 @@ impl Client {
         dial::secure(stream, host, Arc::new(self.tls(protocols))).await
     }
 
-    pub async fn http1(&self) -> std::io::Result<Connection> {
+    pub async fn http1(&self) -> std::io::Result<KeptConnection> {
         let stream = self.stream(&["http/1.1"]).await?;
         let (sender, _) = http1::handshake(stream).await.map_err(std::io::Error::other)?;
-        Ok(Connection { client: self.clone(), sender: Sender::One(sender) })
+        Ok(KeptConnection { client: self.clone(), sender: Sender::One(sender) })
     }
 
     /// Uses hyper's defaults, because the windows of Atoll's own client are unusually large.
-    pub async fn http2(&self) -> std::io::Result<Connection> {
+    pub async fn http2(&self) -> std::io::Result<KeptConnection> {
         let stream = self.stream(&["h2"]).await?;
         let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(std::io::Error::other)?;
         tokio::spawn(connection);
-        Ok(Connection { client: self.clone(), sender: Sender::Two(sender) })
+        Ok(KeptConnection { client: self.clone(), sender: Sender::Two(sender) })
     }
 
     /// Sends a request, which may fail.
@@ -228,7 +228,7 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        body: Body,
+        body: RequestContent,
     ) -> Result<ApiResponse, ClientError> {
         let what = format!("{method} {path} is answered");
         within(&what, async {
@@ -255,13 +255,13 @@ impl Client {
     }
 
     /// Sends a request, which must get a response.
-    pub async fn request(&self, method: Method, path: &str, body: Body) -> ApiResponse {
+    pub async fn request(&self, method: Method, path: &str, body: RequestContent) -> ApiResponse {
         let answer = self.try_request(method.clone(), path, body).await;
         answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 
     pub async fn get(&self, path: &str) -> ApiResponse {
-        self.request(Method::GET, path, Body::None).await
+        self.request(Method::GET, path, RequestContent::None).await
     }
 
     pub async fn post(&self, path: &str, object: impl Borrow<Value>) -> ApiResponse {
@@ -282,10 +282,10 @@ impl Client {
     }
 
     pub async fn delete(&self, path: &str) -> ApiResponse {
-        self.request(Method::DELETE, path, Body::None).await
+        self.request(Method::DELETE, path, RequestContent::None).await
     }
 
     async fn write(&self, method: Method, path: &str, media: &'static str, value: &Value) -> ApiResponse {
-        self.request(method, path, Body::Raw(media, value.to_string().into())).await
+        self.request(method, path, RequestContent::Raw(media, value.to_string().into())).await
     }
 }

@@ -6,11 +6,11 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 
-use crate::client::{Body, Client, JSON};
+use crate::client::{Client, JSON, RequestContent};
 use crate::response::ApiResponse;
 
 /// A connection that is reused for several requests.
-pub struct Connection {
+pub struct KeptConnection {
     pub(crate) client: Client,
     pub(crate) sender: Sender,
 }
@@ -20,13 +20,13 @@ pub(crate) enum Sender {
     Two(http2::SendRequest<Full<Bytes>>),
 }
 
-impl Connection {
+impl KeptConnection {
     /// Sends a request and returns the response with an unread body.
     pub async fn send(
         &mut self,
         method: Method,
         path: &str,
-        body: Body,
+        body: RequestContent,
     ) -> hyper::Result<Response<Incoming>> {
         let path = format!("{}{path}", self.client.base());
         let request = match self.sender {
@@ -44,10 +44,10 @@ impl Connection {
             request = request.header(name, value);
         }
         let (media, content) = match body {
-            Body::None => (None, Bytes::new()),
-            Body::Json(value) => (Some(JSON), Bytes::from(value.to_string())),
-            Body::Raw(media, content) => (Some(media), content),
-            Body::Bytes(content) => (None, content),
+            RequestContent::None => (None, Bytes::new()),
+            RequestContent::Json(value) => (Some(JSON), Bytes::from(value.to_string())),
+            RequestContent::Raw(media, content) => (Some(media), content),
+            RequestContent::Bytes(content) => (None, content),
         };
         if let Some(media) = media {
             request = request.header(header::CONTENT_TYPE, media);
@@ -61,7 +61,12 @@ impl Connection {
         }
     }
 
-    pub async fn request(&mut self, method: Method, path: &str, body: Body) -> hyper::Result<ApiResponse> {
+    pub async fn request(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: RequestContent,
+    ) -> hyper::Result<ApiResponse> {
         let (parts, body) = self.send(method, path, body).await?.into_parts();
         let body = body.collect().await?.to_bytes();
         Ok(ApiResponse { status: parts.status.as_u16(), headers: parts.headers, body })
@@ -69,7 +74,7 @@ impl Connection {
 
     pub async fn get_accepting(&mut self, path: &str, accept: &'static str) -> hyper::Result<ApiResponse> {
         let usual = self.client.accept.replace(accept);
-        let answer = self.request(Method::GET, path, Body::None).await;
+        let answer = self.request(Method::GET, path, RequestContent::None).await;
         self.client.accept = usual;
         answer
     }

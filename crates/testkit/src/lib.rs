@@ -1,4 +1,5 @@
-//! What all tests with real programs use: a running Atoll, a running kube-apiserver, kubectl, and a client.
+//! The harness of all tests with real programs: a running Atoll, a running kube-apiserver, kubectl, and a
+//! client.
 //!
 //! ```text
 //!  Atoll::start()        the binary as a user starts it, on a free port, with its own data directory
@@ -7,7 +8,7 @@
 //!  atoll(&[…])           a command of the binary; succeed() and fail() run it, Process::start() keeps it
 //!  Upstream::shared()    the real kube-apiserver, once for all tests of a process; None where Go is absent
 //!  └── admin() ─► Client: get, post, … ─► ApiResponse: expect, expect_status
-//!                 ├── http1(), http2() ─► Connection, kept by the test
+//!                 ├── http1(), http2() ─► KeptConnection
 //!                 └── Watch::open() ─► events
 //!  Kubectl::new()        the pinned kubectl with a kubeconfig; None where Go is absent
 //!  Programs::build()     Kubernetes' own programs, to be run on their own; None where Go is absent
@@ -36,10 +37,10 @@ pub use rustix::process::Signal;
 
 pub use crate::atoll::{Atoll, Setup, atoll, fault};
 pub use crate::binary::binary;
-pub use crate::client::{APPLY, Body, Client, ClientError, JSON, MERGE};
+pub use crate::client::{APPLY, Client, ClientError, JSON, MERGE, RequestContent};
 pub use crate::cluster::RealCluster;
 pub use crate::command::{fail, succeed};
-pub use crate::connection::Connection;
+pub use crate::connection::KeptConnection;
 pub use crate::kubectl::Kubectl;
 pub use crate::process::{Process, StartFailure};
 pub use crate::programs::{Program, Programs};

@@ -6,8 +6,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use crate::client::{Body, Client, ClientError};
-use crate::connection::Connection;
+use crate::client::{Client, ClientError, RequestContent};
+use crate::connection::KeptConnection;
 use crate::response::revision;
 use crate::wait::within;
 
@@ -15,7 +15,7 @@ pub struct Watch {
     response: Response<Incoming>,
     pending: BytesMut,
     /// Keeps the connection open.
-    connection: Option<Connection>,
+    connection: Option<KeptConnection>,
 }
 
 /// The next item of a watch.
@@ -57,8 +57,8 @@ impl Watch {
     }
 
     /// Opens a watch on a connection that the caller keeps.
-    pub async fn on(connection: &mut Connection, path: &str) -> Result<Watch, String> {
-        let sending = connection.send(Method::GET, path, Body::None);
+    pub async fn on(connection: &mut KeptConnection, path: &str) -> Result<Watch, String> {
+        let sending = connection.send(Method::GET, path, RequestContent::None);
         let response = within("a watch begins", sending).await.map_err(|error| error.to_string())?;
         Watch { response, pending: BytesMut::new(), connection: None }.accepted().await
     }
@@ -67,7 +67,7 @@ impl Watch {
     pub async fn begin(client: &Client, path: &str) -> Result<Watch, ClientError> {
         let connection = within("the server accepts a connection", client.http1()).await;
         let mut connection = connection.map_err(ClientError::Unreachable)?;
-        let sending = connection.send(Method::GET, path, Body::None);
+        let sending = connection.send(Method::GET, path, RequestContent::None);
         let response = within("a watch begins", sending).await.map_err(ClientError::Interrupted)?;
         Ok(Watch { response, pending: BytesMut::new(), connection: Some(connection) })
     }

@@ -1,6 +1,6 @@
 //! The servers that other tests rely on start, respond, and keep their data across restarts.
 
-use atoll_testkit::{Atoll, Body, Upstream, Watch};
+use atoll_testkit::{Atoll, RequestContent, Upstream, Watch};
 use http::Method;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ async fn atoll_keeps_its_data_and_address_across_restarts() {
 
     let address = atoll.address;
     atoll.kill();
-    assert!(client.try_request(Method::GET, path, Body::None).await.is_err());
+    assert!(client.try_request(Method::GET, path, RequestContent::None).await.is_err());
     atoll.restart();
     assert_eq!(atoll.address, address);
     client.get(&format!("{path}/kept")).await.expect(200);

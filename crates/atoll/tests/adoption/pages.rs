@@ -1,6 +1,6 @@
 //! Lists of clusters have pages of 500 objects: those on the second page count like those on the first.
 
-use atoll_testkit::{Body, Client, names};
+use atoll_testkit::{Client, RequestContent, names};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ async fn fill(below: &Client, namespace: &str, change: impl Fn(&str, &mut Value)
         let name = format!("o-{number:03}");
         let mut map = object("v1", "ConfigMap", &name, json!({ "data": { "a": "1" } }));
         change(&name, &mut map);
-        http.request(Method::POST, &maps(namespace), Body::Json(map)).await.unwrap().expect(201);
+        http.request(Method::POST, &maps(namespace), RequestContent::Json(map)).await.unwrap().expect(201);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{ApiResponse, Body, Client};
+use atoll_testkit::{ApiResponse, Client, RequestContent};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -47,7 +47,9 @@ async fn create(tenant: &Client, name: &str, spec: &str, query: &str) -> ApiResp
     let object = format!(
         r#"{{"apiVersion":"example.com/v1","kind":"Widget","metadata":{{"name":"{name}"}},"spec":{spec}}}"#
     );
-    tenant.request(Method::POST, &format!("{OBJECTS}{query}"), Body::Raw(JSON, Bytes::from(object))).await
+    tenant
+        .request(Method::POST, &format!("{OBJECTS}{query}"), RequestContent::Raw(JSON, Bytes::from(object)))
+        .await
 }
 
 async fn get(client: &Client, path: &str, accept: &'static str) -> ApiResponse {

@@ -1,7 +1,7 @@
 //! Large requests of a tenant do not keep the server from others.
 
 use atoll_testkit::wait::{eventually, within};
-use atoll_testkit::{APPLY, ApiResponse, Atoll, Body, Client, Setup};
+use atoll_testkit::{APPLY, ApiResponse, Atoll, Client, RequestContent, Setup};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -32,13 +32,14 @@ async fn send_beside_others(
         .map(|_| {
             let (tenant, method, path, body) =
                 (tenant.clone(), method.clone(), path.to_owned(), body.clone());
-            tokio::spawn(async move { tenant.request(method, &path, Body::Raw(kind, body)).await })
+            tokio::spawn(async move { tenant.request(method, &path, RequestContent::Raw(kind, body)).await })
         })
         .collect();
     let mut other = atoll.admin().http1().await.unwrap();
     let mut answered = 0;
     while !large.iter().all(|request| request.is_finished()) {
-        let small = other.request(Method::GET, "/api/v1/namespaces/default", Body::None).await.unwrap();
+        let small =
+            other.request(Method::GET, "/api/v1/namespaces/default", RequestContent::None).await.unwrap();
         small.expect(200);
         answered += 1;
     }
@@ -140,7 +141,8 @@ async fn objects_with_many_owners_do_not_delay_others() {
     let mut answered = 0;
     within("the object without owners is deleted", async {
         while tenant.get(&path).await.status != 404 {
-            let small = other.request(Method::GET, "/api/v1/namespaces/default", Body::None).await.unwrap();
+            let small =
+                other.request(Method::GET, "/api/v1/namespaces/default", RequestContent::None).await.unwrap();
             small.expect(200);
             answered += 1;
         }

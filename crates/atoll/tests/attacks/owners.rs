@@ -2,7 +2,7 @@
 //! object elsewhere.
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Body, Client};
+use atoll_testkit::{Client, RequestContent};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn reference(api_version: &str, kind: &str, owner: &Value) -> Value {
 /// Deletes an object of root with a propagation policy for its owned objects.
 async fn delete_with_propagation(client: &Client, path: &str, propagation: &str) {
     let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation });
-    client.request(Method::DELETE, path, Body::Json(options)).await.expect(200);
+    client.request(Method::DELETE, path, RequestContent::Json(options)).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Definitions that are changed again and again: their former compiled forms must not stay in memory.
 
-use atoll_testkit::{Atoll, Body, Client};
+use atoll_testkit::{Atoll, Client, RequestContent};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ async fn change(tenant: &Client, number: usize) {
     let patch = json!([{
         "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": number.to_string(),
     }]);
-    let body = Body::Raw("application/json-patch+json", Bytes::from(patch.to_string()));
+    let body = RequestContent::Raw("application/json-patch+json", Bytes::from(patch.to_string()));
     tenant.request(Method::PATCH, &path, body).await.expect(200);
     let spec = (0..30).fold(json!({ "f1": "x" }), |inner, _| json!({ "a": inner }));
     let object = json!({

@@ -1,7 +1,7 @@
 //! Selectors with thousands of terms do not keep the server from others.
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Body, Client, Setup, Watch};
+use atoll_testkit::{Atoll, Client, RequestContent, Setup, Watch};
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -101,13 +101,14 @@ async fn long_lists_do_not_delay_others() {
         let lists: Vec<_> = (0..4)
             .map(|_| {
                 let (tenant, method, path) = (tenant.clone(), method.clone(), path.clone());
-                tokio::spawn(async move { tenant.request(method, &path, Body::None).await })
+                tokio::spawn(async move { tenant.request(method, &path, RequestContent::None).await })
             })
             .collect();
         let mut other = atoll.admin().http1().await.unwrap();
         let mut answered = 0;
         while !lists.iter().all(|list| list.is_finished()) {
-            let small = other.request(Method::GET, "/api/v1/namespaces/default", Body::None).await.unwrap();
+            let small =
+                other.request(Method::GET, "/api/v1/namespaces/default", RequestContent::None).await.unwrap();
             small.expect(200);
             answered += 1;
         }

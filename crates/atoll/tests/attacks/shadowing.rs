@@ -11,7 +11,7 @@ use atoll_encryption::{EncryptedStore, Rules};
 use atoll_sqlite::{SqliteOptions, SqliteStore};
 use atoll_store::{Condition, Key, Range, Store, Write};
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Body, Client, Setup, names};
+use atoll_testkit::{Atoll, Client, RequestContent, Setup, names};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -189,7 +189,7 @@ async fn workspace_aliases_in_an_older_store_are_closed() {
 async fn workspace_aliases_in_an_older_snapshot_are_closed() {
     let mut server = Atoll::start();
     let content = Bytes::from(std::fs::read(older_version_file("store.snapshot")).unwrap());
-    let body = Body::Raw("application/x-ndjson", content);
+    let body = RequestContent::Raw("application/x-ndjson", content);
     server.admin().request(Method::POST, "/atoll/snapshot", body).await.expect(200);
     assert_objects_kept_and_aliases_closed(&server.admin()).await;
     server.kill();

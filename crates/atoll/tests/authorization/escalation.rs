@@ -1,6 +1,6 @@
 //! Privilege escalation through bindings, roles and impersonation is rejected.
 
-use atoll_testkit::{ApiResponse, Body, Client};
+use atoll_testkit::{ApiResponse, Client, RequestContent};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -51,10 +51,10 @@ async fn users_cannot_grant_rights_that_they_do_not_have() {
     eve.put(&format!("{roles}/new"), strong("new")).await.expect_status(403, "Forbidden");
     eve.merge(&own, json!({ "rules": strong("mine")["rules"] })).await.expect_status(403, "Forbidden");
     let patch = json!([{ "op": "add", "path": "/rules/-", "value": rule("", &["secrets"], &["get"]) }]);
-    let body = Body::Raw("application/json-patch+json", Bytes::from(patch.to_string()));
+    let body = RequestContent::Raw("application/json-patch+json", Bytes::from(patch.to_string()));
     eve.request(Method::PATCH, &own, body).await.expect_status(403, "Forbidden");
     let strategic = Bytes::from(json!({ "rules": strong("mine")["rules"] }).to_string());
-    let body = Body::Raw("application/strategic-merge-patch+json", strategic);
+    let body = RequestContent::Raw("application/strategic-merge-patch+json", strategic);
     eve.request(Method::PATCH, &own, body).await.expect_status(403, "Forbidden");
     apply(&eve, &own, strong("mine")).await.expect_status(403, "Forbidden");
     apply(&eve, &format!("{roles}/new"), strong("new")).await.expect_status(403, "Forbidden");

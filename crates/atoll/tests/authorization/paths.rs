@@ -114,7 +114,7 @@ async fn server_wide_endpoints_are_served_in_root_only() {
     assert_eq!(master.get("/atoll/snapshot").await.status, 404);
     let everywhere = eve.workspace("*").acting_as("root", &["system:masters"]);
     assert_eq!(everywhere.get("/api/v1/configmaps").await.status, 403);
-    let restore = atoll_testkit::Body::Json(json!({}));
+    let restore = atoll_testkit::RequestContent::Json(json!({}));
     let restored = eve.workspace("root:mine").request(Method::POST, "/atoll/snapshot", restore).await;
     assert_eq!(restored.status, 404);
 }

@@ -1,7 +1,7 @@
 //! Self-descriptions of the server and its components, as kube-apiserver has them.
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Body, Setup, revision};
+use atoll_testkit::{Atoll, RequestContent, Setup, revision};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -233,6 +233,6 @@ async fn invalid_match_conditions_of_webhooks_are_rejected() {
         admin.post(&path, configuration(good)).await.expect(201);
         let patch = json!({ "metadata": { "labels": { "a": "b" } } });
         admin.merge(&format!("{path}/hooks"), patch).await.expect(200);
-        admin.request(Method::DELETE, &format!("{path}/hooks"), Body::None).await.expect(200);
+        admin.request(Method::DELETE, &format!("{path}/hooks"), RequestContent::None).await.expect(200);
     }
 }

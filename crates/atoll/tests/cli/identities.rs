@@ -79,7 +79,7 @@ async fn certificates_of_another_authority_are_rejected() {
     // The administrator of the first server connects to the second.
     let intruder = second.admin().with_identity_of(&first.admin());
     if let Ok(mut http) = intruder.http1().await {
-        let answer = http.request(http::Method::GET, CONFIG_MAPS, atoll_testkit::Body::None).await;
+        let answer = http.request(http::Method::GET, CONFIG_MAPS, atoll_testkit::RequestContent::None).await;
         assert!(
             answer.as_ref().is_err() || answer.is_ok_and(|answer| answer.status == 401),
             "the certificate must be rejected"

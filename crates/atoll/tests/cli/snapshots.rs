@@ -233,7 +233,8 @@ async fn restore_lists_what_it_destroys_and_asks() {
     assert!(printed.contains("That deletes 1 workspace, 1 namespace"), "also with --yes: {printed}");
     assert_eq!(admin.get(&config_map("new")).await.status, 404);
     // Clients without the right get no preview, and the endpoint exists in root only.
-    let body = atoll_testkit::Body::Raw("application/x-ndjson", std::fs::read(&file).unwrap().into());
+    let body =
+        atoll_testkit::RequestContent::Raw("application/x-ndjson", std::fs::read(&file).unwrap().into());
     let path = "/atoll/snapshot/preview";
     let without_rights = admin.acting_as("eve", &[]);
     assert_eq!(without_rights.request(http::Method::POST, path, body.clone()).await.status, 403);

@@ -1,6 +1,6 @@
 //! The kubeconfig of a Cluster of kcp is stored in a Secret and nowhere else, however it was written.
 
-use atoll_testkit::{APPLY, Atoll, Body, Client, Watch, names};
+use atoll_testkit::{APPLY, Atoll, Client, RequestContent, Watch, names};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn applied(name: &str, kubeconfig: &str) -> Value {
 }
 
 async fn patch(admin: &Client, path: &str, kind: &'static str, patch: Value) -> atoll_testkit::ApiResponse {
-    admin.request(Method::PATCH, path, Body::Raw(kind, Bytes::from(patch.to_string()))).await
+    admin.request(Method::PATCH, path, RequestContent::Raw(kind, Bytes::from(patch.to_string()))).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +136,7 @@ async fn kubeconfig_is_stored_only_in_a_secret() {
     let mut not_text_applied = not_text.clone();
     not_text_applied["metadata"]["name"] = "east".into();
     let broken = format!("kind: Cluster\nspec:\n  kubeconfig: [\n{}\n", configs[10]);
-    let yaml = |kind, text: String| Body::Raw(kind, Bytes::from(text));
+    let yaml = |kind, text: String| RequestContent::Raw(kind, Bytes::from(text));
     for (answer, code) in [
         (admin.put(&at, stale).await, 409),
         (admin.post(CLUSTERS, invalid).await, 422),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use atoll_testkit::wait::{Waiting, eventually};
-use atoll_testkit::{Atoll, Body, Client, Next, Watch, revision};
+use atoll_testkit::{Atoll, Client, Next, RequestContent, Watch, revision};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ impl Writer {
             let (next, expected) = state.map_or((0, None), |(count, revision)| (count + 1, Some(revision)));
             self.unanswered = Some((name.clone(), next));
             let path = if state.is_some() { config_map(&name) } else { CONFIG_MAPS.to_string() };
-            let body = Body::Json(object(&name, next, expected));
+            let body = RequestContent::Json(object(&name, next, expected));
             let Ok(answer) = http.request(method, &path, body).await else { return self };
             let stored = answer.expect(if state.is_some() { 200 } else { 201 });
             assert_eq!(count(&stored), next);

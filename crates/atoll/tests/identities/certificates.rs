@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Body, Client, Connection, Setup};
+use atoll_testkit::{Atoll, Client, KeptConnection, RequestContent, Setup};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair,
@@ -131,8 +131,8 @@ async fn certificates_name_the_user_and_all_groups() {
 async fn expired_certificate_is_rejected_on_an_open_connection() {
     let atoll = Atoll::start_bare();
     let subject = vec![(DnType::CommonName, "ann"), (DnType::OrganizationName, "system:masters")];
-    let code = async |http: &mut Connection| {
-        http.request(http::Method::GET, "/api", Body::None).await.unwrap().status
+    let code = async |http: &mut KeptConnection| {
+        http.request(http::Method::GET, "/api", RequestContent::None).await.unwrap().status
     };
     // On a busy machine the shortest lifetime may be over before the first request.
     for seconds in [3, 9, 27, 81] {
@@ -170,7 +170,7 @@ async fn server_certificates_are_renewed_while_it_runs() {
     .await;
     // Both the old and the new certificates are valid, on old and new connections.
     atoll.admin().get("/api").await.expect(200);
-    assert_eq!(held.request(http::Method::GET, "/version", Body::None).await.unwrap().status, 200);
+    assert_eq!(held.request(http::Method::GET, "/version", RequestContent::None).await.unwrap().status, 200);
     assert_eq!(std::fs::read(atoll.directory.join("ca.crt")).unwrap(), authority);
     eventually("the first kubeconfig is too old", async || before.get("/api").await.status == 401).await;
     atoll.admin().get("/api").await.expect(200);
@@ -199,7 +199,7 @@ async fn server_without_an_authority_creates_a_new_one() {
     let stranger = atoll.admin().with_identity_of(&before);
     // The handshake or the first request fails, depending on the version of TLS.
     if let Ok(mut http) = stranger.http1().await {
-        let answer = http.request(http::Method::GET, CONFIG_MAPS, Body::None).await;
+        let answer = http.request(http::Method::GET, CONFIG_MAPS, RequestContent::None).await;
         assert!(!answer.is_ok_and(|answer| answer.status == 200), "old client certificates must be rejected");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use atoll_testkit::{Atoll, Body, Setup, atoll, fail, succeed};
+use atoll_testkit::{Atoll, RequestContent, Setup, atoll, fail, succeed};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
@@ -112,7 +112,7 @@ async fn plain_data_is_encrypted_at_the_next_start() {
         Setup::new().directory(&directory).flag("--encryption-provider-config", off.display()).start();
     let mut http = before.admin().http2().await.unwrap();
     for number in 0..700 {
-        let body = Body::Json(secret(&format!("s{number}")));
+        let body = RequestContent::Json(secret(&format!("s{number}")));
         http.request(Method::POST, SECRETS, body).await.unwrap().expect(201);
     }
     drop(http);

@@ -1,7 +1,7 @@
 //! SIGTERM: requests in flight finish, and then the server exits.
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Body, Client, Next, Setup, Watch};
+use atoll_testkit::{Client, Next, RequestContent, Setup, Watch};
 use http::Method;
 
 use crate::support::raw::Raw;
@@ -23,7 +23,7 @@ async fn start_request(admin: &Client, body: &str) -> Raw {
 /// Returns whether a load balancer would still send requests to this server.
 async fn is_ready(admin: &Client) -> bool {
     let Ok(mut http) = admin.http1().await else { return false };
-    http.request(Method::GET, "/readyz", Body::None).await.is_ok_and(|answer| answer.status == 200)
+    http.request(Method::GET, "/readyz", RequestContent::None).await.is_ok_and(|answer| answer.status == 200)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,7 +38,7 @@ async fn shutdown_finishes_requests_and_ends_watches() {
     assert_eq!(second.event().await.name(), "before");
     // Idle connections must not delay the shutdown.
     let mut idle = admin.http1().await.unwrap();
-    idle.request(Method::GET, "/readyz", Body::None).await.unwrap();
+    idle.request(Method::GET, "/readyz", RequestContent::None).await.unwrap();
     let body = config_map_with("during", "1").to_string();
     let mut creation = start_request(&admin, &body).await;
     assert!(is_ready(&admin).await);

@@ -1,6 +1,6 @@
 //! Extreme selectors and paths.
 
-use atoll_testkit::{Atoll, Body};
+use atoll_testkit::{Atoll, RequestContent};
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -79,8 +79,10 @@ async fn extreme_parameters_and_paths_are_answered() {
     ];
     for parameter in parameters {
         let mut http = admin.http1().await.unwrap();
-        let response =
-            http.send(Method::GET, &format!("{CONFIG_MAPS}?{parameter}"), Body::None).await.unwrap();
+        let response = http
+            .send(Method::GET, &format!("{CONFIG_MAPS}?{parameter}"), RequestContent::None)
+            .await
+            .unwrap();
         let shown: String = parameter.chars().take(80).collect();
         assert!(
             response.status().as_u16() < 500 || response.status() == 504,

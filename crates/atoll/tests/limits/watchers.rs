@@ -1,7 +1,7 @@
 //! A thousand watchers of one resource, half of which never read.
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Body, Client, Connection, Watch, revision};
+use atoll_testkit::{Atoll, Client, KeptConnection, RequestContent, Watch, revision};
 use http::Method;
 
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
@@ -25,7 +25,7 @@ async fn watchers_get_all_events_in_order_and_idle_ones_use_little_memory() {
 
     // Half of them read: many on one connection, as controllers do, and some on their own, as kubectl does.
     let mut readers: Vec<Watch> = Vec::new();
-    let mut connections: Vec<Connection> = Vec::new();
+    let mut connections: Vec<KeptConnection> = Vec::new();
     for _ in 0..(WATCHERS / 2 - SHARED) / SHARED {
         let mut http = admin.http2().await.unwrap();
         for _ in 0..SHARED {
@@ -67,7 +67,8 @@ async fn watchers_get_all_events_in_order_and_idle_ones_use_little_memory() {
     let mut written = Vec::new();
     for number in 0..EVENTS {
         let object = config_map_with("watched", &format!("{number} {}", "x".repeat(SIZE)));
-        let answer = http.request(Method::PUT, &config_map("watched"), Body::Json(object)).await.unwrap();
+        let answer =
+            http.request(Method::PUT, &config_map("watched"), RequestContent::Json(object)).await.unwrap();
         written.push(revision(&answer.expect(200)));
     }
     for revisions in reading {

@@ -57,7 +57,7 @@ async fn view_has_placed_objects_and_their_changes() {
     assert_eq!(synced["controlPlane"], id);
 
     let image = json!([{ "op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "example/app:2" }]);
-    let body = atoll_testkit::Body::Raw("application/json-patch+json", image.to_string().into());
+    let body = atoll_testkit::RequestContent::Raw("application/json-patch+json", image.to_string().into());
     admin.request(http::Method::PATCH, &path("web"), body).await.expect(200);
     let line = next_line(&mut view).await;
     assert_eq!(line["object"]["spec"]["template"]["spec"]["containers"][0]["image"], "example/app:2");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use atoll_testkit::wait::{eventually, within};
-use atoll_testkit::{Atoll, Body, Next, Watch};
+use atoll_testkit::{Atoll, Next, RequestContent, Watch};
 use futures_util::poll;
 use http::Method;
 use serde_json::json;
@@ -46,7 +46,7 @@ async fn loss_breaks_some_connections() {
     eventually("some requests were answered and some were not", async || {
         let attempt = async {
             let mut http = admin.http1().await.ok()?;
-            http.request(Method::GET, "/version", Body::None).await.ok()
+            http.request(Method::GET, "/version", RequestContent::None).await.ok()
         };
         match within("a request is answered or broken off", attempt).await {
             Some(_) => answered += 1,
@@ -68,10 +68,11 @@ async fn partition_stalls_connections_until_it_ends() {
     let mut watch =
         Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=b")).await;
     let mut old = admin.http2().await.unwrap();
-    assert_eq!(old.request(Method::GET, "/version", Body::None).await.unwrap().status, 200);
+    assert_eq!(old.request(Method::GET, "/version", RequestContent::None).await.unwrap().status, 200);
     cluster.fault("add partition");
     // Requests in flight stall, connections stay open, and new connections wait.
-    let mut late = Box::pin(old.request(Method::POST, CONFIG_MAPS, Body::Json(config_map_with("b", "1"))));
+    let mut late =
+        Box::pin(old.request(Method::POST, CONFIG_MAPS, RequestContent::Json(config_map_with("b", "1"))));
     let mut new = Box::pin(admin.get("/version"));
     let mut event = Box::pin(watch.next());
     // Requests outside the partition are answered meanwhile.

@@ -1,6 +1,6 @@
 //! Errors with upstream's messages.
 
-use atoll_testkit::Body;
+use atoll_testkit::RequestContent;
 use http::Method;
 use serde_json::json;
 
@@ -84,7 +84,7 @@ async fn exec_needs_the_create_verb() {
     for path in ["exec?command=x", "attach", "portforward"] {
         let answer = ann.get(&format!("{PODS}/old/{path}")).await;
         assert_eq!(answer.expect_status(403, "Forbidden"), "pods \"old\" is forbidden: ", "{path}");
-        ann.request(Method::POST, &format!("{PODS}/old/{path}"), Body::None).await.expect(403);
+        ann.request(Method::POST, &format!("{PODS}/old/{path}"), RequestContent::None).await.expect(403);
     }
     ann.get(&format!("{PODS}/old/log")).await.expect_status_code(200);
     cluster.admin.acting_as("bob", &[]).get(&format!("{PODS}/old/log")).await.expect(403);

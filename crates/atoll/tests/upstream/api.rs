@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use atoll_testkit::{ApiResponse, Body, Client, Kubectl, MERGE};
+use atoll_testkit::{ApiResponse, Client, Kubectl, MERGE, RequestContent};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -42,14 +42,19 @@ impl Api {
     }
 
     /// Sends a request and returns the response, whatever its status is.
-    pub async fn send(&self, method: Method, resource: &str, body: Body) -> Result<ApiResponse, String> {
+    pub async fn send(
+        &self,
+        method: Method,
+        resource: &str,
+        body: RequestContent,
+    ) -> Result<ApiResponse, String> {
         let path = self.path(resource);
         let answer = self.client.try_request(method.clone(), &path, body).await;
         answer.map_err(|error| format!("{method} {path}: {error}"))
     }
 
     /// Sends a request that must succeed.
-    async fn request(&self, method: Method, resource: &str, body: Body) -> Result<Value, String> {
+    async fn request(&self, method: Method, resource: &str, body: RequestContent) -> Result<Value, String> {
         let answer = self.send(method.clone(), resource, body).await?;
         if answer.status < 300 {
             return Ok(answer.json_or_null());
@@ -59,21 +64,21 @@ impl Api {
     }
 
     pub async fn create(&self, resource: &str, object: Value) -> Result<Value, String> {
-        self.request(Method::POST, resource, Body::Json(object)).await
+        self.request(Method::POST, resource, RequestContent::Json(object)).await
     }
 
     pub async fn merge(&self, resource: &str, patch: Value) -> Result<Value, String> {
-        self.request(Method::PATCH, resource, Body::Raw(MERGE, patch.to_string().into())).await
+        self.request(Method::PATCH, resource, RequestContent::Raw(MERGE, patch.to_string().into())).await
     }
 
     /// Deletes an object with a propagation policy.
     pub async fn delete(&self, resource: &str, policy: &str) -> Result<Value, String> {
         let resource = format!("{resource}?propagationPolicy={policy}");
-        self.request(Method::DELETE, &resource, Body::None).await
+        self.request(Method::DELETE, &resource, RequestContent::None).await
     }
 
     pub async fn get(&self, resource: &str) -> Result<Value, String> {
-        self.request(Method::GET, resource, Body::None).await
+        self.request(Method::GET, resource, RequestContent::None).await
     }
 
     /// Returns the items of a list.
@@ -120,7 +125,7 @@ impl Api {
         let (deadline, mut ticks) = (Instant::now() + self.timeout, tokio::time::interval(POLL_INTERVAL));
         loop {
             ticks.tick().await;
-            match self.send(Method::GET, resource, Body::None).await {
+            match self.send(Method::GET, resource, RequestContent::None).await {
                 Ok(answer) if answer.status == 404 => return Ok(()),
                 _ if Instant::now() < deadline => {}
                 Ok(answer) => {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use atoll_schema::Types;
-use atoll_testkit::{ApiResponse, Body, Client, ClientError};
+use atoll_testkit::{ApiResponse, Client, ClientError, RequestContent};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -183,8 +183,11 @@ async fn update(
         if !verdict.is_conflict() {
             return Ok(verdict);
         }
-        let current =
-            client.try_request(Method::GET, path, Body::None).await.map_err(to_text)?.json_or_null();
+        let current = client
+            .try_request(Method::GET, path, RequestContent::None)
+            .await
+            .map_err(to_text)?
+            .json_or_null();
         if current["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"] {
             return Ok(verdict);
         }
@@ -199,7 +202,7 @@ async fn send(
     path: &str,
     object: &Value,
 ) -> Result<ApiResponse, ClientError> {
-    client.try_request(method, path, Body::Json(object.clone())).await
+    client.try_request(method, path, RequestContent::Json(object.clone())).await
 }
 
 fn to_text(error: ClientError) -> String {

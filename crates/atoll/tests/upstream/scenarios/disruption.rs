@@ -1,6 +1,6 @@
 //! Pods that a disruption budget protects.
 
-use atoll_testkit::Body;
+use atoll_testkit::RequestContent;
 use http::Method;
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub async fn eviction(api: &Api) -> ScenarioResult {
     let evict = || {
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
         let path = format!("pods/{name}/eviction");
-        async move { api.send(Method::POST, &path, Body::Json(eviction)).await }
+        async move { api.send(Method::POST, &path, RequestContent::Json(eviction)).await }
     };
     let refused = evict().await?;
     if refused.status != 429 {
