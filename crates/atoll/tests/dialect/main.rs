@@ -14,6 +14,7 @@ mod server_annotations;
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -33,9 +34,14 @@ fn cluster(kind: &str, name: &str, kubeconfig: &str) -> Value {
 
 /// Returns a kubeconfig of an unreachable server with this token.
 fn kubeconfig(token: &str) -> String {
+    static AUTHORITY: LazyLock<String> = LazyLock::new(|| {
+        let authority = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+        STANDARD.encode(authority.cert.pem())
+    });
+    let authority = AUTHORITY.as_str();
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-         clusters: [{{ name: a, cluster: {{ server: 'https://127.0.0.1:9', certificate-authority-data: '' }} }}]\n\
+         clusters:\n- name: a\n  cluster: {{ server: 'https://127.0.0.1:9', certificate-authority-data: {authority} }}\n\
          users:\n- name: a\n  user: {{ token: {token} }}\n\
          contexts: [{{ name: a, context: {{ cluster: a, user: a }} }}]\n"
     )
