@@ -1,10 +1,10 @@
 //! Numbers in the specs of a tenant's workloads do not determine the memory of controllers.
 
+use atoll_testkit::wait::eventually;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use crate::bindings::{TenantServer, create_tenant_workspace};
-use crate::support::eventually;
 
 /// Memory that the controllers may use for a workload of any size.
 const MEMORY: u64 = 256 << 20;

@@ -8,9 +8,6 @@ mod evicting;
 mod fleet;
 mod kubectl;
 mod labels;
-#[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running_command.rs"]
-mod running_command;
 mod sealing;
 mod server_annotations;
 #[path = "../support/support.rs"]
@@ -23,31 +20,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::{fail, succeed};
-
 const KCP: &str = "/apis/workload.kcp.dev/v1alpha1";
 const CLUSTERS: &str = "/apis/workload.kcp.dev/v1alpha1/clusters";
 const OWN: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const SECRETS: &str = "/api/v1/namespaces/atoll-system/secrets";
-
-fn command(server: &Atoll, line: &str) -> std::process::Command {
-    let mut command = atoll(&line.split(' ').collect::<Vec<_>>());
-    command.env("KUBECONFIG", server.admin_kubeconfig()).stdin(std::process::Stdio::null());
-    command
-}
-
-/// Runs a command that must succeed and returns its standard output.
-#[track_caller]
-fn atoll_stdout(server: &Atoll, line: &str) -> String {
-    succeed(&mut command(server, line))
-}
-
-/// Runs a command that must fail and returns its standard error.
-#[track_caller]
-fn atoll_stderr(server: &Atoll, line: &str) -> String {
-    fail(&mut command(server, line))
-}
 
 fn cluster(kind: &str, name: &str, kubeconfig: &str) -> Value {
     json!({
