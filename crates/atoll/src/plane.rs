@@ -6,6 +6,7 @@
 //!                                        └─► ControlPlane "east":  disk or memory, Simulation (clock, faults)
 //! ```
 
+mod controller_threads;
 mod controllers;
 mod identity;
 mod identity_lease;
@@ -34,6 +35,7 @@ use atoll_sqlite::SqliteStore;
 use time::OffsetDateTime;
 use tokio::task::{JoinHandle, JoinSet};
 
+use self::controller_threads::ControllerThreads;
 use self::controllers::ControllerApi;
 use self::key_material::KeyMaterial;
 use self::kubelet_client::KubeletClient;
@@ -75,6 +77,7 @@ pub struct ControlPlane {
     pub informers: Arc<Informers>,
     simulation: Option<Arc<Simulation>>,
     tasks: JoinSet<()>,
+    controller_threads: ControllerThreads,
     serving: Vec<JoinHandle<()>>,
     disk: Option<Arc<SqliteStore>>,
 }
@@ -110,6 +113,10 @@ impl ControlPlane {
 
         let client = client(&server, settings.simulation.as_ref(), local::CONTROLLERS);
         let api = ControllerApi::new(client, settings.simulation.as_ref());
+        let controller_threads = match settings.simulation {
+            Some(_) => ControllerThreads::shared(),
+            None => ControllerThreads::start()?,
+        };
         let mut plane = ControlPlane {
             name: settings.name.clone(),
             server,
@@ -122,6 +129,7 @@ impl ControlPlane {
             informers: api.informers.clone(),
             simulation: settings.simulation.clone(),
             tasks,
+            controller_threads,
             serving,
             disk,
         };
@@ -140,9 +148,9 @@ impl ControlPlane {
         self.server.registry.clock.clone()
     }
 
-    /// Runs a task until the control plane stops.
-    pub fn run(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(task);
+    /// Runs a controller until the control plane stops.
+    pub fn run(&mut self, controller: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(controller, &self.controller_threads.handle());
     }
 
     /// Waits for requests to finish, then stops all tasks and closes the store.

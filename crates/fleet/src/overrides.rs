@@ -11,13 +11,17 @@ mod validate;
 
 use std::collections::BTreeMap;
 
-use atoll_merge::json_patch;
+use atoll_merge::{PatchCost, json_patch_within};
 use atoll_meta::object;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::cluster::ClusterView;
 pub use validate::validate;
+
+/// Bytes that all overrides of a cluster may add to an object, apart from patches, which have limits of their own.
+/// Overrides apply to each container, so small ones can make an object of many containers very large.
+const MAX_ADDED: usize = 1 << 20;
 
 /// All overrides of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -96,16 +100,18 @@ impl Overrides {
     ///
     /// # Errors
     ///
-    /// A patch does not apply, or would change the identity of the object. The object is then unchanged.
+    /// A patch does not apply, or would change the identity of the object, or the object would become too large.
+    /// The object is then unchanged.
     pub fn apply(&self, object: &mut Value) -> Result<(), String> {
         let mut changed: Option<Value> = None;
+        let mut cost = OverrideCost::default();
         for (index, row) in self.rows.iter().enumerate() {
             let current = changed.as_ref().unwrap_or(object);
             if !row.matches.is_met(current) {
                 continue;
             }
             let current = changed.get_or_insert_with(|| object.clone());
-            row.apply(current).map_err(|error| format!("spec.overrides[{index}].patch: {error}"))?;
+            row.apply(current, &mut cost).map_err(|error| format!("spec.overrides[{index}]{error}"))?;
         }
         if let Some(changed) = changed {
             *object = changed;
@@ -115,20 +121,26 @@ impl Overrides {
 }
 
 impl Override {
-    fn apply(&self, object: &mut Value) -> Result<(), String> {
+    /// Applies one row. Errors begin with the name of its field.
+    fn apply(&self, object: &mut Value, cost: &mut OverrideCost) -> Result<(), String> {
         if let Some(registry) = &self.registry {
             pods::for_each_image(object, &mut |name| {
-                if let Some(other) = image::moved(name, registry.from.as_deref(), &registry.to) {
+                // The cost is checked before the name is built, because the limit protects the memory.
+                if cost.add(registry.to.len())
+                    && let Some(other) = image::moved(name, registry.from.as_deref(), &registry.to)
+                {
                     *name = other;
                 }
             });
+            cost.check("registry")?;
         }
         if !self.storage_class.is_empty() {
             pods::for_each_claim(object, &mut |claim| reclassed(claim, &self.storage_class));
         }
         if !self.env.is_empty() {
             let variables = self.env.iter().map(|one| (one.name.as_str(), one.value.as_str()));
-            pods::set_variables(object, variables);
+            pods::set_variables(object, variables, &mut |bytes| cost.add(bytes));
+            cost.check("env")?;
         }
         for (key, value) in &self.labels {
             object::set_label(object, key, value);
@@ -140,11 +152,37 @@ impl Override {
             return Ok(());
         }
         let before = identity(object);
-        json_patch(object, &Value::Array(self.patch.clone())).map_err(|error| error.to_string())?;
+        let patched = json_patch_within(object, &Value::Array(self.patch.clone()), &mut cost.patches);
+        patched.map_err(|error| format!(".patch: {error}"))?;
         if identity(object) != before {
-            return Err("it would change the identity of the object".to_owned());
+            return Err(".patch: it would change the identity of the object".to_owned());
         }
         Ok(())
+    }
+}
+
+/// The cost of all overrides of an object.
+#[derive(Default)]
+struct OverrideCost {
+    added: usize,
+    patches: PatchCost,
+}
+
+impl OverrideCost {
+    /// Adds bytes. Returns whether the limit allows them.
+    fn add(&mut self, bytes: usize) -> bool {
+        self.added = self.added.saturating_add(bytes);
+        self.added <= MAX_ADDED
+    }
+
+    fn check(&self, field: &str) -> Result<(), String> {
+        match self.added <= MAX_ADDED {
+            true => Ok(()),
+            false => Err(format!(
+                ".{field}: the overrides of the cluster would add more than {} KiB to the object",
+                MAX_ADDED >> 10
+            )),
+        }
     }
 }
 

@@ -40,13 +40,40 @@ const MAX_MEASUREMENTS: usize = 16;
 /// Returns an error if the patch is malformed or one of its operations fails. The target is then partially
 /// changed and must be discarded.
 pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
+    json_patch_within(target, patch, &mut PatchCost::default())
+}
+
+/// Applies a patch. The limits apply to the cost of all patches with the same `cost`.
+///
+/// # Errors
+///
+/// See [`json_patch`].
+pub fn json_patch_within(
+    target: &mut Value,
+    patch: &Value,
+    cost: &mut PatchCost,
+) -> Result<(), PatchError> {
     let operations = decode(patch)?;
-    if operations.len() > MAX_OPERATIONS {
-        return Err(PatchError::TooManyOperations { count: operations.len() });
+    cost.operations += operations.len();
+    if cost.operations > MAX_OPERATIONS {
+        return Err(PatchError::TooManyOperations { count: cost.operations });
     }
     let depth = depth_of(target);
-    let mut document = Document { root: target, copied: 0, moved: 0, depth, measurements: 0 };
-    operations.iter().try_for_each(|operation| document.apply(operation))
+    let PatchCost { copied, moved, .. } = *cost;
+    let mut document = Document { root: target, copied, moved, depth, measurements: 0 };
+    let applied = operations.iter().try_for_each(|operation| document.apply(operation));
+    (cost.copied, cost.moved) = (document.copied, document.moved);
+    applied
+}
+
+/// The cost of patches so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PatchCost {
+    operations: usize,
+    /// Number of bytes copied.
+    copied: usize,
+    /// Number of list elements moved.
+    moved: usize,
 }
 
 struct Document<'a> {

@@ -159,7 +159,7 @@ fn started_requests(tenant: &str) -> Arc<Semaphore> {
 }
 
 /// Runs work on this thread, whose other requests continue on another one meanwhile if there is much to do.
-pub(crate) fn run_in_place<T>(size: usize, work: impl FnOnce() -> T) -> T {
+pub fn run_in_place<T>(size: usize, work: impl FnOnce() -> T) -> T {
     let can_move =
         || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     if size >= LARGE && can_move() { tokio::task::block_in_place(work) } else { work() }

@@ -60,7 +60,9 @@ pub use admission::{Admission, LimitsOnly, NoAdmission, WriteOutcome};
 pub use atoll_clock::{Clock, SystemClock};
 /// Managed fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
-pub use blocking::{EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, run_with_deadline, size_of};
+pub use blocking::{
+    EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, run_in_place, run_with_deadline, size_of,
+};
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, DeleteResult, Propagation};
 pub use facts::Decoder;

@@ -43,18 +43,20 @@ impl ControlPlane {
             return;
         }
         if settings.controllers.includes_alias("clusterpush") {
-            self.tasks.spawn(atoll_syncer::push(Push {
-                informers: self.informers.clone(),
-                clock: self.clock(),
+            let (informers, clock) = (self.informers.clone(), self.clock());
+            let budgets = self.server.metrics.clusters.clone();
+            self.run(atoll_syncer::push(Push {
+                informers,
+                clock,
                 random: crate::syncer::random(),
                 interval: settings.heartbeat(),
-                budgets: self.server.metrics.clusters.clone(),
+                budgets,
                 root: bootstrap::ROOT.into(),
                 tenants: tenants.clone(),
             }));
         }
         if settings.identity_lease {
-            self.tasks.spawn(identity_lease::run(self.server.registry.clone()));
+            self.run(identity_lease::run(self.server.registry.clone()));
         }
         self.start_dialects(settings.controllers.clone(), tenants);
     }
@@ -62,7 +64,7 @@ impl ControlPlane {
     fn start_dialects(&mut self, selection: ControllerSelection, tenants: Arc<TenantAddresses>) {
         let (informers, clock) = (self.informers.clone(), self.clock());
         let address = format!("https://{}", self.advertised);
-        self.tasks.spawn(async move {
+        self.run(async move {
             let is_selected = |name: &str, alias: &str| selection.includes(name, alias);
             let dialects = atoll_dialects::all();
             atoll_dialects::run(dialects, informers, clock, address, tenants, is_selected).await;
@@ -83,7 +85,8 @@ impl ControlPlane {
             Some(_) => WorkloadScope::All,
             None => WorkloadScope::PodGrain,
         };
-        self.tasks.spawn(atoll_controllers::run(Setup {
+        let clock = self.clock();
+        self.run(atoll_controllers::run(Setup {
             client: api.client,
             tree: api.tree,
             informers: api.informers,
@@ -92,7 +95,7 @@ impl ControlPlane {
                 workspaces: Some(keys.workspaces),
                 ..Signers::of(keys.authority, keys.tokens)
             },
-            clock: self.clock(),
+            clock,
             workloads,
             controllers: settings.controllers,
             settings: settings.controller_settings,

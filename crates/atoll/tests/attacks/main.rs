@@ -20,6 +20,7 @@ mod injection;
 mod large;
 mod many_versions;
 mod namespaces;
+mod overrides;
 mod owners;
 mod past_definitions;
 mod permissions;

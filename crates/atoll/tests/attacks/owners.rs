@@ -128,3 +128,33 @@ async fn pods_of_another_workspace_do_not_count_as_replicas() {
     assert_eq!(after.len(), 3);
     assert!(before.iter().all(|pod| after.contains(pod)), "{before:?} {after:?}");
 }
+
+/// Names in owner references may contain any characters.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_owners_do_not_stop_the_garbage_collector() {
+    let server = TenantServer::start(&["owner"], &[]);
+    let admin = server.admin();
+    create_tenant_workspace(&admin, "root", "team", "owner").await;
+    let tenant = server.user("owner", "root:team");
+    // More objects than the collector has workers.
+    for number in 0..40 {
+        let mut bait = config_map_with(&format!("bait-{number}"), "1");
+        bait["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "x&watch=true", "uid": format!("none-{number}"),
+        }]);
+        tenant.post(CONFIG_MAPS, bait).await.expect(201);
+    }
+    let owner = admin.post(CONFIG_MAPS, config_map_with("owner", "1")).await.expect(201);
+    let mut owned = config_map_with("owned", "1");
+    owned["metadata"]["ownerReferences"] = reference("v1", "ConfigMap", &owner);
+    admin.post(CONFIG_MAPS, owned).await.expect(201);
+    admin.delete(&config_map("owner")).await.expect(200);
+    eventually("the owned object is deleted", async || admin.get(&config_map("owned")).await.status == 404)
+        .await;
+    eventually("the tenant's objects are deleted", async || {
+        let left = tenant.get(CONFIG_MAPS).await.expect(200);
+        let mut names = left["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str());
+        !names.any(|name| name.is_some_and(|name| name.starts_with("bait-")))
+    })
+    .await;
+}

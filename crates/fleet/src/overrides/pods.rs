@@ -1,8 +1,13 @@
 //! Visits images, environment variables and volume claims in objects.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use crate::references::POD_SPECS;
+
+/// Size of an environment variable without its name and value.
+const VARIABLE_SIZE: usize = 64;
 
 fn for_each_pod(object: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     if object["kind"] == "Pod" {
@@ -49,10 +54,12 @@ pub(super) fn for_each_claim(object: &mut Value, visit: &mut dyn FnMut(&mut Valu
     });
 }
 
-/// Sets environment variables of all containers, replacing those with the same names.
+/// Sets environment variables of all containers, replacing those with the same names, as long as `allows` returns
+/// true for the size of each.
 pub(super) fn set_variables<'a>(
     object: &mut Value,
     variables: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    allows: &mut dyn FnMut(usize) -> bool,
 ) {
     for_each_pod(object, &mut |spec| {
         for list in ["initContainers", "containers"] {
@@ -62,9 +69,18 @@ pub(super) fn set_variables<'a>(
                     *environment = json!([]);
                 }
                 let Some(environment) = environment.as_array_mut() else { continue };
+                let name_of = |variable: &Value| variable["name"].as_str().unwrap_or_default().to_owned();
+                // Of two variables with the same name, the first one is replaced.
+                let mut indexes = HashMap::new();
+                for (index, variable) in environment.iter().enumerate() {
+                    indexes.entry(name_of(variable)).or_insert(index);
+                }
                 for (name, value) in variables.clone() {
+                    if !allows(VARIABLE_SIZE + name.len() + value.len()) {
+                        return;
+                    }
                     let variable = json!({ "name": name, "value": value });
-                    match environment.iter_mut().find(|one| one["name"] == name) {
+                    match indexes.get(name).and_then(|index| environment.get_mut(*index)) {
                         Some(one) => *one = variable,
                         None => environment.push(variable),
                     }

@@ -229,3 +229,39 @@ fn errors_have_field_paths() {
         "o: Too many: 101: must have at most 100 items"
     );
 }
+
+#[test]
+fn overrides_of_many_containers_are_limited() {
+    let of = |count: usize| {
+        let containers: Vec<Value> =
+            (0..count).map(|index| json!({ "name": format!("c{index}"), "image": "app" })).collect();
+        deployment(json!({ "containers": containers }))
+    };
+    let registry = json!([{ "registry": { "to": format!("r.io/{}", "a".repeat(1000)) } }]);
+    let variables: Vec<Value> =
+        (0..100).map(|index| json!({ "name": format!("V{index}"), "value": "x" })).collect();
+    let env = json!([{ "env": variables }]);
+    // Each row is within the limit, but not all of them.
+    let rows: Vec<Value> = (0..100).map(|_| env[0].clone()).collect();
+    let copies: Vec<Value> = (0..100)
+        .map(|index| json!({ "patch": [
+            { "op": "copy", "from": "/spec/template", "path": format!("/spec/copy{index}") },
+        ] }))
+        .collect();
+    for (overrides, count, expected) in [
+        (registry.clone(), 100, None),
+        (registry, 2000, Some("spec.overrides[0].registry: the overrides of the cluster would add more than 1024 KiB")),
+        (env.clone(), 10, None),
+        (env, 2000, Some("spec.overrides[0].env: the overrides of the cluster would add more than 1024 KiB")),
+        (json!(rows), 100, Some("spec.overrides[1].env: ")),
+        (json!(copies), 10, None),
+        (json!(copies), 2000, Some("].patch: ")),
+    ] {
+        let error = overridden(overrides, of(count)).err();
+        match (error, expected) {
+            (None, None) => {}
+            (Some(error), Some(expected)) => assert!(error.contains(expected), "{error}"),
+            (error, expected) => panic!("{count}: {error:?} instead of {expected:?}"),
+        }
+    }
+}

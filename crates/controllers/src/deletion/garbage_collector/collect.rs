@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::PatchType;
-use atoll_informer::{ApiScope, DeleteOptions, Key, Next, Queue, Recorder, Resource};
+use atoll_informer::{ApiScope, DeleteOptions, Key, Next, Queue, Recorder, Resource, encoded};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -141,7 +141,7 @@ impl Collector {
     /// Records an event if the owner exists in another namespace, where it does not count.
     async fn record_invalid_namespace(&self, item: &Item, owner: &Owner, resource: &Resource) {
         let Ok(path) = self.api.collection(resource, &item.key.workspace, "") else { return };
-        let path = format!("{path}?fieldSelector=metadata.name%3D{}", owner.name);
+        let path = format!("{path}?fieldSelector=metadata.name%3D{}", encoded(&owner.name));
         let Ok(list) = self.api.client().list_metadata(&path).await else { return };
         let mut others = list["items"].as_array().into_iter().flatten();
         if others.any(|other| object::uid(other) == &*owner.uid) {

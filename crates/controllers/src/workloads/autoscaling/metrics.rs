@@ -65,8 +65,9 @@ impl Metrics<'_> {
             let base = self.custom_base().await?;
             let selector = LabelSelector::from_object(labels)?.to_string();
             let path = format!(
-                "{base}/namespaces/{}/pods/*/{metric}?labelSelector={}&metricLabelSelector={}",
+                "{base}/namespaces/{}/pods/*/{}?labelSelector={}&metricLabelSelector={}",
                 self.autoscaler.namespace,
+                percent_encode(metric),
                 percent_encode(pods),
                 percent_encode(&selector)
             );
@@ -105,11 +106,15 @@ impl Metrics<'_> {
                         let dot = if group.is_empty() { "" } else { "." };
                         format!("unable to map kind {kind}{dot}{group} to resource: {problem}")
                     })?;
-                    format!("namespaces/{namespace}/{}/{name}", scale::group_resource(&resource))
+                    format!(
+                        "namespaces/{namespace}/{}/{}",
+                        scale::group_resource(&resource),
+                        percent_encode(name)
+                    )
                 }
             };
             self.get(
-                &format!("{base}/{place}/{metric}?metricLabelSelector={selector}"),
+                &format!("{base}/{place}/{}?metricLabelSelector={selector}", percent_encode(metric)),
                 "get custom.metrics.k8s.io",
             )
             .await
@@ -129,7 +134,8 @@ impl Metrics<'_> {
         let selector = LabelSelector::from_object(labels)?.to_string();
         let namespace = &self.autoscaler.namespace;
         let path = format!(
-            "{EXTERNAL_METRICS}/namespaces/{namespace}/{metric}?labelSelector={}",
+            "{EXTERNAL_METRICS}/namespaces/{namespace}/{}?labelSelector={}",
+            percent_encode(metric),
             percent_encode(&selector)
         );
         let list = self

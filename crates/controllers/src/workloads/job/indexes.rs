@@ -72,8 +72,14 @@ impl Indexes {
 
     /// Returns the size of the intersection.
     pub fn in_common(&self, other: &Indexes) -> i64 {
-        let overlap = |one: &(i64, i64), two: &(i64, i64)| (one.1.min(two.1) - one.0.max(two.0) + 1).max(0);
-        self.0.iter().map(|one| other.0.iter().map(|two| overlap(one, two)).sum::<i64>()).sum()
+        let (mut own, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut total = 0;
+        while let (Some((first, last)), Some((other_first, other_last))) = (own.peek(), others.peek()) {
+            total += (last.min(other_last) - first.max(other_first) + 1).max(0);
+            // The interval that ends first overlaps no later one.
+            if last < other_last { own.next() } else { others.next() };
+        }
+        total
     }
 
     /// Returns the first `count` indexes below `limit` that are not in the set.
@@ -144,7 +150,10 @@ mod tests {
         let set = Indexes::parse("1,3-5,9", 10);
         let has: Vec<i64> = (-1..12).filter(|index| set.has(*index)).collect();
         assert_eq!(has, [1, 3, 4, 5, 9]);
-        assert_eq!(set.in_common(&Indexes::parse("0-4,9", 10)), 4);
+        for (other, expected) in [("", 0), ("0-4,9", 4), ("0,2,6-8", 0), ("0-9", 5), ("5-9", 2), ("3,5", 2)] {
+            let other = Indexes::parse(other, 10);
+            assert_eq!((set.in_common(&other), other.in_common(&set)), (expected, expected), "{other}");
+        }
         for (count, limit, expected) in [
             (0, 10, &[][..]),
             (2, 10, &[0, 2]),

@@ -6,6 +6,7 @@ use atoll_fleet::view::{Drift, ObjectTarget, SyncLine};
 use atoll_fleet::{Placement, placement, shape};
 use atoll_meta::object;
 use atoll_registry::placement::RegisteredCluster;
+use atoll_registry::{run_in_place, size_of};
 use atoll_store::{Key, key};
 use serde_json::Value;
 
@@ -15,7 +16,9 @@ use super::{SentObject, View, target};
 impl View {
     /// Returns the line about an object, unless it is equal to the last one.
     pub(super) async fn changed_line(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
-        let line = self.line(key, object).await?.bytes();
+        let size = object.as_ref().map_or(0, size_of);
+        let line = self.line(key, object).await?;
+        let line = run_in_place(size, || line.bytes());
         let Some(sent) = self.sent.get_mut(key) else { return Some(line) };
         let hash = Some(self.hashes.hash_one(&line));
         (std::mem::replace(&mut sent.hash, hash) != hash).then_some(line)
@@ -50,14 +53,17 @@ impl View {
         self.sent.entry(key.clone()).or_default().target.clone_from(&target);
         Some(match share {
             Some(share) if !object::is_being_deleted(&object) => {
-                let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
+                let size = size_of(&object);
+                let mut shaped =
+                    run_in_place(size, || shape::shape(&object, &self.cluster, share.replicas));
                 dialects::add_metadata(&self.server, &parts, &self.registered, &object, &mut shaped);
                 if let Some(message) = self.pod_security_violation(&parts, &object, &shaped) {
                     self.refuse(key, target, message).await;
                     return None;
                 }
                 let overridden = self.overrides.as_ref().map_err(String::clone);
-                let overridden = overridden.and_then(|overrides| overrides.apply(&mut shaped));
+                let overridden =
+                    overridden.and_then(|overrides| run_in_place(size, || overrides.apply(&mut shaped)));
                 let taken = overridden.and_then(|()| {
                     let objection = exclusions::exclusion_reason(
                         &self.server,
