@@ -18,6 +18,7 @@ use crate::limit_ranger::LimitRanger;
 use crate::namespace_lifecycle::NamespaceLifecycle;
 use crate::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
 use crate::pod_security::PodSecurity;
+use crate::policy_size::PolicySize;
 use crate::priority::Priority;
 use crate::resource_quota::ResourceQuota;
 use crate::runtime_class::RuntimeClass;
@@ -104,7 +105,7 @@ fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
 }
 
 pub struct AdmissionChain {
-    /// Atoll's own plugin, which runs first.
+    /// One of Atoll's own plugins, which run first.
     grain: Grain,
     plugins: Vec<Box<dyn Plugin>>,
 }
@@ -157,8 +158,8 @@ impl AdmissionChain {
     }
 
     fn plugins_for<'a>(&'a self, request: &'a Request<'_>) -> impl Iterator<Item = &'a dyn Plugin> {
-        let own: &dyn Plugin = &self.grain;
-        let plugins = std::iter::once(own).chain(self.plugins.iter().map(|plugin| &**plugin));
+        let own: [&dyn Plugin; 2] = [&self.grain, &PolicySize];
+        let plugins = own.into_iter().chain(self.plugins.iter().map(|plugin| &**plugin));
         plugins.filter(|plugin| plugin.handles(request))
     }
 

@@ -20,6 +20,7 @@ mod limit_ranger;
 mod namespace_lifecycle;
 mod pod_resize;
 mod pod_security;
+mod policy_size;
 mod priority;
 mod request;
 pub mod resource_list;

@@ -11,7 +11,11 @@ use crate::{Operation, Plugin, Request};
 
 pub struct LimitRanger;
 
+/// The parts of a limit, each of which has an amount by resource.
+const PARTS: [&str; 5] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min"];
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+/// Maximum number of limits that are compared with or set in containers, for all of them. More would take seconds.
+const MAX_COMPARISONS: usize = 100_000;
 /// The largest number of units that fits into thousandths.
 const MAX_MILLI_UNITS: i64 = i64::MAX / 1000;
 
@@ -30,9 +34,9 @@ impl Plugin for LimitRanger {
 
     fn mutate(&self, request: &Request<'_>, pod: &mut Value) -> Result<(), Status> {
         if request.row.resource == "pods" {
-            for range in ranges(request)? {
-                complete(pod, &range);
-            }
+            let ranges = ranges(request)?;
+            check_cost(request, pod, &ranges)?;
+            ranges.iter().for_each(|range| complete(pod, range));
         }
         Ok(())
     }
@@ -63,6 +67,25 @@ fn ranges(request: &Request<'_>) -> Result<Vec<Value>, Status> {
     }
     let found = request.list("", "limitranges", request.namespace);
     found.iter().map(crate::StoredObject::parse).collect()
+}
+
+/// Refuses a Pod with too many containers for the number of limits in its namespace.
+fn check_cost(request: &Request<'_>, pod: &Value, ranges: &[Value]) -> Result<(), Status> {
+    let lists = ["containers", "initContainers"];
+    let containers: usize = lists.iter().map(|list| containers(&pod["spec"], list).count()).sum();
+    let limits = ranges.iter().flat_map(|range| items(range, "Container"));
+    let limits: usize = limits
+        .flat_map(|item| PARTS.iter().filter_map(|part| item[part].as_object()))
+        .map(serde_json::Map::len)
+        .sum();
+    if containers.saturating_mul(limits) <= MAX_COMPARISONS {
+        return Ok(());
+    }
+    let message = format!(
+        "the LimitRanges of the namespace have {limits} limits of containers, and the Pod has {containers} containers; their \
+         product must be at most {MAX_COMPARISONS}"
+    );
+    Err(request.forbidden(pod, message))
 }
 
 /// Returns the items of a range with a type.

@@ -48,11 +48,7 @@ pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
 /// # Errors
 ///
 /// See [`json_patch`].
-pub fn json_patch_within(
-    target: &mut Value,
-    patch: &Value,
-    cost: &mut PatchCost,
-) -> Result<(), PatchError> {
+pub fn json_patch_within(target: &mut Value, patch: &Value, cost: &mut PatchCost) -> Result<(), PatchError> {
     let operations = decode(patch)?;
     cost.operations += operations.len();
     if cost.operations > MAX_OPERATIONS {

@@ -18,7 +18,8 @@ mod strategic_merge;
 
 pub use error::PatchError;
 pub use json_patch::{
-    MAX_COPIED_BYTES, MAX_MOVED_ELEMENTS, MAX_OPERATIONS, PatchCost, json_patch, json_patch_within, unknown_fields,
+    MAX_COPIED_BYTES, MAX_MOVED_ELEMENTS, MAX_OPERATIONS, PatchCost, json_patch, json_patch_within,
+    unknown_fields,
 };
 pub use merge_patch::{check_merge_patch, merge_patch};
 pub use strategic_merge::{print_map, strategic_merge};

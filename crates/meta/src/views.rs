@@ -18,7 +18,7 @@ mod taint;
 pub use condition::{ConditionView, condition, conditions};
 pub use node::NodeView;
 pub use pod::{ContainerStatusView, ContainerView, PodSpecView, PodView, VolumeView};
-pub use taint::{TaintView, TolerationView};
+pub use taint::{TaintView, TolerationIndex, TolerationView};
 
 use serde_json::Value;
 

@@ -167,8 +167,13 @@ pub fn run_in_place<T>(size: usize, work: impl FnOnce() -> T) -> T {
 
 /// Returns the approximate size of a value, which is not measured beyond [`LARGE`].
 pub fn size_of(value: &Value) -> usize {
+    size_up_to(value, LARGE)
+}
+
+/// Returns the approximate size of a value, which is not measured beyond `most`.
+pub fn size_up_to(value: &Value, most: usize) -> usize {
     let mut size = 0;
-    add_size(value, &mut size, LARGE);
+    add_size(value, &mut size, most);
     size
 }
 

@@ -5,6 +5,7 @@
 // Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
+mod admission;
 mod bindings;
 mod bodies;
 mod certificates;

@@ -23,9 +23,8 @@ async fn overrides_of_many_containers_use_little_memory() {
     ] {
         let cluster = json!({ "metadata": { "name": name }, "spec": { "mode": "none", "overrides": [row] } });
         owner.post("/apis/atoll.dev/v1alpha1/clusters", cluster).await.expect(201);
-        let containers: Vec<Value> = (0..CONTAINERS)
-            .map(|number| json!({ "name": format!("c{number}"), "image": "app" }))
-            .collect();
+        let containers: Vec<Value> =
+            (0..CONTAINERS).map(|number| json!({ "name": format!("c{number}"), "image": "app" })).collect();
         let deployment = json!({
             "metadata": { "name": name },
             "spec": {

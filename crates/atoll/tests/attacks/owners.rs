@@ -153,7 +153,8 @@ async fn names_of_owners_do_not_stop_the_garbage_collector() {
         .await;
     eventually("the tenant's objects are deleted", async || {
         let left = tenant.get(CONFIG_MAPS).await.expect(200);
-        let mut names = left["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str());
+        let mut names =
+            left["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str());
         !names.any(|name| name.is_some_and(|name| name.starts_with("bait-")))
     })
     .await;

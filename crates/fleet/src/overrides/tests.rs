@@ -244,13 +244,19 @@ fn overrides_of_many_containers_are_limited() {
     // Each row is within the limit, but not all of them.
     let rows: Vec<Value> = (0..100).map(|_| env[0].clone()).collect();
     let copies: Vec<Value> = (0..100)
-        .map(|index| json!({ "patch": [
+        .map(|index| {
+            json!({ "patch": [
             { "op": "copy", "from": "/spec/template", "path": format!("/spec/copy{index}") },
-        ] }))
+        ] })
+        })
         .collect();
     for (overrides, count, expected) in [
         (registry.clone(), 100, None),
-        (registry, 2000, Some("spec.overrides[0].registry: the overrides of the cluster would add more than 1024 KiB")),
+        (
+            registry,
+            2000,
+            Some("spec.overrides[0].registry: the overrides of the cluster would add more than 1024 KiB"),
+        ),
         (env.clone(), 10, None),
         (env, 2000, Some("spec.overrides[0].env: the overrides of the cluster would add more than 1024 KiB")),
         (json!(rows), 100, Some("spec.overrides[1].env: ")),

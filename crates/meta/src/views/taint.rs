@@ -2,6 +2,8 @@
 
 // upstream: staging/src/k8s.io/api/core/v1/toleration.go
 
+use std::collections::HashMap;
+
 crate::view! {
     /// A taint of a node, or of a cluster.
     TaintView
@@ -74,6 +76,44 @@ impl<'a> TolerationView<'a> {
     }
 }
 
+/// The tolerations of a Pod by key: comparing each of thousands of taints with each of thousands of tolerations
+/// would take seconds.
+#[derive(Clone, Debug)]
+pub struct TolerationIndex<'a> {
+    /// With their positions in the Pod, because the first one that matches counts.
+    by_key: HashMap<&'a str, Vec<(usize, TolerationView<'a>)>>,
+    /// Those of all keys; of those for the same effect, the first one.
+    of_all_keys: Vec<(usize, TolerationView<'a>)>,
+}
+
+impl<'a> TolerationIndex<'a> {
+    pub fn new(tolerations: impl Iterator<Item = TolerationView<'a>>) -> TolerationIndex<'a> {
+        let mut index = TolerationIndex { by_key: HashMap::new(), of_all_keys: Vec::new() };
+        for (position, toleration) in tolerations.enumerate() {
+            let is_same = |other: &TolerationView<'_>| {
+                (other.effect(), other.operator(), other.value())
+                    == (toleration.effect(), toleration.operator(), toleration.value())
+            };
+            match toleration.key() {
+                "" if index.of_all_keys.iter().any(|(_, other)| is_same(other)) => {}
+                "" => index.of_all_keys.push((position, toleration)),
+                key => index.by_key.entry(key).or_default().push((position, toleration)),
+            }
+        }
+        index
+    }
+
+    /// Returns the first toleration that tolerates a taint.
+    pub fn first(&self, taint: TaintView<'_>) -> Option<TolerationView<'a>> {
+        let first = |mut found: std::slice::Iter<'_, (usize, TolerationView<'a>)>| {
+            found.find(|(_, toleration)| toleration.tolerates(taint)).copied()
+        };
+        let of_key = self.by_key.get(taint.key()).and_then(|found| first(found.iter()));
+        let of_all = first(self.of_all_keys.iter());
+        [of_key, of_all].into_iter().flatten().min_by_key(|(position, _)| *position).map(|(_, found)| found)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -108,5 +148,31 @@ mod tests {
             assert_eq!(view.seconds(), None);
         }
         assert_eq!(TolerationView::of(&json!({"tolerationSeconds": 5})).seconds(), Some(5));
+    }
+
+    #[test]
+    fn the_first_toleration_is_found_by_key() {
+        let tolerations = [
+            json!({"key": "a", "value": "w"}),
+            json!({"operator": "Exists", "effect": "NoSchedule"}),
+            json!({"key": "a", "operator": "Exists", "tolerationSeconds": 1}),
+            json!({"key": "a", "operator": "Exists", "tolerationSeconds": 2}),
+            json!({"operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}),
+            json!({"operator": "Exists", "tolerationSeconds": 4}),
+        ];
+        let index = TolerationIndex::new(tolerations.iter().map(TolerationView::of));
+        for (key, value, effect) in [
+            ("a", "w", "NoExecute"),
+            ("a", "v", "NoExecute"),
+            ("a", "v", "NoSchedule"),
+            ("b", "v", "NoSchedule"),
+            ("b", "v", "NoExecute"),
+        ] {
+            let taint = json!({"key": key, "value": value, "effect": effect});
+            let taint = TaintView::of(&taint);
+            let expected = tolerations.iter().find(|one| TolerationView::of(one).tolerates(taint));
+            assert_eq!(index.first(taint).map(TolerationView::json), expected, "{key} {value} {effect}");
+        }
+        assert!(TolerationIndex::new([].into_iter()).first(TaintView::of(&json!({"key": "a"}))).is_none());
     }
 }

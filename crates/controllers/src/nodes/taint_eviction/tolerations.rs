@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use atoll_meta::views::{TaintView, TolerationView};
+use atoll_meta::views::{TaintView, TolerationIndex, TolerationView};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toleration {
@@ -18,11 +18,12 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 pub fn tolerated_for<'a>(
     taints: &[TaintView<'_>],
-    tolerations: impl Iterator<Item = TolerationView<'a>> + Clone,
+    tolerations: impl Iterator<Item = TolerationView<'a>>,
 ) -> Toleration {
+    let tolerations = TolerationIndex::new(tolerations);
     let mut shortest: Option<i64> = None;
     for taint in taints {
-        let Some(used) = tolerations.clone().find(|toleration| toleration.tolerates(*taint)) else {
+        let Some(used) = tolerations.first(*taint) else {
             return Toleration::None;
         };
         if let Some(seconds) = used.seconds() {

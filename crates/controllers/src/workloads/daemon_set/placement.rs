@@ -4,7 +4,7 @@
 // upstream: pkg/controller/daemon/util/daemonset_util.go
 
 use atoll_meta::object;
-use atoll_meta::views::{NodeView, PodSpecView, PodView, TaintView, TolerationView};
+use atoll_meta::views::{NodeView, PodSpecView, PodView, TolerationIndex, TolerationView};
 use serde_json::{Value, json};
 
 use crate::shared::views::WorkloadView;
@@ -54,18 +54,15 @@ impl<'a> NodeRequirements<'a> {
         if !is_meant || !self.matches_node_selector(node) || !self.matches_affinity(node) {
             return both(false, false);
         }
+        let tolerations = TolerationIndex::new(self.tolerations.iter().map(TolerationView::of));
         let has_untolerated_taint = |effects: &[&str]| {
             let mut taints = NodeView::of(node).taints();
-            taints.any(|taint| effects.contains(&taint.effect()) && !self.tolerates(taint))
+            taints.any(|taint| effects.contains(&taint.effect()) && tolerations.first(taint).is_none())
         };
         if has_untolerated_taint(&["NoExecute", "NoSchedule"]) {
             return both(false, !has_untolerated_taint(&["NoExecute"]));
         }
         both(true, true)
-    }
-
-    fn tolerates(&self, taint: TaintView<'_>) -> bool {
-        self.tolerations.iter().any(|toleration| TolerationView::of(toleration).tolerates(taint))
     }
 
     fn matches_node_selector(&self, node: &Value) -> bool {

@@ -77,7 +77,11 @@ impl Indexes {
         while let (Some((first, last)), Some((other_first, other_last))) = (own.peek(), others.peek()) {
             total += (last.min(other_last) - first.max(other_first) + 1).max(0);
             // The interval that ends first overlaps no later one.
-            if last < other_last { own.next() } else { others.next() };
+            if last < other_last {
+                own.next()
+            } else {
+                others.next()
+            };
         }
         total
     }

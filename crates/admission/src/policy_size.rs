@@ -1,0 +1,78 @@
+//! Limits the size of objects that the server reads to admit other requests. Large ones would slow down every
+//! request of their namespace or workspace, and with it the requests of others.
+
+use atoll_meta::Status;
+use atoll_registry::size_up_to;
+use serde_json::Value;
+
+use crate::{Operation, Plugin, Request};
+
+/// Maximum number of bytes, as JSON.
+const MAX_BYTES: usize = 256 << 10;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    /// Requests read one of them, by name.
+    Each,
+    /// Requests read all of them in a namespace, or all that have no namespace.
+    Together,
+}
+
+const KINDS: [(&str, &str, Counted); 7] = [
+    ("", "limitranges", Counted::Together),
+    ("", "resourcequotas", Counted::Together),
+    ("", "serviceaccounts", Counted::Each),
+    ("networking.k8s.io", "ingressclasses", Counted::Together),
+    ("node.k8s.io", "runtimeclasses", Counted::Each),
+    ("scheduling.k8s.io", "priorityclasses", Counted::Together),
+    ("storage.k8s.io", "storageclasses", Counted::Together),
+];
+
+pub struct PolicySize;
+
+impl Plugin for PolicySize {
+    fn handles(&self, request: &Request<'_>) -> bool {
+        matches!(request.operation, Operation::Create | Operation::Update)
+            && request.subresource.is_empty()
+            && counted(request).is_some()
+    }
+
+    fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
+        let size = size_up_to(object, MAX_BYTES + 1);
+        // An object from before the limit can become smaller.
+        if request.old.is_some_and(|old| size_up_to(old, MAX_BYTES + 1) >= size) {
+            return Ok(());
+        }
+        let resource = &*request.row.resource;
+        if counted(request) == Some(Counted::Each) {
+            return match size <= MAX_BYTES {
+                true => Ok(()),
+                false => Err(request.forbidden(object, refusal("it", "it"))),
+            };
+        }
+        let others = request.list(&request.row.group, resource, request.namespace);
+        let others = others.iter().filter(|other| other.0.name() != request.display_name(object));
+        let total = others.map(|other| other.0.json_cow().len()).fold(size, usize::saturating_add);
+        if total <= MAX_BYTES {
+            return Ok(());
+        }
+        let scope = match request.namespace {
+            "" => "the workspace".to_owned(),
+            namespace => format!("namespace {namespace:?}"),
+        };
+        Err(request.forbidden(object, refusal(&format!("all {resource} of {scope}"), "them")))
+    }
+}
+
+fn refusal(subject: &str, pronoun: &str) -> String {
+    format!(
+        "{subject} would have more than {} KiB, and the server reads {pronoun} to admit other requests",
+        MAX_BYTES >> 10
+    )
+}
+
+fn counted(request: &Request<'_>) -> Option<Counted> {
+    let row = &request.row;
+    let found = KINDS.iter().find(|(group, resource, _)| row.resource == *resource && row.group == *group);
+    found.map(|(_, _, counted)| *counted)
+}

@@ -1,0 +1,84 @@
+//! Objects that the server reads to admit other requests do not make admission slow.
+
+use serde_json::{Map, Value, json};
+
+use crate::bindings::{TenantServer, create_tenant_workspace};
+
+const LIMIT_RANGES: &str = "/api/v1/namespaces/default/limitranges";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+fn resources(count: usize) -> Map<String, Value> {
+    (0..count).map(|number| (format!("example.com/r{number}"), json!("1"))).collect()
+}
+
+fn limit_range(name: &str, count: usize) -> Value {
+    let limit = json!({ "type": "Container", "default": resources(count) });
+    json!({ "metadata": { "name": name }, "spec": { "limits": [limit] } })
+}
+
+fn pod(name: &str, containers: usize) -> Value {
+    let containers: Vec<Value> =
+        (0..containers).map(|number| json!({ "name": format!("c{number}"), "image": "app" })).collect();
+    json!({ "metadata": { "name": name }, "spec": { "containers": containers } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_admission_reads_are_small() {
+    let server = TenantServer::start(&["owner"], &[]);
+    create_tenant_workspace(&server.admin(), "root", "team", "owner").await;
+    let owner = server.user("owner", "root:team");
+    let described = |name: &str| json!({ "metadata": { "name": name }, "value": 1, "description": "x".repeat(300 << 10) });
+    let referring = |name: &str| {
+        let secrets: Vec<Value> =
+            (0..20_000).map(|number| json!({ "name": format!("secret-{number}") })).collect();
+        json!({ "metadata": { "name": name }, "secrets": secrets })
+    };
+    for (path, object, expected) in [
+        (
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            described("large"),
+            "all priorityclasses of the workspace would have more than 256 KiB",
+        ),
+        (
+            LIMIT_RANGES,
+            limit_range("large", 10_000),
+            "all limitranges of namespace \"default\" would have more",
+        ),
+        ("/api/v1/namespaces/default/serviceaccounts", referring("large"), "it would have more than 256 KiB"),
+    ] {
+        let message = owner.post(path, object).await.expect_status(403, "Forbidden");
+        assert!(message.contains(expected), "{message}");
+    }
+    // Many small ones are limited as well.
+    let mut created = 0;
+    let refused = loop {
+        let answer = owner.post(LIMIT_RANGES, limit_range(&format!("range-{created}"), 500)).await;
+        if answer.status != 201 {
+            break answer.expect_status(403, "Forbidden");
+        }
+        created += 1;
+        assert!(created < 30, "{created} LimitRanges are accepted");
+    };
+    assert!(
+        refused.contains("all limitranges of namespace \"default\" would have more than 256 KiB"),
+        "{refused}"
+    );
+    assert!(created > 5, "{created} LimitRanges are accepted");
+    let smaller = json!({ "spec": limit_range("", 1)["spec"] });
+    owner.merge(&format!("{LIMIT_RANGES}/range-0"), smaller).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_many_containers_are_not_multiplied() {
+    let server = TenantServer::start(&["owner"], &[]);
+    create_tenant_workspace(&server.admin(), "root", "team", "owner").await;
+    let owner = server.user("owner", "root:team");
+    owner.post(LIMIT_RANGES, limit_range("many", 1000)).await.expect(201);
+    let before = server.atoll.resident();
+    let message = owner.post(PODS, pod("large", 1000)).await.expect_status(403, "Forbidden");
+    let expected = "the LimitRanges of the namespace have 2000 limits of containers, and the Pod has 1000 containers; \
+                    their product must be at most 100000";
+    assert!(message.contains(expected), "{message}");
+    let grown = server.atoll.resident().saturating_sub(before);
+    assert!(grown < 100 << 20, "{} MiB more", grown >> 20);
+}
