@@ -3,11 +3,13 @@
 // upstream: plugin/pkg/admission/security/podsecurity/admission.go
 // upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use atoll_meta::{Status, object};
 use atoll_podsecurity::{self as checks, Level, LevelVersion, Policy, Violations};
+use atoll_registry::run_in_place;
 use serde_json::Value;
 
 use crate::resource_list::containers;
@@ -21,6 +23,8 @@ const HARMLESS: [&str; 8] =
 /// Limits on checking existing Pods when the labels of their namespace change.
 const MAX_PODS: usize = 3000;
 const MAX_DURATION: Duration = Duration::from_secs(1);
+/// Locked during a check of existing Pods.
+static CHECKS: Mutex<()> = Mutex::new(());
 
 impl Plugin for PodSecurity {
     fn handles(&self, request: &Request<'_>) -> bool {
@@ -73,27 +77,15 @@ fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Statu
 }
 
 fn warn_about_pods(request: &Request<'_>, namespace: &str, rule: LevelVersion) {
-    let started = Instant::now();
-    let pods = first_of_each_owner(request.list("", "pods", namespace));
+    let pods = request.list("", "pods", namespace);
+    let size = pods.iter().map(|pod| pod.0.size()).sum();
+    // One check at a time: each may take a second, and its warnings are only a help.
+    let turn = CHECKS.try_lock();
+    let (checked, found) = match turn {
+        Ok(_) => run_in_place(size, || check_pods(&pods, rule)),
+        Err(_) => (0, ViolatingPods::new()),
+    };
     let total = pods.len();
-    let mut checked = 0;
-    // Violations, with the first Pod and the number of Pods.
-    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
-    for pod in pods.iter().take(MAX_PODS) {
-        checked += 1;
-        let violations = checks::evaluate(rule, &pod["metadata"], &pod["spec"]);
-        if !violations.is_empty() {
-            let name = object::name(pod);
-            let (first, count) = found.entry(violations.reasons()).or_insert_with(|| (name.to_owned(), 0));
-            if name < first.as_str() {
-                *first = name.to_owned();
-            }
-            *count += 1;
-        }
-        if started.elapsed() > MAX_DURATION {
-            break;
-        }
-    }
     if checked < total {
         (request.warn)(format!(
             "new PodSecurity enforce level only checked against the first {checked} of {total} existing pods"
@@ -117,16 +109,42 @@ fn warn_about_pods(request: &Request<'_>, namespace: &str, rule: LevelVersion) {
     lines.into_iter().for_each(request.warn);
 }
 
-/// Returns one Pod of each controller first, because Pods of one controller are alike.
-fn first_of_each_owner(found: Vec<StoredObject>) -> Vec<Value> {
-    let (mut first, mut alike) = (Vec::new(), Vec::new());
-    let mut owners = std::collections::HashSet::new();
-    for pod in found.iter().filter_map(|pod| pod.parse().ok()) {
-        let again = object::controller_of(&pod).is_some_and(|owner| !owners.insert(owner.uid.to_owned()));
-        if again { alike.push(pod) } else { first.push(pod) }
+/// Violations, with the first Pod and the number of Pods.
+type ViolatingPods = BTreeMap<String, (String, usize)>;
+
+/// Checks Pods within the limits of number and time. Returns how many were checked. One Pod of each controller comes
+/// first, because Pods of one controller are alike.
+fn check_pods(pods: &[StoredObject], rule: LevelVersion) -> (usize, ViolatingPods) {
+    let started = Instant::now();
+    let (mut checked, mut found) = (0, ViolatingPods::new());
+    let mut is_over = |pod: &Value| {
+        checked += 1;
+        let violations = checks::evaluate(rule, &pod["metadata"], &pod["spec"]);
+        if !violations.is_empty() {
+            let name = object::name(pod);
+            let (first, count) = found.entry(violations.reasons()).or_insert_with(|| (name.to_owned(), 0));
+            if name < first.as_str() {
+                *first = name.to_owned();
+            }
+            *count += 1;
+        }
+        checked >= MAX_PODS || started.elapsed() > MAX_DURATION
+    };
+    let (mut owners, mut alike) = (HashSet::new(), Vec::new());
+    for stored in pods {
+        let Ok(pod) = stored.parse() else { continue };
+        // The others are parsed again later, because all of them may need much memory.
+        if object::controller_of(&pod).is_some_and(|owner| !owners.insert(owner.uid.to_owned())) {
+            alike.push(stored);
+            if started.elapsed() > MAX_DURATION {
+                return (checked, found);
+            }
+        } else if is_over(&pod) {
+            return (checked, found);
+        }
     }
-    first.append(&mut alike);
-    first
+    let _ = alike.into_iter().filter_map(|stored| stored.parse().ok()).any(|pod| is_over(&pod));
+    (checked, found)
 }
 
 fn check_pod(request: &Request<'_>, pod: &Value) -> Result<(), Status> {

@@ -52,7 +52,7 @@ pub struct Amounts {
 }
 
 /// Default limits of a workspace.
-pub const DEFAULT: Amounts = Amounts { objects: 100_000, bytes: 1 << 30, definitions: 1_000 };
+pub const DEFAULT: Amounts = Amounts { objects: 100_000, bytes: 256 << 20, definitions: 1_000 };
 
 /// The names of the amounts, in the order of `Amounts::list`.
 pub const NAMES: [&str; 3] = ["objects", "bytes", "definitions"];

@@ -33,7 +33,7 @@ pub fn schema() -> Value {
                             },
                             "bytes": {
                                 "description": "Maximum total size of the JSON of all objects, for instance 512Mi. \
-                                    Existing objects may exceed it by a tenth. Defaults to 1Gi.",
+                                    Existing objects may exceed it by a tenth. Defaults to 256Mi.",
                                 "x-kubernetes-int-or-string": true,
                             },
                             "definitions": {
