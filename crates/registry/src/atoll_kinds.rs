@@ -28,6 +28,8 @@ struct AtollKind {
     short: &'static [&'static str],
     strategy: &'static Strategy,
     schema: fn() -> Value,
+    /// Whether only the server itself writes objects of this kind. Users can read and delete them.
+    is_internal: bool,
 }
 
 /// Clusters, ObjectStatuses and Workspaces.
@@ -39,6 +41,7 @@ static KINDS: [AtollKind; 3] = [
         short: &[],
         strategy: &strategy::cluster::STRATEGY,
         schema: cluster::schema,
+        is_internal: false,
     },
     AtollKind {
         resource: "objectstatuses",
@@ -47,6 +50,7 @@ static KINDS: [AtollKind; 3] = [
         short: &[],
         strategy: &strategy::cluster::OF_OBJECTS,
         schema: object_status::schema,
+        is_internal: true,
     },
     AtollKind {
         resource: "workspaces",
@@ -55,6 +59,7 @@ static KINDS: [AtollKind; 3] = [
         short: &["ws"],
         strategy: &strategy::workspace::STRATEGY,
         schema: workspace::schema,
+        is_internal: false,
     },
 ];
 
@@ -70,6 +75,8 @@ pub fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
 fn row(own: &AtollKind) -> Row {
     let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
     let schema = Arc::new(Schema::compile(Some(&(own.schema)()), false));
+    let is_served = |verb: &&&str| !own.is_internal || !["create", "patch", "update"].contains(*verb);
+    let verbs = |all: &[&str]| all.iter().filter(is_served).map(ToString::to_string).collect();
     Row {
         group: ATOLL.into(),
         version: VERSION.into(),
@@ -77,7 +84,7 @@ fn row(own: &AtollKind) -> Row {
         singular: own.kind.to_lowercase(),
         kind: own.kind.into(),
         namespaced: own.namespaced,
-        verbs: owned(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
+        verbs: verbs(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
         short_names: owned(own.short),
         categories: Vec::new(),
         storage_version_hash: String::new(),
@@ -86,7 +93,7 @@ fn row(own: &AtollKind) -> Row {
             kind: own.kind.into(),
             group: String::new(),
             version: String::new(),
-            verbs: owned(&["get", "patch", "update"]),
+            verbs: verbs(&["get", "patch", "update"]),
         }],
         type_id: None,
         schema: Some(schema.clone()),

@@ -30,9 +30,6 @@ pub const LARGE: usize = 64 << 10;
 /// etcd to 1.5 MiB of protobuf, which is about a third of the size of JSON.
 pub(crate) const MAX_OBJECT: usize = 4 << 20;
 
-/// Bytes that count for each JSON object within an object, because it needs much more memory than its text.
-const OBJECT_SIZE: usize = 64;
-
 /// The position of a request among those of its tenant that wait for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -220,7 +217,6 @@ fn add_size(value: &Value, size: &mut usize, most: usize) {
             }
         }
         Value::Object(fields) => {
-            *size += OBJECT_SIZE;
             for (name, field) in fields {
                 if *size >= most {
                     return;

@@ -6,12 +6,14 @@
 use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::{Status, id, object};
+use atoll_watch::ORIGIN;
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::blocking::{Stage, check_size, run_in_place, size_of};
 use crate::row::{ObjectRef, Row};
 use crate::strategy::Context;
+use crate::usage::charged_bytes;
 use crate::{
     Admission, Registry, RenderedObject, WriteFailure, WriteOutcome, parse, placement, random, reset_fields,
 };
@@ -72,6 +74,8 @@ impl Registry {
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);
         }
+        // The server adds it to objects of several workspaces, and controllers rely on it.
+        object::remove_annotation(object, ORIGIN);
         if placement::keep(object, None) {
             admission.placement_ignored(object);
         }
@@ -178,7 +182,10 @@ impl Registry {
         let compiled = self.compile_ahead(row, object_ref.workspace, &object).await;
         let (encoded, facts) = run_in_place(size_of(&object), || self.encode_stored(row, &mut object));
         let reserved = match limited {
-            true => self.reserve(row, object_ref, &key, None, encoded.len(), compiled.as_deref()),
+            true => {
+                let bytes = charged_bytes([&*encoded]);
+                self.reserve(row, object_ref, &key, None, bytes, compiled.as_deref())
+            }
             false => Ok((None, None)),
         };
         let _reserved = match reserved {

@@ -10,13 +10,14 @@ use atoll_meta::json::splice_resource_version;
 use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_store::Key;
-use atoll_watch::{Object, Snapshot};
+use atoll_watch::{ORIGIN, Object, Snapshot};
 use serde_json::Value;
 
 use crate::allocation::Allocation;
 use crate::blocking::{Stage, check_size, run_in_place, size_of};
 use crate::row::{ObjectRef, Row};
 use crate::strategy::{Context, Part, raise_generation};
+use crate::usage::charged_bytes;
 use crate::{
     Admission, Registry, RenderedObject, WriteFailure, WriteOutcome, parse, placement, reset_fields,
 };
@@ -136,6 +137,7 @@ impl Registry {
         });
         let existing_view = view.as_ref().unwrap_or(&old);
         let mut new = (update.transform)(Some(existing_view))?;
+        object::remove_annotation(&mut new, ORIGIN);
         if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(existing_view)) {
             update.admission.placement_ignored(&new);
         }
@@ -194,9 +196,9 @@ impl Registry {
                 if limited {
                     let name = object::name(&new);
                     let object_ref = ObjectRef { workspace: existing.workspace, namespace: "", name };
-                    let before =
-                        existing.snapshot.stored_revision(existing.key).map(|_| existing.object.size());
-                    let size = same.json.len();
+                    let stored = existing.snapshot.stored_revision(existing.key);
+                    let before = stored.map(|_| charged_bytes(existing.object.slices()));
+                    let size = charged_bytes([&*same.json]);
                     match self.reserve(row, &object_ref, existing.key, before, size, compiled.as_deref()) {
                         Ok(reserved) => _reserved = reserved,
                         Err(status) => return (Err(status), WriteOutcome::NotWritten),

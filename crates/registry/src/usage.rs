@@ -45,14 +45,14 @@ const METRICS_WORKSPACES: usize = 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     pub objects: i64,
-    /// Size of the served JSON.
+    /// Size of the served JSON, and of the JSON objects within it, see [`charged_bytes`].
     pub bytes: i64,
     /// CustomResourceDefinitions.
     pub definitions: i64,
 }
 
 /// Default limits of a workspace.
-pub const DEFAULT: Amounts = Amounts { objects: 100_000, bytes: 256 << 20, definitions: 1_000 };
+pub const DEFAULT: Amounts = Amounts { objects: 100_000, bytes: 512 << 20, definitions: 1_000 };
 
 /// The names of the amounts, in the order of `Amounts::list`.
 pub const NAMES: [&str; 3] = ["objects", "bytes", "definitions"];
@@ -95,6 +95,16 @@ impl Amounts {
             definitions: limits["definitions"].as_i64().unwrap_or(DEFAULT.definitions),
         }
     }
+}
+
+/// Number of bytes that count for each JSON object within an object. In the caches of controllers it needs much more
+/// memory than its text.
+const NESTED_BYTES: usize = 128;
+
+/// The bytes that count for the JSON of an object.
+pub(crate) fn charged_bytes<'a>(json: impl IntoIterator<Item = &'a [u8]>) -> usize {
+    let bytes = |part: &[u8]| part.len() + NESTED_BYTES * part.iter().filter(|byte| **byte == b'{').count();
+    json.into_iter().map(bytes).sum()
 }
 
 /// Parses a quantity that is a string or a number.
@@ -337,7 +347,7 @@ impl Observer for Usage {
             return;
         }
         let amounts = |object: Option<&Object>| {
-            object.map(|object| Amounts::of(key, object.size())).unwrap_or_default()
+            object.map(|object| Amounts::of(key, charged_bytes(object.slices()))).unwrap_or_default()
         };
         let mut change = amounts(after).minus(amounts(before));
         let specs = [before, after].map(|object| object.and_then(definitions::Definition::of));

@@ -40,7 +40,7 @@ pub use cursor::ObjectCursor;
 pub use event::{Encoding, Event, EventType};
 pub use history::Limits;
 pub use layer::Layer;
-pub use object::{Decode, ExtraFacts, Facts, Object, Observer};
+pub use object::{Decode, ExtraFacts, Facts, ORIGIN, Object, Observer};
 pub use snapshot::{Scope, Snapshot};
 pub use watcher::{Expired, Watcher};
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwapOption;
 use atoll_meta::LabelSet;
+use atoll_meta::json::{string_end, unescape};
 use atoll_store::{Key, Revision, WriteHint};
 use bytes::Bytes;
 
@@ -348,11 +349,8 @@ pub(crate) fn with_origin(json: &[u8], workspace: &str) -> Bytes {
     out.extend_from_slice(own.as_bytes());
     match tail.strip_prefix(b",").and_then(|rest| rest.strip_prefix(ANNOTATIONS)) {
         Some(rest) => {
-            // An object whose annotations were all removed has an empty map.
-            if !rest.starts_with(b"}") {
-                out.push(b',');
-            }
-            out.extend_from_slice(rest);
+            let end = extend_with_others(&mut out, rest);
+            out.extend_from_slice(&rest[end..]);
         }
         None => {
             out.push(b'}');
@@ -360,6 +358,38 @@ pub(crate) fn with_origin(json: &[u8], workspace: &str) -> Bytes {
         }
     }
     Bytes::from(out)
+}
+
+/// Appends the entries of a map of strings, whose opening brace is already read, without an entry for the
+/// workspace id: a user could have written one, and controllers act in the workspace that it names. Returns the
+/// position of the closing brace.
+fn extend_with_others(out: &mut Vec<u8>, entries: &[u8]) -> usize {
+    let mut position = 0;
+    // The canonical encoding has no white space, and the values of annotations are strings.
+    while entries.get(position) == Some(&b'"') {
+        let Some((key, value)) = string_end(entries, position + 1)
+            .and_then(|key| Some((key, string_end(entries, key.quote + b"\":\"".len())?)))
+        else {
+            break;
+        };
+        let name = &entries[position + 1..key.quote];
+        let is_origin = match key.escaped {
+            true => unescape(name) == ORIGIN.as_bytes(),
+            false => name == ORIGIN.as_bytes(),
+        };
+        if !is_origin {
+            out.push(b',');
+            out.extend_from_slice(&entries[position..=value.quote]);
+        }
+        position = value.quote + 1;
+        if entries.get(position) == Some(&b',') {
+            position += 1;
+        }
+    }
+    if entries.get(position) != Some(&b'}') {
+        out.push(b',');
+    }
+    position
 }
 
 #[cfg(test)]
@@ -372,6 +402,16 @@ mod tests {
             ("", r#"{"atoll.dev/workspace-id":"w"}"#),
             (r#""annotations":{},"#, r#"{"atoll.dev/workspace-id":"w"}"#),
             (r#""annotations":{"a":"b"},"#, r#"{"a":"b","atoll.dev/workspace-id":"w"}"#),
+            // A value that a user has written does not count.
+            (r#""annotations":{"atoll.dev/workspace-id":"root"},"#, r#"{"atoll.dev/workspace-id":"w"}"#),
+            (
+                r#""annotations":{"a\"":"{\"atoll.dev/workspace-id\":\"x\"}","atoll.dev/workspace-id":"root","b":"\\"},"#,
+                r#"{"a\"":"{\"atoll.dev/workspace-id\":\"x\"}","atoll.dev/workspace-id":"w","b":"\\"}"#,
+            ),
+            (
+                r#""annotations":{"atoll.dev\u002fworkspace-id":"root","z":"y"},"#,
+                r#"{"atoll.dev/workspace-id":"w","z":"y"}"#,
+            ),
         ] {
             let stored = format!(
                 r#"{{"kind":"K","apiVersion":"v1","metadata":{{{annotations}"name":"a"}},"spec":{{}}}}"#

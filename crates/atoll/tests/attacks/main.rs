@@ -21,11 +21,13 @@ mod injection;
 mod large;
 mod many_versions;
 mod namespaces;
+mod origins;
 mod overrides;
 mod owners;
 mod past_definitions;
 mod permissions;
 mod proxied_pages;
+mod reports;
 mod selectors;
 mod shadowing;
 #[path = "../support/support.rs"]

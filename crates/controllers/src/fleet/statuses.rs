@@ -25,9 +25,19 @@ const NEW_SECONDS: i64 = 60;
 /// Index key of objects on no cluster; no cluster has this name.
 const UNPLACED: &str = "";
 
-/// Index of reports by the uid of their object.
-fn by_uid(record: &Value) -> Vec<String> {
-    record["spec"]["uid"].as_str().map(str::to_string).into_iter().collect()
+/// The uid of the object that a report is about.
+fn reported_uid(record: &Value) -> Option<&str> {
+    record["spec"]["uid"].as_str()
+}
+
+/// Index of reports by their object.
+fn by_object(record: &Value) -> Vec<String> {
+    reported_uid(record).map(|uid| object_key(&Key::of(record).workspace, uid)).into_iter().collect()
+}
+
+/// The index key of an object. Reports in one workspace never count for an object of another one.
+fn object_key(workspace: &str, uid: &str) -> String {
+    format!("{workspace}/{uid}")
 }
 
 /// Index of reports by cluster.
@@ -35,8 +45,8 @@ fn by_cluster(record: &Value) -> Vec<String> {
     record["spec"]["cluster"].as_str().map(str::to_string).into_iter().collect()
 }
 
-fn own_uid(object: &Value) -> Vec<String> {
-    vec![object::uid(object).to_string()]
+fn own_key(object: &Value) -> Vec<String> {
+    vec![object_key(&Key::of(object).workspace, object::uid(object))]
 }
 
 /// Index of objects by cluster; objects on no cluster are listed under [`UNPLACED`].
@@ -69,7 +79,7 @@ fn workloads() -> [Resource; 7] {
 pub async fn run(context: Context) {
     let records = context.informers.of(&resources::OBJECT_STATUSES);
     let clusters = context.informers.of(&resources::CLUSTERS);
-    let (index, of_cluster) = (records.index(by_uid), records.index(by_cluster));
+    let (index, of_cluster) = (records.index(by_object), records.index(by_cluster));
     let queue = Queue::new();
     let lost_report: Arc<LostReports> = Arc::default();
     let (adding, losing) = (queue.clone(), lost_report.clone());
@@ -78,8 +88,8 @@ pub async fn run(context: Context) {
             losing.note(change.object(), &change.key);
         }
         // The queue key is the object, so that its status is written once for many reports.
-        for uid in by_uid(change.object()) {
-            adding.add(Key::new(&change.key.workspace, &change.key.namespace, &uid));
+        if let Some(uid) = reported_uid(change.object()) {
+            adding.add(Key::new(&change.key.workspace, &change.key.namespace, uid));
         }
     });
     let mut kinds = Vec::new();
@@ -88,7 +98,7 @@ pub async fn run(context: Context) {
         for resource in workloads() {
             let cache = context.informers.of(&resource);
             kinds.push(Workloads {
-                by_uid: cache.index(own_uid),
+                by_uid: cache.index(own_key),
                 by_cluster: cache.index(placed_on),
                 cache: cache.clone(),
             });
@@ -122,7 +132,9 @@ pub async fn run(context: Context) {
         }
         for record in all.by_index(of_cluster, &change.key.name) {
             let at = Key::of(&record);
-            by_uid(&record).iter().for_each(|uid| adding.add(Key::new(&at.workspace, &at.namespace, uid)));
+            if let Some(uid) = reported_uid(&record) {
+                adding.add(Key::new(&at.workspace, &at.namespace, uid));
+            }
         }
     });
     records.synced().await;
@@ -156,19 +168,19 @@ fn key_of(object: &Value) -> Key {
     Key::new(&at.workspace, &at.namespace, object::uid(object))
 }
 
-/// Objects that lost a report since their last sync. Each is removed when it is synced.
+/// Objects that lost a report since their last sync, by index key. Each is removed when it is synced.
 #[derive(Default)]
 struct LostReports(Mutex<HashMap<String, (Resource, Key)>>);
 
 impl LostReports {
     fn note(&self, record: &Value, at: &Key) {
-        if let (Some(uid), Some(target)) = (by_uid(record).pop(), target(record, at)) {
-            self.known().insert(uid, target);
+        if let (Some(uid), Some(target)) = (reported_uid(record), target(record, at)) {
+            self.known().insert(object_key(&at.workspace, uid), target);
         }
     }
 
-    fn take(&self, uid: &str) -> Option<(Resource, Key)> {
-        self.known().remove(uid)
+    fn take(&self, object_key: &str) -> Option<(Resource, Key)> {
+        self.known().remove(object_key)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, (Resource, Key)>> {
@@ -190,18 +202,20 @@ struct Controller {
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let lost_report = self.lost_report.take(&key.name);
+        let object_key = object_key(&key.workspace, &key.name);
+        let lost_report = self.lost_report.take(&object_key);
         let outcome = self.sync_object(key, lost_report.as_ref()).await;
         if let (Some(lost_report), Err(_) | Ok(Next::Again)) = (lost_report, &outcome) {
-            self.lost_report.known().entry(key.name.to_string()).or_insert(lost_report);
+            self.lost_report.known().entry(object_key).or_insert(lost_report);
         }
         outcome
     }
 
     /// Syncs the object whose uid is the name of `key`; `lost_report` is its location if it lost a report.
     async fn sync_object(&self, key: &Key, lost_report: Option<&(Resource, Key)>) -> Result<Next, Status> {
-        let records = self.records.by_index(self.index, &key.name);
-        let workload = self.workload(&key.name);
+        let object_key = object_key(&key.workspace, &key.name);
+        let records = self.records.by_index(self.index, &object_key);
+        let workload = self.workload(&object_key);
         if let Some((resource, known)) = &workload {
             let reports = reports::of_object(known, &records);
             self.record_problems(resource, known, &reports);
@@ -291,9 +305,9 @@ impl Controller {
     }
 
     /// Returns the workload, if its pods are created in member clusters.
-    fn workload(&self, uid: &str) -> Option<(Resource, Arc<Value>)> {
+    fn workload(&self, object_key: &str) -> Option<(Resource, Arc<Value>)> {
         let found = self.kinds.iter().find_map(|kind| {
-            let found = kind.cache.by_index(kind.by_uid, uid).into_iter().next()?;
+            let found = kind.cache.by_index(kind.by_uid, object_key).into_iter().next()?;
             Some((kind.cache.resource.clone(), found))
         });
         found.filter(|(_, object)| !self.context.manages(object))

@@ -34,6 +34,8 @@ use usage::{ReplicaCalculator, StartupDelays, Tolerance, fraction};
 const WORKERS: usize = 5;
 /// Number of attempts to write a scale that another writer keeps changing.
 const ATTEMPTS: usize = 5;
+/// Maximum number of metrics of an autoscaler that are evaluated.
+const MAX_METRICS: usize = 100;
 const ABLE: &str = "AbleToScale";
 const ACTIVE: &str = "ScalingActive";
 const LIMITED: &str = "ScalingLimited";
@@ -322,7 +324,7 @@ impl Controller {
         let metrics = Metrics { api: self.context.api(), autoscaler: &reconciliation.key };
         let replicas = scale["status"]["replicas"].as_i64().unwrap_or(0);
         let mut proposals = Vec::new();
-        for metric in spec["metrics"].as_array().into_iter().flatten() {
+        for metric in spec["metrics"].as_array().into_iter().flatten().take(MAX_METRICS) {
             let answer = proposal::compute(&metrics, &calculator, metric, replicas, selector_text).await;
             if let Err(Failure { reason, problem, .. }) = &answer {
                 self.warn(reconciliation, reason, problem);

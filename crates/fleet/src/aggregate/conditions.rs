@@ -4,6 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::{ClusterStatus, Extreme, OBSERVED_GENERATION};
 
+/// Maximum number of conditions of each cluster. Controllers have a handful, and comparing thousands of them would take
+/// seconds.
+const MAX_CONDITIONS: usize = 100;
 /// Maximum number of clusters in a message.
 const NAMED: usize = 5;
 
@@ -45,7 +48,9 @@ pub(super) fn merge(status: &mut Map<String, Value>, parts: &[ClusterStatus<'_>]
 /// Sets the observed generation above in the conditions of a single cluster.
 pub(super) fn stamp(status: &mut Map<String, Value>, parts: &[ClusterStatus<'_>]) {
     let Some(part) = parts.first() else { return };
-    for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+    let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    conditions.truncate(MAX_CONDITIONS);
+    for condition in conditions {
         if let Some(observed) = observed(part, condition) {
             condition[OBSERVED_GENERATION] = observed.into();
         }
@@ -53,7 +58,7 @@ pub(super) fn stamp(status: &mut Map<String, Value>, parts: &[ClusterStatus<'_>]
 }
 
 fn conditions<'a>(part: &ClusterStatus<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
-    part.field("conditions").and_then(Value::as_array).into_iter().flatten()
+    part.field("conditions").and_then(Value::as_array).into_iter().flatten().take(MAX_CONDITIONS)
 }
 
 /// Returns the generation above that a condition is about, if it has one.

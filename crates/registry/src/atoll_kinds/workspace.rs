@@ -33,7 +33,7 @@ pub fn schema() -> Value {
                             },
                             "bytes": {
                                 "description": "Maximum total size of the JSON of all objects, for instance 512Mi. \
-                                    Existing objects may exceed it by a tenth. Defaults to 256Mi.",
+                                    Each JSON object within them counts as 128 further bytes. Existing objects may exceed it by a tenth. Defaults to 512Mi.",
                                 "x-kubernetes-int-or-string": true,
                             },
                             "definitions": {

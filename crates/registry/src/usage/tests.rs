@@ -50,7 +50,7 @@ fn usage_counts_for_ancestors_but_not_for_the_root() {
     usage.replaced(None, Some(&two));
     let (child, team) =
         (workspace("team", "c", "child", &json!({})), workspace(ROOT, "t", "team", &json!({})));
-    let size = child.size() as i64;
+    let size = charged_bytes(child.slices()) as i64;
     usage.replaced(None, Some(&child));
     usage.replaced(None, Some(&team));
     assert_eq!(used(&usage, "child"), (1, 100));
@@ -63,6 +63,13 @@ fn usage_counts_for_ancestors_but_not_for_the_root() {
     assert_eq!(used(&usage, "team"), (1, 50), "a workspace is removed with its remaining contents");
     usage.replaced(Some(&two), None);
     assert!(usage.state().used.is_empty(), "an empty workspace has no entry");
+}
+
+#[test]
+fn objects_within_objects_count() {
+    for (json, expected) in [("", 0), ("[1]", 3), ("{}", 2 + 128), (r#"{"a":[{},{}]}"#, 13 + 3 * 128)] {
+        assert_eq!(charged_bytes([json.as_bytes()]), expected, "{json}");
+    }
 }
 
 #[test]
