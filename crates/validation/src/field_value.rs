@@ -4,12 +4,16 @@
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go
 
 use atoll_meta::field::BadValue;
+use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
 static NULL: Value = Value::Null;
 
 pub(crate) type Errors = Vec<FieldError>;
+
+pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+pub(crate) const POSITIVE: &str = "must be greater than zero";
 
 /// A rule for a string. Returns upstream's messages for the violations.
 pub(crate) type StringRule = fn(&str) -> Vec<String>;
@@ -40,8 +44,19 @@ impl<'a> FieldValue<'a> {
         FieldValue { value: self.value.get(name).unwrap_or(&NULL), path: self.path.child(name) }
     }
 
+    /// Returns a field that is set, even if it is empty: a non-nil pointer upstream.
+    pub fn given(&self, name: &'static str) -> Option<FieldValue<'a>> {
+        let value = self.value.get(name).filter(|value| !value.is_null())?;
+        Some(FieldValue { value, path: self.path.child(name) })
+    }
+
+    /// Returns this value under a different path.
+    pub fn with_path(&self, path: FieldPath) -> FieldValue<'a> {
+        FieldValue { value: self.value, path }
+    }
+
     /// Returns the elements of this list.
-    pub fn items(&self) -> impl Iterator<Item = FieldValue<'a>> + use<'a, '_> {
+    pub fn items(&self) -> impl DoubleEndedIterator<Item = FieldValue<'a>> + use<'a, '_> {
         self.list()
             .iter()
             .enumerate()
@@ -52,6 +67,16 @@ impl<'a> FieldValue<'a> {
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, FieldValue<'a>)> + use<'a, '_> {
         let map = self.value.as_object().into_iter().flatten();
         map.map(|(key, value)| (key.as_str(), FieldValue { value, path: self.path.key(key) }))
+    }
+
+    /// Returns the entries of this map of strings.
+    pub fn text_entries(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let map = self.value.as_object().into_iter().flatten();
+        map.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str())
     }
 
     pub fn list(&self) -> &'a [Value] {
@@ -84,12 +109,32 @@ impl<'a> FieldValue<'a> {
         self.value.as_str().unwrap_or_default()
     }
 
+    /// Returns the string if it is set, even if it is empty.
+    pub fn optional_text(&self) -> Option<&'a str> {
+        self.value.as_str()
+    }
+
     pub fn flag(&self) -> bool {
         self.value.as_bool().unwrap_or_default()
     }
 
     pub fn number(&self) -> Option<i64> {
         self.value.as_i64()
+    }
+
+    /// Returns the number, or zero if it is absent.
+    pub fn integer(&self) -> i64 {
+        self.number().unwrap_or_default()
+    }
+
+    /// Returns the quantity, or `None` if it is absent. Decoding has rejected malformed quantities.
+    pub fn quantity(&self) -> Option<Quantity> {
+        quantity(self.value)
+    }
+
+    /// Returns the quantity of a resource in this map.
+    pub fn quantity_of(&self, resource: &str) -> Option<Quantity> {
+        self.value.get(resource).and_then(quantity)
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -122,13 +167,48 @@ impl<'a> FieldValue<'a> {
         FieldError::invalid(&self.path, value, detail)
     }
 
+    /// Returns an `Invalid` error that shows the value as a string, which is empty if it is absent.
+    pub fn invalid_text(&self, detail: impl Into<String>) -> FieldError {
+        self.invalid_as(self.text(), detail)
+    }
+
+    /// Returns an `Invalid` error that shows the value as a string of a named type.
+    pub fn invalid_named(&self, detail: impl Into<String>) -> FieldError {
+        self.invalid_as(self.named(), detail)
+    }
+
+    /// Returns an `Invalid` error that shows the value as a number, which is zero if it is absent.
+    pub fn invalid_integer(&self, detail: impl Into<String>) -> FieldError {
+        self.invalid_as(self.integer(), detail)
+    }
+
     pub fn duplicate(&self) -> FieldError {
-        FieldError::duplicate(&self.path, self.value.clone())
+        self.duplicate_as(self.value.clone())
+    }
+
+    pub fn duplicate_as(&self, value: impl Into<BadValue>) -> FieldError {
+        FieldError::duplicate(&self.path, value)
+    }
+
+    pub fn not_found(&self) -> FieldError {
+        FieldError::not_found(&self.path, self.text())
+    }
+
+    pub fn too_long(&self, longest: usize) -> FieldError {
+        FieldError::too_long(&self.path, longest)
+    }
+
+    pub fn too_many(&self, most: usize) -> FieldError {
+        FieldError::too_many(&self.path, self.len(), most)
     }
 
     /// Returns a `NotSupported` error for a string of a named type.
     pub fn unsupported(&self, supported: &[&str]) -> FieldError {
         FieldError::not_supported(&self.path, self.named(), supported)
+    }
+
+    pub fn unsupported_as(&self, value: impl Into<BadValue>, supported: &[&str]) -> FieldError {
+        FieldError::not_supported(&self.path, value, supported)
     }
 
     /// Returns a `NotSupported` error for a plain string.
@@ -141,10 +221,21 @@ impl<'a> FieldValue<'a> {
         errors.extend(broken.into_iter().map(|rule| self.invalid_as(self.text(), rule)));
     }
 
+    /// Adds an `Invalid` error for each of these messages about a part of a string, or a variant of it.
+    pub fn part_rules(&self, errors: &mut Errors, part: &str, broken: Vec<String>) {
+        errors.extend(broken.into_iter().map(|rule| self.invalid_as(part, rule)));
+    }
+
     /// Adds an `Invalid` error for each of these messages about a number.
     pub fn number_rules(&self, errors: &mut Errors, broken: Vec<String>) {
-        errors
-            .extend(broken.into_iter().map(|rule| self.invalid_as(self.number().unwrap_or_default(), rule)));
+        errors.extend(broken.into_iter().map(|rule| self.invalid_integer(rule)));
+    }
+
+    /// Checks that a number is not negative.
+    pub fn not_negative(&self, errors: &mut Errors) {
+        if self.integer() < 0 {
+            errors.push(self.invalid_integer(NOT_NEGATIVE));
+        }
     }
 
     /// Checks that a string of a named type is set to one of these values.
@@ -155,6 +246,11 @@ impl<'a> FieldValue<'a> {
             errors.push(self.unsupported(supported));
         }
     }
+}
+
+/// Returns the quantity in a decoded object.
+pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
+    Quantity::parse(value.as_str()?).ok()
 }
 
 /// Checks that a field is unchanged.

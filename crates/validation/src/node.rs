@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::Checks;
 use crate::addresses::{legacy_range, parse_range};
 use crate::field_value::{Errors, FieldValue, StringRule};
-use crate::{quantities, resources};
+use crate::resources;
 
 pub(crate) static NODES: Checks = Checks {
     create: validate,
@@ -120,7 +120,7 @@ fn amounts(errors: &mut Errors, status: &FieldValue<'_>) {
     for field in ["capacity", "allocatable"] {
         let amounts = status.get(field);
         for (name, amount) in amounts.entries() {
-            if let Some(found) = quantities::of(&amount) {
+            if let Some(found) = amount.quantity() {
                 resources::check_amount(errors, name, &found, &amounts.path.child(name.to_owned()));
             }
         }

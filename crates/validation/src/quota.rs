@@ -14,7 +14,7 @@ pub(crate) use limits::LIMIT_RANGES;
 
 use crate::Checks;
 use crate::field_value::{Errors, FieldValue};
-use crate::{quantities, resources};
+use crate::resources;
 
 pub(crate) static QUOTAS: Checks = Checks {
     create: |quota| {
@@ -48,7 +48,7 @@ fn amounts(errors: &mut Errors, field: &FieldValue<'_>) {
                 let detail = "must be a standard resource for quota";
                 errors.push(amount.invalid_as(BadValue::named_text(name), detail));
             }
-            if let Some(found) = quantities::of(&amount) {
+            if let Some(found) = amount.quantity() {
                 resources::check_amount(errors, name, &found, &amount.path);
             }
         }

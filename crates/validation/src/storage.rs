@@ -237,7 +237,7 @@ fn node(node: &Value) -> Errors {
         if id.len() > MAX_NODE_ID_LENGTH {
             errors.push(id.invalid(format!("must be {MAX_NODE_ID_LENGTH} characters or less")));
         }
-        quantities::not_negative_number(&mut errors, &driver.get("allocatable").get("count"));
+        driver.get("allocatable").get("count").not_negative(&mut errors);
         if !seen.insert(name.text()) {
             errors.push(FieldError::duplicate(&name.path, name.text()));
         }

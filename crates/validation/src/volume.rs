@@ -215,10 +215,10 @@ fn node_affinity(errors: &mut Errors, affinity: &FieldValue<'_>, lenient: bool) 
     } else if lenient {
         let terms = required.get("nodeSelectorTerms");
         for term in terms.items() {
-            node_selector::check_term(errors, term.value, false, &term.path);
+            node_selector::check_term(errors, &term, false);
         }
     } else {
-        node_selector::check_selector(errors, required.value, &required.path);
+        node_selector::check_selector(errors, &required);
     }
 }
 

@@ -7,7 +7,7 @@ use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::{Map, Value};
 
 use crate::Checks;
-use crate::field_value::{Errors, FieldValue, equal, immutable};
+use crate::field_value::{Errors, FieldValue, equal, immutable, quantity};
 use crate::internal::unified;
 use crate::{go_json, quantities, selectors, volume};
 
@@ -142,7 +142,7 @@ fn update(new: &Value, old: &Value) -> Errors {
         )));
     }
     let storage = |at: &FieldValue<'_>| {
-        quantities::of(&FieldValue::under(at.value.get("storage"), FieldPath::nil())).unwrap_or_else(|| {
+        at.quantity_of("storage").unwrap_or_else(|| {
             atoll_meta::quantity::Quantity::new(0, atoll_meta::quantity::Format::DecimalSi)
         })
     };
@@ -201,9 +201,7 @@ fn same_resources(new: &Value, old: &Value, bound: bool) -> bool {
 }
 
 fn same_amount(new: &Value, old: &Value) -> bool {
-    let [one, other] =
-        [new, old].map(|value| quantities::of(&FieldValue::under(Some(value), FieldPath::nil())));
-    one == other
+    quantity(new) == quantity(old)
 }
 
 /// Returns the diff of the specs, without the fields that may differ.
