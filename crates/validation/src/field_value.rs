@@ -69,10 +69,20 @@ impl<'a> FieldValue<'a> {
         map.map(|(key, value)| (key.as_str(), FieldValue { value, path: self.path.key(key) }))
     }
 
+    /// Returns an entry of this map.
+    pub fn entry_of(&self, key: &str) -> Option<FieldValue<'a>> {
+        Some(FieldValue { value: self.value.get(key)?, path: self.path.key(key) })
+    }
+
     /// Returns the entries of this map of strings.
     pub fn text_entries(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let map = self.value.as_object().into_iter().flatten();
         map.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+    }
+
+    /// Returns the values of this map as if each were an object of its own, without their paths.
+    pub fn values(&self) -> impl Iterator<Item = FieldValue<'a>> + use<'a> {
+        self.value.as_object().into_iter().flatten().map(|(_, value)| FieldValue::root(value))
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {

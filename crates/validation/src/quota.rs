@@ -96,9 +96,9 @@ fn spec(quota: &Value) -> Errors {
     let expressions = selector.get("matchExpressions");
     // Upstream's path lacks the index of the expression.
     for expression in expressions.items() {
-        let part =
-            |name: &'static str| FieldValue::under(expression.value.get(name), expressions.path.child(name));
-        let (scope, operator, values) = (part("scopeName"), part("operator"), part("values"));
+        let expression = expression.with_path(expressions.path.clone());
+        let (scope, operator, values) =
+            (expression.get("scopeName"), expression.get("operator"), expression.get("values"));
         if !SCOPES.iter().any(|(name, _)| *name == scope.text()) {
             errors.push(scope.invalid_as(scope.named(), "unsupported scope"));
         }

@@ -195,10 +195,10 @@ fn runtime_class(new: &Value) -> Vec<String> {
 
 fn secret(new: &Value) -> Vec<String> {
     let pair = || {
-        let data = |name: &str| new["data"].get(name).and_then(Value::as_str).unwrap_or_default();
-        tls::key_pair(data("tls.crt"), data("tls.key"))
+        let data = FieldValue::field(new, "data");
+        tls::key_pair(data.text_of("tls.crt"), data.text_of("tls.key"))
     };
-    (new["type"] == "kubernetes.io/tls").then(pair).flatten().into_iter().collect()
+    (FieldValue::field(new, "type").text() == "kubernetes.io/tls").then(pair).flatten().into_iter().collect()
 }
 
 const MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
