@@ -40,11 +40,13 @@ impl<'a> FieldValue<'a> {
         FieldValue { value: value.unwrap_or(&NULL), path }
     }
 
+    #[inline]
     pub fn get(&self, name: &'static str) -> FieldValue<'a> {
         FieldValue { value: self.value.get(name).unwrap_or(&NULL), path: self.path.child(name) }
     }
 
     /// Returns a field that is set, even if it is empty: a non-nil pointer upstream.
+    #[inline]
     pub fn given(&self, name: &'static str) -> Option<FieldValue<'a>> {
         let value = self.value.get(name).filter(|value| !value.is_null())?;
         Some(FieldValue { value, path: self.path.child(name) })
@@ -151,6 +153,7 @@ impl<'a> FieldValue<'a> {
         self.value.get(name).is_some_and(|value| !value.is_null())
     }
 
+    #[inline]
     pub fn text_of(&self, name: &str) -> &'a str {
         self.value.get(name).and_then(Value::as_str).unwrap_or_default()
     }

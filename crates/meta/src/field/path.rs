@@ -15,23 +15,35 @@ use std::rc::Rc;
 pub struct FieldPath {
     steps: Steps,
     /// The steps as the paths below this one share them, once there are any.
-    shared: OnceCell<Rc<Steps>>,
+    shared: OnceCell<Rc<Node>>,
 }
 
-/// One or two steps and those before them; none at all in the nil path.
+/// The last steps of a path, and those before them. The nil path has neither.
 #[derive(Clone, Debug, Default)]
 struct Steps {
-    before: Option<Rc<Steps>>,
+    before: Option<Rc<Node>>,
     first: Option<Step>,
     second: Option<Step>,
 }
 
-#[derive(Clone, Debug)]
+/// A step that is cheap to copy.
+#[derive(Clone, Copy, Debug)]
 enum Step {
     Field(&'static str),
-    OwnedField(Rc<str>),
     Index(usize),
-    Key(Rc<str>),
+}
+
+/// Steps that several paths share, and a step after them if it is not a [`Step`].
+#[derive(Debug)]
+struct Node {
+    steps: Steps,
+    owned: Option<OwnedStep>,
+}
+
+#[derive(Debug)]
+enum OwnedStep {
+    Field(Box<str>),
+    Key(Box<str>),
 }
 
 impl FieldPath {
@@ -47,33 +59,44 @@ impl FieldPath {
     }
 
     /// Returns the path of a field below this one.
+    #[inline]
     pub fn child(&self, name: impl Into<Cow<'static, str>>) -> FieldPath {
-        self.step(match name.into() {
-            Cow::Borrowed(name) => Step::Field(name),
-            Cow::Owned(name) => Step::OwnedField(name.into()),
-        })
+        match name.into() {
+            Cow::Borrowed(name) => self.step(Step::Field(name)),
+            Cow::Owned(name) => self.owned_step(OwnedStep::Field(name.into())),
+        }
     }
 
     /// Returns the path of an element of this list.
+    #[inline]
     pub fn index(&self, index: usize) -> FieldPath {
         self.step(Step::Index(index))
     }
 
     /// Returns the path of an entry of this map.
     pub fn key(&self, key: &str) -> FieldPath {
-        self.step(Step::Key(key.into()))
+        self.owned_step(OwnedStep::Key(key.into()))
     }
 
+    #[inline]
     fn step(&self, step: Step) -> FieldPath {
         let Steps { before, first, second } = &self.steps;
-        let steps = match (first, second) {
-            (None, _) => Steps { before: None, first: Some(step), second: None },
-            (first, None) => Steps { before: before.clone(), first: first.clone(), second: Some(step) },
-            _ => {
-                let shared = self.shared.get_or_init(|| Rc::new(self.steps.clone()));
-                Steps { before: Some(Rc::clone(shared)), first: Some(step), second: None }
-            }
+        let steps = match (*first, *second) {
+            (None, _) => Steps { before: before.clone(), first: Some(step), second: None },
+            (first, None) => Steps { before: before.clone(), first, second: Some(step) },
+            _ => Steps { before: Some(self.shared()), first: Some(step), second: None },
         };
+        FieldPath { steps, shared: OnceCell::new() }
+    }
+
+    fn shared(&self) -> Rc<Node> {
+        let node = || Rc::new(Node { steps: self.steps.clone(), owned: None });
+        Rc::clone(self.shared.get_or_init(node))
+    }
+
+    fn owned_step(&self, step: OwnedStep) -> FieldPath {
+        let node = Node { steps: self.steps.clone(), owned: Some(step) };
+        let steps = Steps { before: Some(Rc::new(node)), first: None, second: None };
         FieldPath { steps, shared: OnceCell::new() }
     }
 }
@@ -86,27 +109,43 @@ impl From<&'static str> for FieldPath {
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.steps.first.is_none() { f.write_str("<nil>") } else { self.steps.fmt(f) }
+        if self.steps.is_nil() { f.write_str("<nil>") } else { self.steps.fmt(f) }
+    }
+}
+
+impl Steps {
+    fn is_nil(&self) -> bool {
+        self.before.is_none() && self.first.is_none()
     }
 }
 
 impl fmt::Display for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(before) = &self.before {
-            before.fmt(f)?;
+        let mut is_root = true;
+        if let Some(node) = &self.before {
+            node.fmt(f)?;
+            is_root = false;
         }
-        let mut is_root = self.before.is_none();
-        for step in [&self.first, &self.second].into_iter().flatten() {
+        for step in [self.first, self.second].into_iter().flatten() {
             match step {
                 Step::Field(name) if is_root => f.write_str(name)?,
                 Step::Field(name) => write!(f, ".{name}")?,
-                Step::OwnedField(name) if is_root => f.write_str(name)?,
-                Step::OwnedField(name) => write!(f, ".{name}")?,
                 Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Key(key) => write!(f, "[{key}]")?,
             }
             is_root = false;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.steps.fmt(f)?;
+        match &self.owned {
+            None => Ok(()),
+            Some(OwnedStep::Field(name)) if self.steps.is_nil() => f.write_str(name),
+            Some(OwnedStep::Field(name)) => write!(f, ".{name}"),
+            Some(OwnedStep::Key(key)) => write!(f, "[{key}]"),
+        }
     }
 }
