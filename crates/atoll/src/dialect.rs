@@ -1,5 +1,8 @@
 //! `atoll dialect …`: enables and disables other systems' APIs in workspaces.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
 use atoll_registry::dialect::{MARKER, SharedDialect};
@@ -167,9 +170,10 @@ async fn disable(options: &DialectOptions) -> Result<(), Failure> {
     while let Some(at) = open.pop() {
         let found = objects(&session, &at, &dialect).await?;
         if !found.is_empty() {
+            let names: Vec<String> = found.iter().map(DialectObject::to_string).collect();
             return Err(Failure::new(
-                format!("{at} has {} that speak {name}: {}", dialect.texts().objects, found.join(", ")),
-                format!("delete them first, in that workspace: kubectl delete {}", found.join(" ")),
+                format!("{at} has {} that speak {name}: {}", dialect.texts().objects, names.join(", ")),
+                format!("delete them first, in that workspace: {}", deletion(&found)),
             ));
         }
         open.extend(session.child_names(&at).await?.into_iter().map(|child| format!("{at}:{child}")));
@@ -182,14 +186,51 @@ async fn disable(options: &DialectOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The objects of a dialect's kinds in a workspace, as kubectl names them.
-async fn objects(session: &Session, path: &str, dialect: &SharedDialect) -> Result<Vec<String>, Failure> {
-    let mut found = Vec::new();
+/// An object of a dialect's kind, as kubectl names it.
+struct DialectObject {
+    /// Empty for an object of the whole workspace.
+    namespace: String,
+    /// Kind, group and name: `widget.example.com/a`.
+    name: String,
+}
+
+impl fmt::Display for DialectObject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => formatter.write_str(&self.name),
+            namespace => write!(formatter, "{} in namespace {namespace}", self.name),
+        }
+    }
+}
+
+/// The commands that delete objects, one for each namespace.
+fn deletion(objects: &[DialectObject]) -> String {
+    let mut names = BTreeMap::<&str, Vec<&str>>::new();
+    for object in objects {
+        names.entry(&object.namespace).or_default().push(&object.name);
+    }
+    let command = |(namespace, names): (&str, Vec<&str>)| match namespace {
+        "" => format!("kubectl delete {}", names.join(" ")),
+        namespace => format!("kubectl delete -n {namespace} {}", names.join(" ")),
+    };
+    names.into_iter().map(command).collect::<Vec<_>>().join(" && ")
+}
+
+/// The objects of a dialect's kinds in a workspace, each in the spelling in which it is stored.
+async fn objects(
+    session: &Session,
+    path: &str,
+    dialect: &SharedDialect,
+) -> Result<Vec<DialectObject>, Failure> {
+    let (mut found, views) = (Vec::new(), dialect.views());
     for definition in dialect.definitions() {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
         let (group, plural, kind) =
             (text(&spec["group"]), text(&spec["names"]["plural"]), text(&spec["names"]["kind"]));
+        if views.iter().any(|view| (view.group, view.resource) == (group.as_str(), plural.as_str())) {
+            continue;
+        }
         let version = text(&spec["versions"][0]["name"]);
         let list =
             match session.call(Method::GET, path, &format!("/apis/{group}/{version}/{plural}"), None).await {
@@ -197,8 +238,37 @@ async fn objects(session: &Session, path: &str, dialect: &SharedDialect) -> Resu
                 Err(problem) if problem.is("NotFound") => continue,
                 Err(problem) => return Err(problem.into()),
             };
-        let items = list["items"].as_array().into_iter().flatten();
-        found.extend(items.map(|item| format!("{}.{group}/{}", kind.to_lowercase(), object::name(item))));
+        found.extend(list["items"].as_array().into_iter().flatten().map(|item| DialectObject {
+            namespace: object::namespace(item).to_string(),
+            name: format!("{}.{group}/{}", kind.to_lowercase(), object::name(item)),
+        }));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_deleted_by_namespace() {
+        let object = |namespace: &str, name: &str| DialectObject {
+            namespace: namespace.into(),
+            name: format!("widget.example.com/{name}"),
+        };
+        for (objects, expected) in [
+            (
+                vec![object("", "a"), object("", "b")],
+                "kubectl delete widget.example.com/a widget.example.com/b",
+            ),
+            (
+                vec![object("web", "a"), object("db", "a"), object("web", "b")],
+                "kubectl delete -n db widget.example.com/a && \
+                 kubectl delete -n web widget.example.com/a widget.example.com/b",
+            ),
+        ] {
+            assert_eq!(deletion(&objects), expected);
+        }
+        assert_eq!(object("web", "a").to_string(), "widget.example.com/a in namespace web");
+    }
 }

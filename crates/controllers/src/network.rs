@@ -5,9 +5,14 @@
 //!                                   └─► endpoints ─► Endpoints                ▲
 //!   Endpoints of Services without a selector ─► endpoint_slice_mirroring ─────┘
 //! ```
+//!
+//! `large_services` decides when a Service with many pods or ports is reconciled.
 
 pub mod endpoint_slice;
 pub mod endpoint_slice_mirroring;
 pub mod endpoints;
+mod large_services;
+#[cfg(test)]
+mod random_services;
 mod service_pods;
 mod slice_writes;

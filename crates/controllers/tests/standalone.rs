@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use atoll_authn::authority::Authority;
 use atoll_authn::service_account::{KeyRing, Tokens};
-use atoll_client::https::{Endpoint, Https};
+use atoll_client::https::Https;
 use atoll_client::{Client, PatchType};
 use atoll_controllers::context::{Context, Signers, WorkloadScope};
 use atoll_controllers::run_selected;
 use atoll_informer::{ApiScope, SystemClock};
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, TOKEN, Upstream};
+use atoll_testkit::{Atoll, Upstream};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -30,8 +30,8 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 #[tokio::test(flavor = "multi_thread")]
 async fn controllers_work_with_atoll() {
     let atoll = Atoll::start_with(&["--controllers=false"]);
-    let (url, data) = (atoll.url(), atoll.data_dir());
-    check_all(&Server { url, authority: &atoll.authority(), signer: &data, token_keys: &data }).await;
+    let data = &atoll.directory;
+    check_all(&Server { admin: atoll.admin(), signer: data, token_keys: data }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,41 +40,30 @@ async fn controllers_work_with_kube_apiserver() {
     KeyRing::open(keys.path()).unwrap();
     let flag = format!("--service-account-key-file={}", keys.path().join("service-account.pub").display());
     let Some(upstream) = Upstream::start(&["--", &flag]) else { return };
-    let (url, signer) = (upstream.url(), upstream.directory().join("keys"));
-    check_all(&Server { url, authority: &upstream.authority(), signer: &signer, token_keys: keys.path() })
-        .await;
+    let signer = upstream.directory().join("keys");
+    check_all(&Server { admin: upstream.admin(), signer: &signer, token_keys: keys.path() }).await;
 }
 
 /// A server, and the files of its signers.
 struct Server<'a> {
-    url: &'a str,
-    authority: &'a Path,
+    admin: atoll_testkit::Client,
     /// Directory with the key that signs client certificates.
     signer: &'a Path,
     token_keys: &'a Path,
 }
 
-impl Server<'_> {
-    fn client(&self, token: Option<&str>, identity: Option<(String, String)>) -> Client {
-        let (certificate, key) = identity.unzip();
-        let endpoint = Endpoint {
-            server: self.url.into(),
-            authority_pem: std::fs::read(self.authority).unwrap(),
-            certificate_pem: certificate.map(String::into_bytes),
-            key_pem: key.map(String::into_bytes),
-            token: token.map(String::from),
-        };
-        Client::new(Arc::new(Https::new(&endpoint).unwrap()))
-    }
+/// Returns Atoll's own client of a user.
+fn client_of(user: &atoll_testkit::Client) -> Client {
+    Client::new(Arc::new(Https::new(user.endpoint()).unwrap()))
 }
 
 async fn check_all(server: &Server<'_>) {
-    let client = server.client(Some(TOKEN), None);
+    let client = client_of(&server.admin);
     let authority = Authority::open(server.signer, time::OffsetDateTime::now_utc()).unwrap();
     let tokens = Tokens::new("https://kubernetes.default.svc", KeyRing::open(server.token_keys).unwrap());
     let signers = Signers::of(Arc::new(authority), Arc::new(tokens));
     let root_ca = signers.root_ca.clone().unwrap();
-    let api = ApiScope::single(server.client(Some(TOKEN), None));
+    let api = ApiScope::single(client_of(&server.admin));
     let context = Context::new(api, Arc::new(SystemClock), WorkloadScope::All).with_signers(signers);
     // Dropping the set ends the controllers.
     let mut running = JoinSet::new();
@@ -199,12 +188,15 @@ async fn certificates(server: &Server<'_>, client: &Client) {
         json!([{ "type": "Approved", "status": "True", "reason": "Tested", "message": "by a test" }]);
     client.update(&format!("{REQUESTS}/jane/approval"), &approved).await.unwrap();
     let identity = (certificate(client, "jane").await, key);
-    assert_eq!(user_name(&server.client(None, Some(identity))).await, "jane");
+    assert_eq!(user_name(&client_of(&server.admin.with_identity(&identity.0, &identity.1))).await, "jane");
     // This request is approved automatically.
     let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
     let key = request(client, "system:node:some", "system:nodes", kubelet).await;
     let identity = (certificate(client, "system:node:some").await, key);
-    assert_eq!(user_name(&server.client(None, Some(identity))).await, "system:node:some");
+    assert_eq!(
+        user_name(&client_of(&server.admin.with_identity(&identity.0, &identity.1))).await,
+        "system:node:some"
+    );
     let request = client.get(&format!("{REQUESTS}/system:node:some")).await.unwrap();
     assert_eq!(request["status"]["conditions"][0]["reason"], "AutoApproved");
 }
@@ -255,7 +247,10 @@ async fn tokens_in_secrets(server: &Server<'_>, client: &Client) {
     })
     .await;
     let token = String::from_utf8(STANDARD.decode(token).unwrap()).unwrap();
-    assert_eq!(user_name(&server.client(Some(&token), None)).await, "system:serviceaccount:lively:default");
+    assert_eq!(
+        user_name(&client_of(&server.admin.token(&token))).await,
+        "system:serviceaccount:lively:default"
+    );
 }
 
 /// Returns the user name that the server sees.

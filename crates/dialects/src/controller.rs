@@ -8,7 +8,7 @@ use atoll_informer::{ApiScope, Clock, Informers};
 use atoll_registry::dialect::SharedDialect;
 use tokio::task::JoinSet;
 
-use crate::{EnabledWorkspaces, Registration};
+use crate::{EnabledWorkspaces, Registration, sealed_secrets};
 
 pub type ControllerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -46,7 +46,8 @@ impl ControllerContext {
     }
 }
 
-/// Runs the controllers of dialects that `is_selected` by name and alias, until it is dropped.
+/// Runs the controllers of dialects that `is_selected` by name and alias, until it is dropped. Where any
+/// controller of a dialect runs, the Secrets of its sealed fields are deleted once no object refers to them.
 pub async fn run(
     dialects: Vec<Registration>,
     informers: Arc<Informers>,
@@ -58,16 +59,20 @@ pub async fn run(
     let enabled = Arc::new(EnabledWorkspaces::default());
     let mut running = JoinSet::new();
     for Registration { dialect, controllers } in dialects {
-        for controller in controllers.iter().filter(|row| is_selected(row.name, row.alias)) {
-            let context = ControllerContext {
-                dialect: dialect.clone(),
-                informers: informers.clone(),
-                clock: clock.clone(),
-                address: address.clone(),
-                tenants: tenants.clone(),
-                enabled: enabled.clone(),
-            };
-            running.spawn((controller.run)(context));
+        let context = ControllerContext {
+            dialect,
+            informers: informers.clone(),
+            clock: clock.clone(),
+            address: address.clone(),
+            tenants: tenants.clone(),
+            enabled: enabled.clone(),
+        };
+        let mut selected = controllers.iter().filter(|row| is_selected(row.name, row.alias)).peekable();
+        if selected.peek().is_some() {
+            running.spawn(sealed_secrets::run(context.clone()));
+        }
+        for controller in selected {
+            running.spawn((controller.run)(context.clone()));
         }
     }
     if running.is_empty() {

@@ -100,7 +100,8 @@ impl Controller {
         self.known.all().into_iter().for_each(|key| self.queue.add(key));
     }
 
-    /// Watches the placeable resources that every workspace has, and those that workspaces define.
+    /// Watches the placeable resources that every workspace has, those of the dialect, and those that
+    /// workspaces define.
     async fn watch_all(self: Arc<Self>) {
         let built_in = loop {
             match crate::resources::discover(self.context.api()).await {
@@ -114,6 +115,11 @@ impl Controller {
         let mut watches = JoinSet::new();
         for resource in built_in {
             self.watch_once(&mut watches, resource, false);
+        }
+        // The dialect's own kinds have no CustomResourceDefinition, and root shows them only if it enables the
+        // dialect itself.
+        for resource in self.context.dialect.definitions().iter().filter_map(crate::resources::defined) {
+            self.watch_once(&mut watches, resource, true);
         }
         let (sender, mut defined) = mpsc::unbounded_channel();
         let api = self.context.api().clone();

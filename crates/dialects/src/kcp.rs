@@ -13,7 +13,6 @@ mod finalize;
 mod join;
 mod kubeconfig;
 mod labels;
-mod secret_gc;
 mod status;
 
 use std::sync::Arc;
@@ -34,10 +33,10 @@ pub const KINDS: [(&str, &str); 2] = [("clusters", "Cluster"), ("workloadcluster
 const BY: &str = "label";
 
 const HELP: &str = "\
-With kcp, \"kubectl apply\" accepts Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1. Such a cluster joins automatically, as with
-\"atoll cluster join\": its kubeconfig is moved to a Secret before it is stored, is used once to create the syncer's
-account, and is then deleted; spec.kubeconfig reads as empty. An object with the label workloads.kcp.dev/cluster: NAME is placed on
-that cluster, unless it was placed by hand, by a policy or by a reference.";
+    With kcp, \"kubectl apply\" accepts Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1. Such a cluster joins \
+    automatically, as with \"atoll cluster join\": its kubeconfig is moved to a Secret before it is stored, is used once to \
+    create the syncer's account, and is then deleted; spec.kubeconfig reads as empty. An object with the label \
+    workloads.kcp.dev/cluster: NAME is placed on that cluster, unless it was placed by hand, by a policy or by a reference.";
 
 const CONTROLLERS: &[DialectController] = &[
     DialectController {

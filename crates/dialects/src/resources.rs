@@ -42,15 +42,20 @@ fn placeable(group: &str, version: &str, list: &Value) -> Vec<Resource> {
     entries.filter_map(resource).collect()
 }
 
-/// The resource of a CustomResourceDefinition in a served version.
+/// The resource of a CustomResourceDefinition in a served version, if its objects are placeable.
 pub fn defined(definition: &Value) -> Option<Resource> {
+    of_definition(definition).filter(|resource| !is_never_placed(&resource.group, &resource.plural))
+}
+
+/// The resource of a CustomResourceDefinition in a served version, preferably the stored one.
+pub fn of_definition(definition: &Value) -> Option<Resource> {
     let spec = &definition["spec"];
     let text = |value: &Value| Some(value.as_str()?.to_string());
     let (group, plural) = (text(&spec["group"])?, text(&spec["names"]["plural"])?);
     let versions = spec["versions"].as_array().into_iter().flatten();
     let served = versions.into_iter().filter(|version| version["served"] == true);
     let version = served.max_by_key(|version| version["storage"] == true)?;
-    (!is_never_placed(&group, &plural)).then_some(Resource {
+    Some(Resource {
         version: text(&version["name"])?.into(),
         kind: text(&spec["names"]["kind"])?.into(),
         namespaced: spec["scope"] == "Namespaced",

@@ -18,4 +18,5 @@ pub mod mask;
 pub mod message;
 pub mod mutations;
 pub mod script;
+pub mod servers;
 pub mod side;

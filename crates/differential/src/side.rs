@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use atoll_testkit::wait::Waiting;
-use atoll_testkit::{ApiResponse, Client, Watch};
+use atoll_testkit::{ApiResponse, Client, RequestContent, Watch};
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::script::{Case, CaseStep, ReadUntil, Request, RetryUntil, expand};
@@ -60,12 +59,12 @@ impl Side {
                     waiting.again().await;
                     answer = self.send(request).await?;
                 }
-                self.keep(case, &answer.json())?;
+                self.keep(case, &answer.json_or_null())?;
                 Ok(self.observe(&answer))
             }
             CaseStep::Open { watch, path } => {
                 let path = self.expand(path)?;
-                let opened = self.client.watch(&path).await.map_err(|error| error.to_string())?;
+                let opened = Watch::begin(&self.client, &path).await.map_err(|error| error.to_string())?;
                 let response = ObservedResponse {
                     status: opened.status(),
                     headers: headers(opened.headers()),
@@ -85,32 +84,24 @@ impl Side {
     }
 
     async fn send(&self, request: &Request) -> Result<ApiResponse, String> {
-        self.client.send(self.build(request)?).await.map_err(|error| error.to_string())
-    }
-
-    fn build(&self, request: &Request) -> Result<http::Request<Bytes>, String> {
         let (path, body) = (self.expand(&request.path)?, self.expand(&request.body)?);
         let body = if request.hexadecimal { from_hexadecimal(&body) } else { Bytes::from(body) };
-        let mut built = http::Request::new(body);
-        *built.method_mut() = request.method.parse().unwrap_or_else(|error| panic!("{request:?}: {error}"));
-        *built.uri_mut() = path.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
+        let method = request.method.parse().unwrap_or_else(|error| panic!("{request:?}: {error}"));
+        let mut client = if request.anonymous { self.client.anonymous() } else { self.client.clone() };
         for (name, value) in &request.headers {
-            let name: HeaderName = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
-            let value: HeaderValue =
-                self.expand(value)?.parse().unwrap_or_else(|error| panic!("{value}: {error}"));
-            built.headers_mut().append(name, value);
+            client = client.with_header(name, self.expand(value)?);
         }
-        if request.anonymous {
-            built.headers_mut().insert(AUTHORIZATION, HeaderValue::from_static(""));
-        }
-        Ok(built)
+        client
+            .try_request(method, &path, RequestContent::Bytes(body))
+            .await
+            .map_err(|error| error.to_string())
     }
 
     async fn read(&mut self, watch: &str, until: ReadUntil) -> Result<Value, String> {
         let opened = self.watches.get_mut(watch).ok_or_else(|| format!("watch {watch} is not open"))?;
         let mut events = Vec::new();
         while until != ReadUntil::Events(events.len()) {
-            match opened.next().await.map_err(|error| error.to_string())? {
+            match opened.next_line().await? {
                 Some(event) if is_late_bookmark(&event) => {}
                 Some(event) => events.push(event),
                 None => {
@@ -142,13 +133,13 @@ impl Side {
 
     fn observe(&self, answer: &ApiResponse) -> ObservedResponse {
         let media = answer.header("content-type").unwrap_or_default();
-        let text = match answer.header("content-encoding").as_deref() {
+        let text = match answer.header("content-encoding") {
             Some("gzip") => gunzip(&answer.body),
             _ => answer.text(),
         };
         let or_problem =
             |decoded: Result<Value, String>| Some(decoded.unwrap_or_else(|problem| json!(problem)));
-        let (form, parameters) = media.split_once(';').unwrap_or((&media, ""));
+        let (form, parameters) = media.split_once(';').unwrap_or((media, ""));
         let mut body = match (form, parameters) {
             ("application/yaml", _) => serde_saphyr::from_str(&text).ok(),
             (message::MEDIA, "stream=watch") => or_problem(message::events(&answer.body)),
@@ -177,8 +168,8 @@ impl Side {
 fn is_satisfied(retry_until: &RetryUntil, answer: &ApiResponse) -> bool {
     match retry_until {
         RetryUntil::Status(code) => answer.status == *code,
-        RetryUntil::Present(pointer) => answer.json().pointer(pointer).is_some(),
-        RetryUntil::Value(pointer, value) => match answer.json().pointer(pointer) {
+        RetryUntil::Present(pointer) => answer.json_or_null().pointer(pointer).is_some(),
+        RetryUntil::Value(pointer, value) => match answer.json_or_null().pointer(pointer) {
             Some(Value::String(found)) => found == value,
             Some(found) => value.parse::<Value>().is_ok_and(|value| value == *found),
             None => value == "null",

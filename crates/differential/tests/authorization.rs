@@ -8,8 +8,8 @@
 #[path = "authorization/world.rs"]
 mod world;
 
-use atoll_testkit::{ApiResponse, Atoll, Client, Upstream, request, wait};
-use http::HeaderValue;
+use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
+use atoll_testkit::{Client, RequestContent, Upstream, wait};
 use serde_json::{Value, json};
 
 use world::{Draw, Question};
@@ -23,48 +23,31 @@ fn number(name: &str) -> Option<usize> {
 }
 
 /// A server, or a workspace of one.
-struct ApiServer<'a> {
-    client: &'a Client,
-    base: &'static str,
+struct ApiServer {
+    client: Client,
 }
 
-impl ApiServer<'_> {
-    async fn send(
-        &self,
-        method: &str,
-        path: &str,
-        body: &Value,
-        user: Option<(&str, &[String])>,
-    ) -> ApiResponse {
-        let mut request = request(method, &format!("{}{path}", self.base), body);
-        let text = |text: &str| HeaderValue::from_str(text).expect("a header");
-        if let Some((user, groups)) = user {
-            request.headers_mut().insert("impersonate-user", text(user));
-            for group in groups {
-                request.headers_mut().append("impersonate-group", text(group));
-            }
-        }
-        self.client.send(request).await.expect("an answer")
-    }
-
+impl ApiServer {
     async fn apply(&self, objects: &[(String, Value)]) {
         for (path, object) in objects {
-            let answer = self.send("POST", path, object, None).await;
-            assert_eq!(answer.status, 201, "{path}: {}", answer.text());
+            self.client.post(path, object).await.expect(201);
         }
     }
 
     async fn ask(&self, question: &Question) -> Value {
-        let answer = self.send("POST", REVIEWS, &question.review(), None).await;
-        assert_eq!(answer.status, 201, "{question:?}: {}", answer.text());
-        sorted(answer.json()["status"].clone())
+        let answer = self.client.post(REVIEWS, question.review()).await;
+        sorted(answer.expect(201)["status"].clone())
     }
 
     /// Sends a request as a user and returns its status, with the message if it is denied.
     async fn attempt(&self, method: &str, path: &str, body: &Value, user: (&str, &[String])) -> Value {
-        let answer = self.send(method, path, body, Some(user)).await;
-        let refused = answer.status == 403 || answer.json()["reason"] == "NotFound";
-        let message = if refused { answer.json()["message"].clone() } else { Value::Null };
+        let (user, groups) = user;
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        let body = if body.is_null() { RequestContent::None } else { RequestContent::Json(body.clone()) };
+        let method = method.parse().expect("a method");
+        let answer = self.client.acting_as(user, &groups).request(method, path, body).await;
+        let refused = answer.status == 403 || answer.json_or_null()["reason"] == "NotFound";
+        let message = if refused { answer.json_or_null()["message"].clone() } else { Value::Null };
         sorted(json!({ "code": answer.status, "message": message }))
     }
 }
@@ -85,11 +68,7 @@ fn sorted(mut value: Value) -> Value {
 }
 
 /// Compares the responses of both servers to a question and returns the difference.
-async fn compare(
-    atoll_client: &ApiServer<'_>,
-    upstream: &ApiServer<'_>,
-    question: &Question,
-) -> Option<String> {
+async fn compare(atoll_client: &ApiServer, upstream: &ApiServer, question: &Question) -> Option<String> {
     let atoll_result = atoll_client.ask(question).await;
     let mut last = Value::Null;
     for _ in 0..TRIES {
@@ -113,7 +92,7 @@ async fn compare(
 
 /// Waits until upstream's authorizer has seen the last object of each kind, because its informers are
 /// independent.
-async fn wait_for_authorizer(upstream: &ApiServer<'_>) {
+async fn wait_for_authorizer(upstream: &ApiServer) {
     let base = "/apis/rbac.authorization.k8s.io/v1";
     let namespace = world::NAMESPACES[0];
     let rules = json!([{ "verbs": ["get"], "apiGroups": ["rbac-last"], "resources": ["things"] }]);
@@ -145,19 +124,18 @@ async fn wait_for_authorizer(upstream: &ApiServer<'_>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn authorization_decisions_match_upstream() {
     let Some(real) = Upstream::shared() else { return };
-    let atoll = Atoll::start_with(&["--controllers=false"]);
+    let atoll = start_atoll(&[]);
     let seed = number("ATOLL_SEED").unwrap_or(1);
     let mut draw = Draw::new(seed as u64);
-    let (upstream, atoll_client) = (real.client(), atoll.client());
+    let atoll_client = atoll_client(&atoll);
     let workspaces = "/apis/atoll.dev/v1alpha1/workspaces";
     for name in ["rbac-with", "rbac-without"] {
-        let answer =
-            atoll_client.post(workspaces, &json!({ "metadata": { "name": name } })).await.expect("an answer");
-        assert_eq!(answer.status, 201, "{}", answer.text());
+        atoll_client.post(workspaces, json!({ "metadata": { "name": name } })).await.expect(201);
     }
-    let upstream = ApiServer { client: &upstream, base: "" };
-    let [root, with, without] = ["", "/clusters/root:rbac-with", "/clusters/root:rbac-without"]
-        .map(|base| ApiServer { client: &atoll_client, base });
+    let upstream = ApiServer { client: upstream_client(real) };
+    let [with, without] = ["root:rbac-with", "root:rbac-without"]
+        .map(|workspace| ApiServer { client: atoll_client.workspace(workspace) });
+    let root = ApiServer { client: atoll_client };
     let objects = world::objects(&mut draw);
     let questions: Vec<Question> =
         (0..number("ATOLL_QUESTIONS").unwrap_or(500)).map(|_| Question::draw(&mut draw)).collect();

@@ -14,9 +14,10 @@ use std::time::Instant;
 
 use atoll_differential::compare::Comparator;
 use atoll_differential::script;
+use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
 use atoll_differential::side::Side;
 use atoll_testkit::wait::within;
-use atoll_testkit::{Atoll, Client, Upstream};
+use atoll_testkit::{Client, Upstream, Watch};
 
 use serde_json::Value;
 
@@ -104,12 +105,10 @@ fn sort(body: &mut Value) {
 /// Waits until a definition is established and returns its status without times.
 async fn established(client: &Client, name: &str) -> Value {
     let path = format!("{DEFINITIONS}?watch=true&fieldSelector=metadata.name%3D{name}");
-    let mut watch = client.watch(&path).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut watch = Watch::open(client, &path).await;
     within(&format!("{name} is established"), async {
         loop {
-            let event = watch.next().await.unwrap_or_else(|error| panic!("{path}: {error}"));
-            let mut status =
-                event.unwrap_or_else(|| panic!("the watch of {name} ended"))["object"]["status"].take();
+            let mut status = watch.event().await.object["status"].take();
             let conditions = status["conditions"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
             conditions.iter_mut().for_each(|condition| condition["lastTransitionTime"] = Value::Null);
             // Two upstream controllers write the conditions, in varying order.
@@ -130,16 +129,16 @@ async fn established(client: &Client, name: &str) -> Value {
 async fn widely_used_definitions_are_served_like_upstream() {
     let Some(modules) = definitions::modules() else { return };
     let Some(real) = Upstream::shared() else { return };
-    let atoll = Atoll::start_with(&["--controllers=false"]);
+    let atoll = start_atoll(&[]);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("bundles");
     let read = |name: &str| {
         let path = directory.join(format!("{name}.txt"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
     let mut comparing = Comparing {
-        clients: [atoll.client(), real.client()],
-        atoll_side: Side::new(atoll.client()),
-        upstream_side: Side::new(real.client()),
+        clients: [atoll_client(&atoll), upstream_client(real)],
+        atoll_side: Side::new(atoll_client(&atoll)),
+        upstream_side: Side::new(upstream_client(real)),
         comparator: Comparator::default(),
         same: 0,
         wrong: Vec::new(),

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use atoll_differential::compare::Comparator;
 use atoll_differential::script::Case;
+use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
 use atoll_differential::side::Side;
 use atoll_differential::{known, script};
-use atoll_testkit::{Atoll, Upstream};
+use atoll_testkit::Upstream;
 
 /// Returns the cases by file, sorted by file name.
 fn cases() -> Vec<(String, Vec<Case>)> {
@@ -47,8 +48,9 @@ fn case_names_are_unique_and_known_differences_exist() {
 async fn responses_match_upstream() {
     let Some(real) = Upstream::shared() else { return };
     // kube-apiserver has no controllers either.
-    let atoll = Atoll::start_with(&["--controllers=false"]);
-    let (mut atoll_side, mut upstream_side) = (Side::new(atoll.client()), Side::new(real.client()));
+    let atoll = start_atoll(&[]);
+    let (mut atoll_side, mut upstream_side) =
+        (Side::new(atoll_client(&atoll)), Side::new(upstream_client(real)));
     let mut comparator = Comparator::default();
     let known = known_differences();
     let (mut same, mut expected, mut wrong) = (0, 0, Vec::new());

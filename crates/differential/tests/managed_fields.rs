@@ -9,11 +9,10 @@ mod versions;
 
 use std::collections::BTreeMap;
 
+use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{ApiResponse, Atoll, Client, Upstream};
+use atoll_testkit::{ApiResponse, Client, JSON, RequestContent, Upstream};
 use generate::{Operation, Random};
-use http::HeaderValue;
-use http::header::{CONTENT_TYPE, USER_AGENT};
 use serde_json::{Value, json};
 
 const OPERATIONS: usize = 300;
@@ -21,8 +20,8 @@ const OPERATIONS: usize = 300;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn managed_fields_match_after_random_writes() {
     let Some(real) = Upstream::shared() else { return };
-    let atoll = Atoll::start_with(&["--controllers=false"]);
-    let (atoll_client, upstream_client) = (atoll.client(), real.client());
+    let atoll = start_atoll(&[]);
+    let (atoll_client, upstream_client) = (atoll_client(&atoll), upstream_client(real));
     let mut agreement = Agreement::default();
     for seed in seeds() {
         let namespace = format!("managed-{seed}");
@@ -49,14 +48,13 @@ async fn managed_fields_match_after_random_writes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn managed_fields_match_across_versions() {
     let Some(real) = Upstream::shared() else { return };
-    let atoll = Atoll::start_with(&["--controllers=false"]);
-    let (atoll_client, upstream_client) = (atoll.client(), real.client());
+    let atoll = start_atoll(&[]);
+    let (atoll_client, upstream_client) = (atoll_client(&atoll), upstream_client(real));
     for client in [&atoll_client, &upstream_client] {
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         create(client, definitions, &versions::definition()).await;
         eventually("the kind is served", async || {
-            let hats = client.get("/apis/versions.example.com/v1beta1/hats").await;
-            hats.expect("the server answers").status == 200
+            client.get("/apis/versions.example.com/v1beta1/hats").await.status == 200
         })
         .await;
     }
@@ -92,7 +90,7 @@ fn operations() -> usize {
 }
 
 async fn create(client: &Client, path: &str, body: &Value) {
-    assert_eq!(client.post(path, body).await.expect("the server answers").status, 201, "{path}");
+    client.post(path, body).await.expect(201);
 }
 
 /// Number of writes with the same effect on both servers, and the differences.
@@ -140,15 +138,17 @@ impl Agreement {
 
 /// Runs the operation and returns the response, the stored object, and whether it was written.
 async fn run(client: &Client, operation: &Operation) -> Value {
-    let before = revision(&client.get(&operation.object).await.expect("the server answers").json());
-    let mut request = atoll_testkit::request(operation.method, &operation.path, &operation.body);
-    let headers = request.headers_mut();
-    headers.insert(USER_AGENT, HeaderValue::from_static(operation.agent));
-    if !operation.media.is_empty() {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(operation.media));
-    }
-    let answer = client.send(request).await.expect("the server answers");
-    let after = client.get(&operation.object).await.expect("the server answers").json();
+    let before = revision(&client.get(&operation.object).await.json());
+    let body = match (&operation.body, operation.media) {
+        (Value::Null, _) => RequestContent::None,
+        (body, media) => {
+            RequestContent::Raw(if media.is_empty() { JSON } else { media }, body.to_string().into())
+        }
+    };
+    let method = operation.method.parse().expect("a method");
+    let answer =
+        client.with_header("user-agent", operation.agent).request(method, &operation.path, body).await;
+    let after = client.get(&operation.object).await.json();
     // Upstream sometimes stores other unchanged objects again, if the bytes differ.
     let is_new = operation.verb == "apply" && before != revision(&after);
     json!({ "answer": comparable(&answer), "stored": comparable_object(after), "is new": is_new })
@@ -156,8 +156,8 @@ async fn run(client: &Client, operation: &Operation) -> Value {
 
 async fn clear(client: &Client, object: &str) {
     let finalizers = json!({ "metadata": { "finalizers": null } });
-    client.patch(object, "merge", &finalizers).await.expect("the server answers");
-    client.delete(&format!("{object}?gracePeriodSeconds=0")).await.expect("the server answers");
+    client.merge(object, finalizers).await;
+    client.delete(&format!("{object}?gracePeriodSeconds=0")).await;
 }
 
 fn revision(object: &Value) -> String {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use atoll_differential::mutations::report::MutationReport;
 use atoll_differential::mutations::samples::{self, Sample};
 use atoll_differential::mutations::trial::{self, ServerPair, TrialSettings};
-use atoll_testkit::{Atoll, Upstream};
+use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
+use atoll_testkit::Upstream;
 
 /// Required share of agreements over all kinds, in percent.
 const MIN_AGREEMENT: f64 = 95.0;
@@ -73,13 +74,13 @@ fn report_directory() -> PathBuf {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_objects_are_validated_like_upstream() {
     let Some(real) = Upstream::start(&["--", DISABLED_PLUGINS]) else { return };
-    let atoll = Atoll::start_with(&["--controllers=false", DISABLED_PLUGINS]);
+    let atoll = start_atoll(&[DISABLED_PLUGINS]);
     let settings = settings();
     let all_kinds = std::env::var_os("MUTATIONS_OF").is_none();
     let waiting = Arc::new(Mutex::new(selected_samples()));
     let mut workers = Vec::new();
     for _ in 0..WORKERS {
-        let pair = ServerPair { atoll: atoll.client(), upstream: real.client() };
+        let pair = ServerPair { atoll: atoll_client(&atoll), upstream: upstream_client(&real) };
         let waiting = waiting.clone();
         workers.push(tokio::spawn(async move {
             let mut done = Vec::new();

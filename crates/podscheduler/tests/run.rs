@@ -1,14 +1,13 @@
 //! Runs the scheduler against Atoll, and against a real kube-apiserver if Go is available.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use atoll_client::Client as Api;
-use atoll_client::https::{Endpoint, Https};
+use atoll_client::https::Https;
 use atoll_informer::{ApiScope, Informers, SystemClock, Tree};
 use atoll_podscheduler::{SchedulerOptions, run};
 use atoll_testkit::wait::Waiting;
-use atoll_testkit::{Atoll, Client, TOKEN, Upstream};
+use atoll_testkit::{Atoll, Client, Upstream};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -23,32 +22,32 @@ fn atoll() -> Atoll {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_get_nodes_at_atoll() {
     let atoll = atoll();
-    everything(atoll.url(), &atoll.authority(), &atoll.client()).await;
+    everything(atoll.admin()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_get_nodes_at_kube_apiserver() {
     let flags = "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition";
     let Some(upstream) = Upstream::start(&["--", flags]) else { return };
-    everything(upstream.url(), &upstream.authority(), &upstream.client()).await;
+    everything(upstream.admin()).await;
 }
 
 /// Nodes are used only by the Pods of their workspace.
 #[tokio::test(flavor = "multi_thread")]
 async fn workspaces_have_nodes_of_their_own() {
     let atoll = atoll();
-    let client = atoll.client();
+    let client = atoll.admin();
     let tree = Arc::new(Tree::default());
-    let clusters = ["left", "right"]
-        .map(|name| (name, Cluster { client: &client, root: format!("/clusters/root:{name}") }));
-    let root = Cluster { client: &client, root: String::new() };
+    let clusters =
+        ["left", "right"].map(|name| (name, Cluster { client: client.workspace(&format!("root:{name}")) }));
+    let root = Cluster { client };
     for (name, _) in &clusters {
         let workspace =
             json!({"apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
         let workspace = root.create("/apis/atoll.dev/v1alpha1/workspaces", workspace).await;
         tree.insert(workspace["status"]["id"].as_str().expect("an id"), "root", name);
     }
-    let api = ApiScope::all_workspaces(api(atoll.url(), &atoll.authority()), tree);
+    let api = ApiScope::all_workspaces(api(&root.client), tree);
     let scheduler =
         tokio::spawn(run(Informers::new(api), Arc::new(SystemClock), SchedulerOptions::default()));
     for (name, cluster) in &clusters {
@@ -77,21 +76,15 @@ async fn workspaces_have_nodes_of_their_own() {
     scheduler.abort();
 }
 
-fn api(url: &str, authority: &Path) -> Api {
-    let endpoint = Endpoint {
-        server: url.to_owned(),
-        authority_pem: std::fs::read(authority).expect("a certificate"),
-        token: Some(TOKEN.to_owned()),
-        ..Endpoint::default()
-    };
-    Api::new(Arc::new(Https::new(&endpoint).expect("a transport")))
+fn api(user: &Client) -> Api {
+    Api::new(Arc::new(Https::new(user.endpoint()).expect("a transport")))
 }
 
-async fn everything(url: &str, authority: &Path, client: &Client) {
-    let informers = Informers::new(ApiScope::single(api(url, authority)));
+async fn everything(client: Client) {
+    let informers = Informers::new(ApiScope::single(api(&client)));
     let scheduler: JoinHandle<()> =
         tokio::spawn(run(informers, Arc::new(SystemClock), SchedulerOptions::default()));
-    let cluster = Cluster { client, root: String::new() };
+    let cluster = Cluster { client };
     many_pods(&cluster).await;
     waiting_for_a_node(&cluster).await;
     others(&cluster).await;
@@ -100,19 +93,17 @@ async fn everything(url: &str, authority: &Path, client: &Client) {
     scheduler.abort();
 }
 
-struct Cluster<'a> {
-    client: &'a Client,
-    /// Prefix of all paths.
-    root: String,
+/// A server, or a workspace of one.
+struct Cluster {
+    client: Client,
 }
 
-impl Cluster<'_> {
+impl Cluster {
     async fn create(&self, path: &str, object: Value) -> Value {
         // The ServiceAccount of a namespace may not exist yet.
         let waiting = Waiting::until("it can be created");
-        let path = format!("{}{path}", self.root);
         loop {
-            let answer = self.client.post(&path, &object).await.expect("an answer");
+            let answer = self.client.post(path, &object).await;
             match answer.status {
                 201 => return answer.json(),
                 403 | 404 => waiting.again().await,
@@ -131,9 +122,7 @@ impl Cluster<'_> {
         // A new node has a not-ready taint until it is removed.
         if !created["spec"]["taints"].is_null() {
             let patch = json!({"spec": {"taints": null}});
-            let path = format!("{}/api/v1/nodes/{name}", self.root);
-            let answer = self.client.patch(&path, "merge", &patch).await.expect("an answer");
-            assert_eq!(answer.status, 200, "{}", answer.text());
+            self.client.merge(&format!("/api/v1/nodes/{name}"), patch).await.expect(200);
         }
     }
 
@@ -149,7 +138,7 @@ impl Cluster<'_> {
     }
 
     async fn get(&self, path: &str) -> Value {
-        self.client.get(&format!("{}{path}", self.root)).await.expect("an answer").json()
+        self.client.get(path).await.json()
     }
 
     /// Waits until a Pod satisfies a predicate.
@@ -180,8 +169,7 @@ impl Cluster<'_> {
 
     async fn delete_pod(&self, name: &str) {
         let path = format!("/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0");
-        let answer = self.client.delete(&path).await.expect("an answer");
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        self.client.delete(&path).await.expect(200);
     }
 }
 
@@ -195,7 +183,7 @@ fn scheduled(pod: &Value) -> Value {
     conditions.find(|condition| condition["type"] == "PodScheduled").cloned().unwrap_or_default()
 }
 
-async fn many_pods(cluster: &Cluster<'_>) {
+async fn many_pods(cluster: &Cluster) {
     for name in ["one", "two"] {
         cluster.node(name, "4").await;
     }
@@ -220,7 +208,7 @@ async fn many_pods(cluster: &Cluster<'_>) {
     }
 }
 
-async fn waiting_for_a_node(cluster: &Cluster<'_>) {
+async fn waiting_for_a_node(cluster: &Cluster) {
     cluster.pod("large", "6", json!({})).await;
     let pod =
         cluster.until("large", "the Pod is unschedulable", |pod| scheduled(pod)["status"] == "False").await;
@@ -236,7 +224,7 @@ async fn waiting_for_a_node(cluster: &Cluster<'_>) {
     cluster.delete_pod("large").await;
 }
 
-async fn others(cluster: &Cluster<'_>) {
+async fn others(cluster: &Cluster) {
     cluster.pod("others", "100m", json!({"schedulerName": "another"})).await;
     cluster.pod("gated", "100m", json!({"schedulingGates": [{"name": "example.com/gate"}]})).await;
     cluster.pod("ours", "100m", json!({})).await;
@@ -247,15 +235,14 @@ async fn others(cluster: &Cluster<'_>) {
     }
     let path = "/api/v1/namespaces/default/pods/gated";
     let patch = json!({"spec": {"schedulingGates": null}});
-    let answer = cluster.client.patch(path, "merge", &patch).await.expect("an answer");
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    cluster.client.merge(path, patch).await.expect(200);
     cluster.until("gated", "the gate is removed", is_bound).await;
     for name in ["others", "gated", "ours"] {
         cluster.delete_pod(name).await;
     }
 }
 
-async fn sending_others_away(cluster: &Cluster<'_>) {
+async fn sending_others_away(cluster: &Cluster) {
     let class = json!({"metadata": {"name": "important"}, "value": 1000});
     cluster.create("/apis/scheduling.k8s.io/v1/priorityclasses", class).await;
     for (name, cpu) in [("low", "6"), ("mid", "4"), ("end", "4")] {
@@ -287,7 +274,7 @@ async fn sending_others_away(cluster: &Cluster<'_>) {
     }
 }
 
-async fn volumes(cluster: &Cluster<'_>) {
+async fn volumes(cluster: &Cluster) {
     let class = json!({
         "metadata": {"name": "later"}, "provisioner": "example.com/made", "volumeBindingMode": "WaitForFirstConsumer",
     });
@@ -326,8 +313,7 @@ async fn volumes(cluster: &Cluster<'_>) {
     let bound = json!({
         "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "made"},
     });
-    let answer = cluster.client.patch(&path, "merge", &bound).await.expect("an answer");
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    cluster.client.merge(&path, bound).await.expect(200);
     let pod = cluster.until("user", "the volume is bound", is_bound).await;
     assert_eq!(pod["spec"]["nodeName"], "three");
 }

@@ -172,10 +172,28 @@ pub fn size_of(value: &Value) -> usize {
     size
 }
 
-/// Whether a value is larger than an object may be.
-pub(crate) fn is_too_large(value: &Value) -> bool {
+/// Refuses an object with its defaults that is too large. An object that was too large before can still be changed:
+/// otherwise its finalizers could not be removed.
+pub(crate) fn check_size(object: &Value, old: Option<&Value>) -> Result<(), Status> {
+    if !is_too_large(object) || old.is_some_and(is_too_large) {
+        return Ok(());
+    }
+    let message = format!("the object is too large after applying its defaults: limit is {MAX_OBJECT}");
+    Err(Status::request_entity_too_large(message))
+}
+
+/// Whether an object is larger than allowed, without its managed fields.
+fn is_too_large(object: &Value) -> bool {
     let mut size = 0;
-    add_size(value, &mut size, MAX_OBJECT);
+    for (name, field) in object.as_object().into_iter().flatten() {
+        match field.as_object().filter(|_| name == "metadata") {
+            Some(metadata) => {
+                let own = metadata.iter().filter(|(name, _)| *name != "managedFields");
+                own.for_each(|(_, field)| add_size(field, &mut size, MAX_OBJECT));
+            }
+            None => add_size(field, &mut size, MAX_OBJECT),
+        }
+    }
     size >= MAX_OBJECT
 }
 
@@ -406,6 +424,18 @@ mod tests {
         ] {
             assert_eq!(size_of(&value) >= LARGE, is_large);
         }
+    }
+
+    #[test]
+    fn objects_are_limited_without_their_managed_fields() {
+        let text = "x".repeat(MAX_OBJECT);
+        let large = serde_json::json!({ "metadata": { "name": "a" }, "data": { "a": text } });
+        let labelled = serde_json::json!({ "metadata": { "labels": { "a": text } } });
+        let managed = serde_json::json!({ "metadata": { "managedFields": [text] }, "data": {} });
+        assert_eq!(check_size(&large, None).unwrap_err().code(), 413);
+        assert!(check_size(&labelled, None).is_err() && check_size(&managed, None).is_ok());
+        assert!(check_size(&large, Some(&managed)).is_err());
+        assert!(check_size(&large, Some(&large)).is_ok(), "it was too large before");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use atoll_meta::{Status, id, object};
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::blocking::{Stage, run_in_place, size_of};
+use crate::blocking::{Stage, check_size, run_in_place, size_of};
 use crate::row::{ObjectRef, Row};
 use crate::strategy::Context;
 use crate::{
@@ -67,6 +67,7 @@ impl Registry {
         admission: &A,
     ) -> Result<(), Status> {
         row.fill_defaults(object)?;
+        check_size(object, None)?;
         let fields = object::metadata_mut(object);
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);

@@ -46,12 +46,20 @@ pub type SharedDialect = Arc<dyn Dialect>;
 
 /// The hooks of a dialect. They apply in workspaces that enable the dialect, and in all below them. All hooks
 /// are pure: they neither read nor write anything but their arguments. The default of each does nothing.
+///
+/// For a write, the order is: sealed fields are moved, protected metadata is restored, `mutate`, the validation
+/// of the kind, `validate`. No hook sees the value of a sealed field.
 pub trait Dialect: Send + Sync + 'static {
-    /// The name in commands, and the key in the ConfigMap of dialects.
+    /// The name in commands, and the key in the ConfigMap of dialects. It is also the value of a label, so it
+    /// has only lowercase letters, digits and hyphens.
     fn name(&self) -> &'static str;
 
     /// Complete CustomResourceDefinitions, with their status. Each is compiled once for all workspaces. Where
     /// the dialect is enabled, no workspace can have a definition of the same name.
+    ///
+    /// No controller completes them: a definition needs `spec.conversion`, all of `spec.names`, and in its
+    /// status the accepted names, the stored versions and the conditions `NamesAccepted` and `Established`
+    /// with the value `True`. Otherwise its kind is not served.
     fn definitions(&self) -> Vec<Value> {
         Vec::new()
     }
@@ -66,17 +74,20 @@ pub trait Dialect: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Fields of the dialect's kinds that are moved to a Secret before an object is stored.
+    /// Fields of the dialect's kinds that are moved to a Secret before an object is stored. The Secret is
+    /// deleted some minutes after its object, unless a controller of the dialect does it earlier.
     fn sealed_fields(&self) -> Vec<SealedField> {
         Vec::new()
     }
 
-    /// Annotations and labels of objects of a resource that only the server and its controllers set.
+    /// Annotations and labels of objects of a resource that only the server and its controllers set. In
+    /// requests of all other users, administrators included, they keep their values.
     fn protected(&self, _group: &str, _resource: &str) -> ProtectedMetadata {
         ProtectedMetadata::default()
     }
 
-    /// Changes an object before it is created or updated.
+    /// Changes an object of any kind before it is created or updated, also by the server's controllers and
+    /// through subresources: see [`DialectWrite::subresource`].
     ///
     /// # Errors
     ///
@@ -94,13 +105,17 @@ pub trait Dialect: Send + Sync + 'static {
         Ok(())
     }
 
-    /// The value of `by` in placements that the dialect's controller decides. A dialect with one can select
-    /// the objects of [`Dialect::intents`] with the label [`intent::label`].
+    /// The value of `by` in placements that the dialect's controller decides, which no other dialect has. A
+    /// dialect with one can select the objects of [`Dialect::intents`] with the label [`intent::label`].
     fn placed_by(&self) -> Option<&'static str> {
         None
     }
 
-    /// The clusters that an object asks for, with the label or annotation that names each.
+    /// The clusters that an object asks for, with the label or annotation that names each. It has an effect
+    /// only with [`Dialect::placed_by`] and a controller that writes the placements.
+    ///
+    /// Called for every object of every workspace that is written or loaded, whether or not the workspace
+    /// enables the dialect, so it must be fast.
     fn intents<'a>(&self, _object: &'a Value) -> Vec<Intent<'a>> {
         Vec::new()
     }
@@ -213,7 +228,7 @@ pub struct ShareMetadata {
 pub struct DialectTexts {
     /// One line about the dialect, for `--help`.
     pub about: &'static str,
-    /// A paragraph for `--help`.
+    /// A paragraph for `--help`, without line breaks: the command wraps it.
     pub help: &'static str,
     /// The group and version that it serves, for lists.
     pub serves: &'static str,

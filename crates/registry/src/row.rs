@@ -13,7 +13,6 @@ use atoll_validation::warnings::{self, Warnings};
 use atoll_watch::Scope;
 use serde_json::{Map, Value};
 
-use crate::blocking::{MAX_OBJECT, is_too_large};
 use crate::definitions::CustomVersion;
 use crate::strategy::Strategy;
 use crate::views::View;
@@ -178,16 +177,11 @@ impl Row {
     /// Applies the defaults to an object of a request.
     pub(crate) fn fill_defaults(&self, object: &mut Value) -> Result<(), Status> {
         self.defaults.apply(object);
-        if !self.custom.as_ref().is_none_or(|custom| custom.fill(object)) {
-            return Err(Status::request_entity_too_large(
+        match self.custom.as_ref().is_none_or(|custom| custom.fill(object)) {
+            true => Ok(()),
+            false => Err(Status::request_entity_too_large(
                 "the object is too large after applying the defaults of its CustomResourceDefinition",
-            ));
-        }
-        match is_too_large(object) {
-            true => Err(Status::request_entity_too_large(format!(
-                "the object is too large after applying its defaults: limit is {MAX_OBJECT}"
-            ))),
-            false => Ok(()),
+            )),
         }
     }
 

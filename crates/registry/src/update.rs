@@ -14,7 +14,7 @@ use atoll_watch::{Object, Snapshot};
 use serde_json::Value;
 
 use crate::allocation::Allocation;
-use crate::blocking::{Stage, run_in_place, size_of};
+use crate::blocking::{Stage, check_size, run_in_place, size_of};
 use crate::row::{ObjectRef, Row};
 use crate::strategy::{Context, Part, raise_generation};
 use crate::{
@@ -140,6 +140,7 @@ impl Registry {
             update.admission.placement_ignored(&new);
         }
         row.fill_defaults(&mut new)?;
+        check_size(&new, Some(existing_view))?;
         if let Some(manager) = update.manager {
             let (time, resets) = (self.now(), reset_fields::of(row, update.subresource));
             let author = Author { manager, subresource: update.subresource, time: &time, resets };

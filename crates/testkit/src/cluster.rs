@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::process::Process;
+use crate::upstream::{BUILD_TIMEOUT, READY, announced_url};
 
 /// Set where real clusters are expected to start: a cluster that does not start is a failure then.
 const REQUIRED: &str = "ATOLL_REQUIRE_CLUSTERS";
@@ -41,15 +42,12 @@ impl RealCluster {
         let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("temporary directory: {error}"));
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/cluster"));
         command.arg(directory.path());
-        match Process::start(&mut command) {
-            Ok((process, line)) => {
-                let url = line.trim().strip_prefix("ready: ");
-                let url = url
-                    .unwrap_or_else(|| panic!("unexpected output of upstream/cluster: {line}"))
-                    .to_string();
+        match Process::start_within(BUILD_TIMEOUT, &mut command, READY) {
+            Ok(process) => {
+                let url = announced_url(&process);
                 Ok(RealCluster { process, directory, url })
             }
-            Err(failure) => Err(failure.stderr.trim().to_string()),
+            Err(failure) => Err(failure.errors.trim().to_string()),
         }
     }
 

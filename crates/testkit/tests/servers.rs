@@ -1,6 +1,7 @@
 //! The servers that other tests rely on start, respond, and keep their data across restarts.
 
-use atoll_testkit::{Atoll, ClientError, Upstream};
+use atoll_testkit::{Atoll, RequestContent, Upstream, Watch};
+use http::Method;
 use serde_json::json;
 
 #[tokio::test]
@@ -8,18 +9,17 @@ async fn atoll_keeps_its_data_and_address_across_restarts() {
     let mut atoll = Atoll::start();
     let path = "/api/v1/namespaces/default/configmaps";
     let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "kept" } });
-    let client = atoll.client();
-    assert_eq!(client.post(path, &object).await.unwrap().status, 201);
-    let mut watch = client.watch(&format!("{path}?watch=1")).await.unwrap();
-    let event = watch.next().await.unwrap().unwrap();
-    assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("kept")));
+    let client = atoll.admin().keep_alive();
+    client.post(path, &object).await.expect(201);
+    let event = Watch::open(&client, &format!("{path}?watch=1")).await.event().await;
+    assert_eq!((event.kind.as_str(), event.name()), ("ADDED", "kept"));
 
-    let url = atoll.url().to_string();
-    atoll.kill9();
-    assert!(matches!(client.get(path).await, Err(ClientError::Unreachable(_) | ClientError::Interrupted(_))));
+    let address = atoll.address;
+    atoll.kill();
+    assert!(client.try_request(Method::GET, path, RequestContent::None).await.is_err());
     atoll.restart();
-    assert_eq!(atoll.url(), url);
-    assert_eq!(client.get(&format!("{path}/kept")).await.unwrap().status, 200);
+    assert_eq!(atoll.address, address);
+    client.get(&format!("{path}/kept")).await.expect(200);
     assert!(atoll.kubeconfig().exists());
     assert!(atoll.stop().success());
 }
@@ -27,6 +27,6 @@ async fn atoll_keeps_its_data_and_address_across_restarts() {
 #[tokio::test]
 async fn upstream_serves_the_same_client() {
     let Some(upstream) = Upstream::shared() else { return };
-    let version = upstream.client().get("/version").await.unwrap().json();
+    let version = upstream.admin().get("/version").await.json();
     assert_eq!(version["gitVersion"], "v1.36.4");
 }

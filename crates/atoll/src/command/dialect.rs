@@ -60,3 +60,24 @@ pub fn controllers(text: &str) -> Result<ControllerSelection, String> {
     let names: Vec<(&str, &str)> = all.map(|controller| (controller.name, controller.alias)).collect();
     ControllerSelection::parse(text, &names)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use atoll_controllers::catalog::{ATOLL_CONTROLLERS, CONTROLLERS};
+
+    #[test]
+    fn controllers_of_dialects_have_names_of_their_own() {
+        let catalog = CONTROLLERS.iter().map(|row| (row.name, row.alias));
+        let known: HashSet<&str> = catalog
+            .chain(ATOLL_CONTROLLERS.iter().copied())
+            .flat_map(|(name, alias)| [name, alias])
+            .collect();
+        for controller in atoll_dialects::all().iter().flat_map(|dialect| dialect.controllers) {
+            for name in [controller.name, controller.alias] {
+                assert!(!known.contains(name), "another controller is called {name}");
+            }
+        }
+    }
+}

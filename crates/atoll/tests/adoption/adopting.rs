@@ -1,10 +1,11 @@
 //! Running workloads of a cluster are adopted without a restart.
 
+use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, plain_pods, wait_for, wait_for_record, web};
-use crate::support::access::Access;
-use crate::support::{eventually, shares};
+use crate::support::shares;
 
 const CORE: &str = "/api/v1/namespaces/shop";
 const APPS: &str = "/apis/apps/v1/namespaces/shop";
@@ -12,7 +13,7 @@ const STORE: &str = "/apis/apps/v1/namespaces/shop/statefulsets/store";
 const WEB: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 
 /// Creates a running Deployment with all its dependents in a cluster, without Atoll.
-async fn create_shop(below: &Access) {
+async fn create_shop(below: &Client) {
     create(below, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
     let data = json!({ "data": { "a": "1" } });
     create(below, &format!("{CORE}/configmaps"), object("v1", "ConfigMap", "settings", data)).await;
@@ -61,7 +62,7 @@ async fn create_shop(below: &Access) {
 }
 
 /// Returns names and uids of all objects of a resource.
-async fn identities(below: &Access, path: &str) -> Vec<(String, String)> {
+async fn identities(below: &Client, path: &str) -> Vec<(String, String)> {
     let list = below.get(path).await.expect(200);
     let text = |item: &Value, field: &str| item["metadata"][field].as_str().unwrap().to_string();
     let items = list["items"].as_array().unwrap().iter();
@@ -69,7 +70,7 @@ async fn identities(below: &Access, path: &str) -> Vec<(String, String)> {
 }
 
 /// Returns everything that must stay byte for byte the same.
-async fn invariant_state(below: &Access) -> String {
+async fn invariant_state(below: &Client) -> String {
     let web = below.get(WEB).await.expect(200);
     let service = below.get(&format!("{CORE}/services/web")).await.expect(200);
     let store = below.get(STORE).await.expect(200);
@@ -251,8 +252,8 @@ async fn rejected_adoption_changes_nothing() {
 async fn existing_namespace_is_usable_after_adoption() {
     let fleet = TestFleet::start();
     let (above, below) = (fleet.admin(), fleet.east.admin());
-    for access in [&above, &below] {
-        create(access, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    for client in [&above, &below] {
+        create(client, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
     }
     let map = create(&above, &format!("{CORE}/configmaps"), object("v1", "ConfigMap", "a", json!({}))).await;
     fleet.run("place cm/a -n shop --on east");

@@ -1,11 +1,11 @@
 //! A CustomResourceDefinition that was placed on a cluster is never deleted there, because other users may
 //! have objects of its kind.
 
+use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, wait_for, wait_until_deleted};
-use crate::support::access::Access;
-use crate::support::eventually;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
@@ -43,7 +43,7 @@ fn has_control_plane_label(object: &Value) -> bool {
 }
 
 /// Asserts that the definition and another user's Widget exist and have no trace of Atoll.
-async fn assert_kept_without_traces(below: &Access) {
+async fn assert_kept_without_traces(below: &Client) {
     let found = wait_for("the definition has no marks", below, &at(NAME), |found| !is_marked(found)).await;
     assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null);
     let managers = found["metadata"]["managedFields"].as_array().unwrap();
@@ -52,7 +52,7 @@ async fn assert_kept_without_traces(below: &Access) {
 }
 
 /// Waits for the event which says that the definition is kept, and how to delete it.
-async fn wait_for_kept_event(above: &Access, uid: &str) {
+async fn wait_for_kept_event(above: &Client, uid: &str) {
     wait_for("an event says that it stays", above, "/api/v1/namespaces/default/events", |list| {
         list["items"].as_array().unwrap().iter().any(|event| {
             let message = event["message"].as_str().unwrap_or_default();

@@ -1,10 +1,10 @@
 //! Changes that other clients make in a cluster are corrected or reported, as configured.
 
+use atoll_testkit::RequestContent;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, plain_pods, wait_for, wait_for_record, web};
-use crate::support::access::Body;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
@@ -123,7 +123,7 @@ async fn replicas_are_left_to_an_autoscaler_in_the_cluster() {
     let image = |image: &str| json!([{ "op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image }]);
     let change = async |replicas: u32, new: &str| {
         above.merge(WEB, json!({ "spec": { "replicas": replicas } })).await.expect(200);
-        let patch = Body::Raw("application/json-patch+json", image(new).to_string().into());
+        let patch = RequestContent::Raw("application/json-patch+json", image(new).to_string().into());
         above.request(Method::PATCH, WEB, patch).await.expect(200);
         wait_for("the other change is applied below", &below, WEB, |web| {
             web["spec"]["template"]["spec"]["containers"][0]["image"] == new

@@ -1,18 +1,14 @@
 //! A running control plane, a cluster with nodes that has joined it, and CLI commands.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Process, Setup, atoll};
 use serde_json::{Value, json};
-
-use crate::running_command::{RunningCommand, SimulatedCluster};
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup, atoll};
-use crate::support::programs::{fail, succeed};
 
 pub struct TestFleet {
     pub above: Atoll,
-    pub east: SimulatedCluster,
+    pub east: Atoll,
     /// The agent, if the control plane does not sync the cluster itself.
-    syncer: Option<RunningCommand>,
+    syncer: Option<Process>,
     agent_arguments: Vec<String>,
 }
 
@@ -56,7 +52,7 @@ impl TestFleet {
 
     pub fn start_agent(&mut self) {
         let agent_arguments: Vec<&str> = self.agent_arguments.iter().map(String::as_str).collect();
-        self.syncer = Some(RunningCommand::start(&agent_arguments, "Syncing cluster").unwrap());
+        self.syncer = Some(Process::start(&mut atoll(&agent_arguments), "Syncing cluster").unwrap());
     }
 
     /// Starts a control plane and a cluster that has not joined.
@@ -67,20 +63,14 @@ impl TestFleet {
     pub fn not_joined_with_setup(setup: Setup) -> TestFleet {
         TestFleet {
             above: setup.start(),
-            east: SimulatedCluster::start(&["--nodes", "2"]),
+            east: Atoll::simulate(&["--nodes", "2"]),
             syncer: None,
             agent_arguments: Vec::new(),
         }
     }
 
-    pub fn admin(&self) -> Access {
+    pub fn admin(&self) -> Client {
         self.above.admin()
-    }
-
-    fn command(&self, command_line: &str) -> std::process::Command {
-        let mut command = atoll(&command_line.split(' ').collect::<Vec<_>>());
-        command.env("KUBECONFIG", self.above.admin_kubeconfig()).stdin(std::process::Stdio::null());
-        command
     }
 
     /// Returns a command line with optional flags.
@@ -89,19 +79,19 @@ impl TestFleet {
     }
 
     pub fn command_with_flags(&self, command: &str, flags: &str) -> std::process::Command {
-        self.command(&self.command_line(command, flags))
+        self.above.command(&self.command_line(command, flags))
     }
 
     /// Runs a command that must succeed and returns its standard output.
     #[track_caller]
     pub fn run(&self, command_line: &str) -> String {
-        succeed(&mut self.command(command_line))
+        self.above.run(command_line)
     }
 
     /// Runs a command that must fail and returns its standard error.
     #[track_caller]
     pub fn run_failing(&self, command_line: &str) -> String {
-        fail(&mut self.command(command_line))
+        self.above.run_failing(command_line)
     }
 }
 
@@ -126,15 +116,15 @@ pub fn plain_pods() -> Value {
     json!({ "containers": [{ "name": "main", "image": "example/web:1" }] })
 }
 
-pub async fn create(access: &Access, path: &str, object: Value) -> Value {
-    access.post(path, object).await.expect(201)
+pub async fn create(client: &Client, path: &str, object: Value) -> Value {
+    client.post(path, object).await.expect(201)
 }
 
 /// Waits until the object at `path` exists and `is` holds for it, and returns the object.
-pub async fn wait_for(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) -> Value {
+pub async fn wait_for(what: &str, client: &Client, path: &str, is: impl Fn(&Value) -> bool) -> Value {
     let mut found = Value::Null;
     eventually(what, async || {
-        let answer = access.get(path).await;
+        let answer = client.get(path).await;
         if answer.status == 200 {
             found = answer.json();
         }
@@ -144,14 +134,14 @@ pub async fn wait_for(what: &str, access: &Access, path: &str, is: impl Fn(&Valu
     found
 }
 
-pub async fn wait_until_deleted(access: &Access, path: &str) {
-    eventually(&format!("{path} is gone"), async || access.get(path).await.status == 404).await;
+pub async fn wait_until_deleted(client: &Client, path: &str) {
+    eventually(&format!("{path} is gone"), async || client.get(path).await.status == 404).await;
 }
 
 /// Waits until `is` holds for the status in the ObjectStatus of an object on `east`, and returns the
 /// ObjectStatus.
 pub async fn wait_for_record(
-    above: &Access,
+    above: &Client,
     namespace: &str,
     object: &Value,
     is: impl Fn(&Value) -> bool,

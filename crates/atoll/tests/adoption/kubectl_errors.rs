@@ -1,29 +1,23 @@
 //! kubectl logs, exec and port-forward fail immediately for a workload whose pods run in another cluster or
 //! nowhere, instead of waiting for pods.
 
-use std::process::Command;
-
+use atoll_testkit::Kubectl;
 use serde_json::json;
 
 use crate::harness::{TestFleet, create, plain_pods, web};
-use crate::support::programs::{fail, kubectl};
 
 const LINES: [&str; 3] =
     ["logs deployment/web", "exec deployment/web -- true", "port-forward deployment/web 0:80"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_gets_an_error_that_names_the_cluster_of_the_pods() {
-    let Some(programs) = kubectl() else { return };
     let fleet = TestFleet::start();
+    let Some(kubectl) = Kubectl::new(&fleet.above.kubeconfig()) else { return };
     let above = fleet.admin();
     create(&above, "/apis/apps/v1/namespaces/default/deployments", web(1, plain_pods())).await;
-    let fails = |line: &str| {
-        let mut command = Command::new(programs.join("kubectl"));
-        fail(command.env("KUBECONFIG", fleet.above.admin_kubeconfig()).args(line.split(' ')))
-    };
     let check = |expected: &[&str]| {
         for line in LINES {
-            let errors = fails(line);
+            let errors = kubectl.run_failing(line);
             assert!(expected.iter().all(|words| errors.contains(words)), "{line}: {errors}");
         }
     };
@@ -39,7 +33,7 @@ async fn kubectl_gets_an_error_that_names_the_cluster_of_the_pods() {
     let grain = json!({ "metadata": { "name": "here", "labels": { "atoll.dev/grain": "pod" } } });
     create(&above, "/api/v1/namespaces", grain).await;
     create(&above, "/apis/apps/v1/namespaces/here/deployments", web(0, plain_pods())).await;
-    let errors = fails("logs deployment/web --namespace here --pod-running-timeout 1s");
+    let errors = kubectl.run_failing("logs deployment/web --namespace here --pod-running-timeout 1s");
     assert!(errors.contains("timed out waiting"), "{errors}");
 }
 

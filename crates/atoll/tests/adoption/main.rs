@@ -22,8 +22,5 @@ mod placed;
 mod real_cluster;
 mod releasing;
 mod rollouts;
-#[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running_command.rs"]
-mod running_command;
 #[path = "../support/support.rs"]
 mod support;

@@ -1,12 +1,12 @@
 //! Deleting a namespace or a workspace leaves no namespace behind in a cluster, even if the cluster was
 //! unreachable for long.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Setup};
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, wait_for, wait_until_deleted};
-use crate::support::access::Access;
-use crate::support::process::Setup;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, without_uids};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, without_uids};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 
@@ -15,7 +15,7 @@ fn placement(object: &Value) -> &str {
 }
 
 /// Returns the namespaces of a cluster that were created for namespaces above.
-async fn created_namespaces(below: &Access) -> Vec<String> {
+async fn created_namespaces(below: &Client) -> Vec<String> {
     let list = below.get(NAMESPACES).await.expect(200);
     let is_made = |namespace: &&Value| {
         let metadata = &namespace["metadata"];
@@ -25,7 +25,7 @@ async fn created_namespaces(below: &Access) -> Vec<String> {
     all.map(|namespace| namespace["metadata"]["name"].as_str().unwrap().to_string()).collect()
 }
 
-async fn wait_until_no_namespace_is_left(below: &Access) {
+async fn wait_until_no_namespace_is_left(below: &Client) {
     eventually("no namespace is left behind", async || created_namespaces(below).await.is_empty()).await;
 }
 

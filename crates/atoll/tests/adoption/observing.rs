@@ -1,9 +1,9 @@
 //! A cluster that is only observed.
 
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, plain_pods, wait_for, web};
-use crate::support::eventually;
 
 const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
 const SECRET: &str = "/api/v1/namespaces/atoll-system/secrets/cluster-east";

@@ -1,10 +1,10 @@
 //! Lists of clusters have pages of 500 objects: those on the second page count like those on the first.
 
+use atoll_testkit::{Client, RequestContent, names};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object};
-use crate::support::access::{Access, Body, names};
 
 const MANY: usize = 505;
 /// A finalizer that delays deletion.
@@ -15,13 +15,13 @@ fn maps(namespace: &str) -> String {
 }
 
 /// Creates more ConfigMaps than fit on one page, over one connection.
-async fn fill(below: &Access, namespace: &str, change: impl Fn(&str, &mut Value)) {
+async fn fill(below: &Client, namespace: &str, change: impl Fn(&str, &mut Value)) {
     let mut http = below.http1().await.unwrap();
     for number in 0..MANY {
         let name = format!("o-{number:03}");
         let mut map = object("v1", "ConfigMap", &name, json!({ "data": { "a": "1" } }));
         change(&name, &mut map);
-        http.request(Method::POST, &maps(namespace), Body::Json(map)).await.unwrap().expect(201);
+        http.request(Method::POST, &maps(namespace), RequestContent::Json(map)).await.unwrap().expect(201);
     }
 }
 

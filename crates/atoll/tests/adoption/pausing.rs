@@ -24,7 +24,7 @@ async fn assert_pause_holds(mut fleet: TestFleet, flags: &str) {
     create(&above, CONFIG_MAPS, config_map_with("late", "1")).await;
     let mut pause = fleet.command_with_flags("pause", flags);
     pause.args(["--reason", "a storm is coming"]);
-    let printed = crate::support::programs::succeed(&mut pause);
+    let printed = atoll_testkit::succeed(&mut pause);
     assert!(printed.contains("nothing is placed, moved or deleted there until resumed"), "{printed}");
     let again = fleet.run(&fleet.command_line("pause", flags));
     assert!(
@@ -110,12 +110,12 @@ async fn paused_workspace_does_not_affect_others() {
         create(&above, "/apis/atoll.dev/v1alpha1/workspaces", workspace).await;
     }
     let (team, other) = (above.workspace("root:team"), above.workspace("root:other"));
-    for (access, name) in [(&team, "theirs"), (&other, "ours")] {
-        create(access, "/api/v1/namespaces", object("v1", "Namespace", name, json!({}))).await;
+    for (client, name) in [(&team, "theirs"), (&other, "ours")] {
+        create(client, "/api/v1/namespaces", object("v1", "Namespace", name, json!({}))).await;
         let maps = format!("/api/v1/namespaces/{name}/configmaps");
-        create(access, &maps, config_map_with("a", "1")).await;
+        create(client, &maps, config_map_with("a", "1")).await;
         let placed = json!({ "spec": { "clusters": [{ "name": "east" }] } });
-        access.merge(&format!("{maps}/a/placement"), placed).await.expect(200);
+        client.merge(&format!("{maps}/a/placement"), placed).await.expect(200);
     }
     let list = "/api/v1/configmaps?labelSelector=atoll.dev/control-plane";
     let count = |list: &Value, workspace: &str| {

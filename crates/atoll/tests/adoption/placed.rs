@@ -1,10 +1,10 @@
 //! Status and events of placed and unplaced workloads, and the commands that they suggest.
 
+use atoll_testkit::Setup;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, plain_pods, wait_for, web};
-use crate::support::eventually;
-use crate::support::process::Setup;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";

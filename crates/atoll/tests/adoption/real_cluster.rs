@@ -1,13 +1,11 @@
 //! Adoption and release with the real kube-apiserver, kube-controller-manager and kube-scheduler, and KWOK's
 //! nodes.
 
-use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
 
 use crate::cluster::{self, Cluster};
-use crate::support::eventually;
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::succeed;
 
 /// The simulated behaviour of KWOK's nodes and pods.
 const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/upstream/stages.yaml");
@@ -17,15 +15,13 @@ const SETS: &str = "/apis/apps/v1/namespaces/shop/replicasets";
 async fn create(below: &Client, path: &str, object: Value) {
     // The namespace and its ServiceAccount may not exist yet.
     eventually(&format!("{path} accepts the object"), async || {
-        below.post(path, &object).await.is_ok_and(|answer| matches!(answer.status, 201 | 409))
+        matches!(below.post(path, &object).await.status, 201 | 409)
     })
     .await;
 }
 
 async fn get(below: &Client, path: &str) -> Value {
-    let answer = below.get(path).await.unwrap();
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.json()
+    below.get(path).await.expect(200)
 }
 
 /// Returns everything that must stay byte for byte the same.
@@ -52,11 +48,8 @@ fn workloads_of_a_real_cluster_are_adopted_and_released_without_a_restart() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     // Child programs end with the thread that starts them, which is this one.
     let (cluster, above) = (Cluster::of_kube_apiserver(&programs, STAGES), Atoll::start());
-    let run = |line: &str| {
-        let mut command = atoll(&line.split(' ').collect::<Vec<_>>());
-        succeed(command.env("KUBECONFIG", above.admin_kubeconfig()).stdin(std::process::Stdio::null()))
-    };
-    let below = cluster.client();
+    let run = |line: &str| above.run(line);
+    let below = cluster.admin();
     runtime.block_on(async {
         let labels = json!({ "kubernetes.io/hostname": "node-1", "kubernetes.io/os": "linux" });
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-1", "labels": labels } });
@@ -115,7 +108,7 @@ fn workloads_of_a_real_cluster_are_adopted_and_released_without_a_restart() {
             admin.get(&moved).await.json()["status"]["availableReplicas"] == 3
         })
         .await;
-        assert_eq!(below.get("/api/v1/namespaces/market").await.unwrap().status, 404);
+        assert_eq!(below.get("/api/v1/namespaces/market").await.status, 404);
         assert_eq!(invariant_state(&below).await, before);
         run("release deploy/web -n market --delete");
         for path in [WEB, "/api/v1/namespaces/shop"] {

@@ -1,9 +1,9 @@
 //! Released objects keep running, without any trace of Atoll.
 
+use atoll_testkit::Client;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, wait_for, wait_for_record, wait_until_deleted};
-use crate::support::access::Access;
 
 const CORE: &str = "/api/v1/namespaces/shop";
 const APPS: &str = "/apis/apps/v1/namespaces/shop";
@@ -21,7 +21,7 @@ fn deployment(name: &str, maps: &[&str]) -> Value {
 }
 
 /// Asserts that an object has no trace of Atoll.
-async fn assert_no_trace(below: &Access, path: &str) -> Value {
+async fn assert_no_trace(below: &Client, path: &str) -> Value {
     let found = below.get(path).await.expect(200);
     let text = found["metadata"].to_string();
     // The controllers of the simulated cluster also have `atoll` in their manager's name, so the search is
@@ -34,7 +34,7 @@ async fn assert_no_trace(below: &Access, path: &str) -> Value {
 }
 
 /// Returns the paths of ReplicaSets, and whether they carry marks copied from placed Deployments.
-async fn marked_replica_sets(below: &Access) -> Vec<(String, bool)> {
+async fn marked_replica_sets(below: &Client) -> Vec<(String, bool)> {
     let list = below.get(&format!("{APPS}/replicasets")).await.expect(200);
     let sets = list["items"].as_array().unwrap().iter();
     sets.map(|set| {
@@ -49,8 +49,8 @@ async fn kept_workloads_of_a_removed_cluster_have_no_trace() {
     let fleet = TestFleet::start();
     let (above, below) = (fleet.admin(), fleet.east.admin());
     // One namespace existed before. `default` exists everywhere.
-    for access in [&above, &below] {
-        create(access, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    for client in [&above, &below] {
+        create(client, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
     }
     fleet.run("adopt namespace/shop --cluster east");
     create(&above, &format!("{APPS}/deployments"), deployment("web", &[])).await;

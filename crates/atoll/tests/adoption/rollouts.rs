@@ -1,13 +1,11 @@
 //! Workloads of every kind report whether they are placed, and `kubectl rollout status` does not wait for
 //! unplaced workloads.
 
-use std::process::Command;
-
+use atoll_testkit::Kubectl;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, plain_pods, wait_for, web};
-use crate::support::eventually;
-use crate::support::programs::{self, fail, succeed};
 
 const WORKLOADS: &str = "/apis/apps/v1/namespaces/default";
 
@@ -78,20 +76,15 @@ async fn workloads_of_every_kind_report_whether_they_are_placed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rollout_status_does_not_wait_for_an_unplaced_workload() {
-    let Some(programs) = programs::kubectl() else { return };
     let fleet = TestFleet::start();
-    let kubectl = |line: &str| {
-        let mut command = Command::new(programs.join("kubectl"));
-        command.env("KUBECONFIG", fleet.above.admin_kubeconfig()).args(line.split(' '));
-        command
-    };
+    let Some(kubectl) = Kubectl::new(&fleet.above.kubeconfig()) else { return };
     create(&fleet.admin(), &format!("{WORKLOADS}/deployments"), web(2, plain_pods())).await;
     // It fails by itself, long before its timeout.
-    let printed = fail(&mut kubectl("rollout status deployment/web --timeout=10m"));
+    let printed = kubectl.run_failing("rollout status deployment/web --timeout=10m");
     assert!(printed.contains("exceeded its progress deadline"), "{printed}");
-    succeed(&mut kubectl("wait deployment/web --for=condition=Placed=False --timeout=10m"));
+    kubectl.run("wait deployment/web --for=condition=Placed=False --timeout=10m");
     fleet.run("place deployment/web --on east");
-    succeed(&mut kubectl("rollout status deployment/web --timeout=10m"));
+    kubectl.run("rollout status deployment/web --timeout=10m");
 }
 
 /// A cluster is not ready before its first heartbeat, and joining waits for that if the control plane syncs

@@ -3,13 +3,11 @@
 
 use std::path::Path;
 
+use atoll_testkit::{ApiResponse, Atoll, Client, Setup};
 use rcgen::DnType;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::certificates::{approve, certificate, certificate_request, signing_request};
-use crate::support::access::{Access, ApiResponse};
-use crate::support::process::{Atoll, Setup};
 
 pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -20,7 +18,6 @@ const ACCOUNT: &str = "system:serviceaccount:flux-system:kustomize-controller";
 /// A server with users. The token of each user is the user's name.
 pub struct TenantServer {
     pub atoll: Atoll,
-    _tokens: TempDir,
 }
 
 impl TenantServer {
@@ -35,27 +32,24 @@ impl TenantServer {
     }
 
     fn start_with_setup(setup: Setup, users: &[&str], flags: &[(&str, &str)]) -> TenantServer {
-        let tokens = tempfile::tempdir().unwrap();
-        let file = tokens.path().join("tokens.csv");
         let lines: Vec<String> = users.iter().map(|name| format!("{name},{name},{name}-uid\n")).collect();
-        std::fs::write(&file, lines.concat()).unwrap();
-        let setup = setup.flag("--token-auth-file", file.display());
+        let setup = setup.tokens(&lines.concat());
         let setup = flags.iter().fold(setup, |setup, (name, value)| setup.flag(name, value));
-        TenantServer { atoll: setup.start(), _tokens: tokens }
+        TenantServer { atoll: setup.start() }
     }
 
-    pub fn admin(&self) -> Access {
+    pub fn admin(&self) -> Client {
         self.atoll.admin()
     }
 
-    /// Returns the access of a user in a workspace.
-    pub fn user(&self, name: &str, workspace: &str) -> Access {
+    /// Returns a client of a user in a workspace.
+    pub fn user(&self, name: &str, workspace: &str) -> Client {
         self.admin().token(name).workspace(workspace)
     }
 }
 
 /// Creates a workspace below `parent` with a tenant who has cluster-admin in it and no other rights.
-pub async fn create_tenant_workspace(admin: &Access, parent: &str, name: &str, tenant: &str) -> Access {
+pub async fn create_tenant_workspace(admin: &Client, parent: &str, name: &str, tenant: &str) -> Client {
     admin.workspace(parent).post(WORKSPACES, json!({ "metadata": { "name": name } })).await.expect(201);
     let inside = admin.workspace(&format!("{parent}:{name}"));
     bind(&inside, "tenant", "cluster-admin", json!({ "kind": "User", "name": tenant })).await;
@@ -63,7 +57,7 @@ pub async fn create_tenant_workspace(admin: &Access, parent: &str, name: &str, t
 }
 
 /// Binds a ClusterRole to a subject.
-pub async fn bind(access: &Access, name: &str, role: &str, subject: Value) {
+pub async fn bind(client: &Client, name: &str, role: &str, subject: Value) {
     let mut subject = subject;
     if subject["kind"] != "ServiceAccount" {
         subject["apiGroup"] = GROUP.into();
@@ -73,32 +67,32 @@ pub async fn bind(access: &Access, name: &str, role: &str, subject: Value) {
         "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": role },
         "subjects": [subject],
     });
-    access.post(&format!("{RBAC}/clusterrolebindings"), binding).await.expect(201);
+    client.post(&format!("{RBAC}/clusterrolebindings"), binding).await.expect(201);
 }
 
 /// Creates a ClusterRole with these rules.
-pub async fn create_cluster_role(access: &Access, name: &str, rules: Value) {
+pub async fn create_cluster_role(client: &Client, name: &str, rules: Value) {
     let role = json!({ "metadata": { "name": name }, "rules": rules });
-    access.post(&format!("{RBAC}/clusterroles"), role).await.expect(201);
+    client.post(&format!("{RBAC}/clusterroles"), role).await.expect(201);
 }
 
 /// Creates a ServiceAccount and returns a token for it.
-pub async fn create_account(access: &Access, namespace: &str, name: &str) -> String {
+pub async fn create_account(client: &Client, namespace: &str, name: &str) -> String {
     let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
-    access.post(&accounts, json!({ "metadata": { "name": name } })).await.expect(201);
-    let issued = access.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
+    client.post(&accounts, json!({ "metadata": { "name": name } })).await.expect(201);
+    let issued = client.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
     issued["status"]["token"].as_str().unwrap().to_string()
 }
 
-pub async fn create_namespace(access: &Access, name: &str) {
-    access.post("/api/v1/namespaces", json!({ "metadata": { "name": name } })).await.expect(201);
+pub async fn create_namespace(client: &Client, name: &str) {
+    client.post("/api/v1/namespaces", json!({ "metadata": { "name": name } })).await.expect(201);
 }
 
 /// Returns whether a SubjectAccessReview allows the subject to read Secrets.
-async fn can_read_secrets(access: &Access, mut spec: Value) -> bool {
+async fn can_read_secrets(client: &Client, mut spec: Value) -> bool {
     spec["resourceAttributes"] = json!({ "namespace": "kube-system", "verb": "list", "resource": "secrets" });
     let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    access.post(reviews, json!({ "spec": spec })).await.expect(201)["status"]["allowed"] == true
+    client.post(reviews, json!({ "spec": spec })).await.expect(201)["status"]["allowed"] == true
 }
 
 #[track_caller]

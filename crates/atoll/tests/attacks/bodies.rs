@@ -1,13 +1,12 @@
 //! A cluster may send answers of any size: the control plane limits how much it reads, reports the cause and
 //! keeps serving other clusters.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::fake_cluster::{FakeCluster, FakeResponse, condition};
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup};
 
 /// The memory limit in MiB. A server in these tests uses less than a hundred, and the budget of each cluster
 /// is 256.
@@ -21,7 +20,7 @@ fn peak_memory(atoll: &Atoll) -> u64 {
 }
 
 /// Waits until a cluster is not ready for `reason`, while the control plane stays below the memory limit.
-async fn wait_until_not_ready(control_plane: &Atoll, above: &Access, cluster: &str, reason: &str) {
+async fn wait_until_not_ready(control_plane: &Atoll, above: &Client, cluster: &str, reason: &str) {
     eventually(&format!("{cluster} is not ready because of {reason}"), async || {
         assert!(peak_memory(control_plane) < MAX_MEMORY, "{cluster}: {} MiB", peak_memory(control_plane));
         let [status, why, message] = condition(above, cluster, "Ready").await;
@@ -34,7 +33,7 @@ async fn wait_until_not_ready(control_plane: &Atoll, above: &Access, cluster: &s
     .await;
 }
 
-async fn wait_until_ready(above: &Access, cluster: &str) {
+async fn wait_until_ready(above: &Client, cluster: &str) {
     eventually(&format!("{cluster} is ready"), async || {
         condition(above, cluster, "Ready").await[0] == "True"
     })

@@ -3,10 +3,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use atoll_client::https::dial;
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Kubectl};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
@@ -17,41 +18,37 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::bindings::{TenantServer, WORKSPACES, create_tenant_workspace};
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::Atoll;
-use crate::support::programs::{kubectl, succeed};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// Creates a CertificateSigningRequest.
-pub async fn signing_request(access: &Access, name: &str, signer: &str, usages: &[&str], pem: &str) {
+pub async fn signing_request(client: &Client, name: &str, signer: &str, usages: &[&str], pem: &str) {
     let request = json!({
         "metadata": { "name": name },
         "spec": { "request": STANDARD.encode(pem), "signerName": format!("kubernetes.io/{signer}"), "usages": usages },
     });
-    access.post(REQUESTS, request).await.expect(201);
+    client.post(REQUESTS, request).await.expect(201);
 }
 
-pub async fn approve(access: &Access, name: &str) {
+pub async fn approve(client: &Client, name: &str) {
     let path = format!("{REQUESTS}/{name}");
-    let mut request = access.get(&path).await.expect(200);
+    let mut request = client.get(&path).await.expect(200);
     request["status"]["conditions"] = json!([{ "type": "Approved", "status": "True", "reason": "Test" }]);
-    access.put(&format!("{path}/approval"), request).await.expect(200);
+    client.put(&format!("{path}/approval"), request).await.expect(200);
 }
 
 /// Waits until an approved request is signed and returns the certificate as PEM.
-pub async fn certificate(access: &Access, name: &str) -> String {
+pub async fn certificate(client: &Client, name: &str) -> String {
     let mut certificate = String::new();
     eventually("the certificate is signed", async || {
-        let request = access.get(&format!("{REQUESTS}/{name}")).await.expect(200);
+        let request = client.get(&format!("{REQUESTS}/{name}")).await.expect(200);
         let encoded = request["status"]["certificate"].as_str().unwrap_or_default();
         certificate = String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap();
         !certificate.is_empty()
@@ -82,9 +79,9 @@ fn roots(path: &Path) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// Returns whether a client with the kubeconfig of `access` accepts a server with this certificate as the API
+/// Returns whether a client with the kubeconfig of `client` accepts a server with this certificate as the API
 /// server.
-async fn is_accepted_as_server(access: &Access, certificate: &str, key: &str, name: &str) -> bool {
+async fn is_accepted_as_server(client: &Client, certificate: &str, key: &str, name: &str) -> bool {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -100,7 +97,7 @@ async fn is_accepted_as_server(access: &Access, certificate: &str, key: &str, na
         let _ = TlsAcceptor::from(Arc::new(config)).accept(stream).await;
     });
     let stream = TcpStream::connect(address).await.unwrap();
-    let connected = dial::secure(stream, name, Arc::new(access.tls(&["http/1.1"]))).await;
+    let connected = dial::secure(stream, name, Arc::new(client.tls(&["http/1.1"]))).await;
     serving.await.unwrap();
     connected.is_ok()
 }
@@ -116,17 +113,17 @@ async fn no_kubeconfig_accepts_the_serving_certificate_of_a_kubelet() {
         [SanType::IpAddress([127, 0, 0, 1].into())].into_iter().chain(dns).collect()
     };
     let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
-    for access in [server.user("owner", "root:team"), admin.clone()] {
+    for client in [server.user("owner", "root:team"), admin.clone()] {
         let (pem, key) = certificate_request(&node, names());
         let usages = ["digital signature", "key encipherment", "server auth"];
-        signing_request(&access, "m", "kubelet-serving", &usages, &pem).await;
-        approve(&access, "m").await;
-        let certificate = certificate(&access, "m").await;
+        signing_request(&client, "m", "kubelet-serving", &usages, &pem).await;
+        approve(&client, "m").await;
+        let certificate = certificate(&client, "m").await;
         for name in ["127.0.0.1", "localhost", "kubernetes.default.svc"] {
             assert!(
                 !is_accepted_as_server(&admin, &certificate, &key, name).await,
                 "{} as {name}",
-                access.base()
+                client.base()
             );
         }
         // Clients that want to verify kubelets can do so.
@@ -168,7 +165,6 @@ async fn client_certificates_of_a_workspace_are_accepted_by_its_api_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_works_with_a_certificate_of_a_workspace() {
-    let Some(programs) = kubectl() else { return };
     let server = TenantServer::start(&["owner"], &[]);
     let admin = server.admin();
     let team = create_tenant_workspace(&admin, "root", "team", "owner").await;
@@ -179,32 +175,17 @@ async fn kubectl_works_with_a_certificate_of_a_workspace() {
     let certificate = certificate(&owner, "mine").await;
     let place = tempfile::tempdir().unwrap();
     let kubeconfig = place.path().join("kubeconfig");
-    let authority = std::fs::read(server.atoll.directory.join("ca.crt")).unwrap();
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "team",
-        "clusters": [{ "name": "team", "cluster": {
-            "server": format!("https://{}{}", team.authority(), team.base()),
-            "certificate-authority-data": STANDARD.encode(authority),
-        } }],
-        "users": [{ "name": "owner", "user": {
-            "client-certificate-data": STANDARD.encode(&certificate), "client-key-data": STANDARD.encode(&key),
-        } }],
-        "contexts": [{ "name": "team", "context": { "cluster": "team", "user": "owner" } }],
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(programs.join("kubectl"));
-        succeed(command.arg("--kubeconfig").arg(&kubeconfig).args(arguments))
-    };
-    let me: Value = serde_json::from_str(&run(&["auth", "whoami", "-o", "json"])).unwrap();
+    std::fs::write(&kubeconfig, team.with_identity(&certificate, &key).kubeconfig()).unwrap();
+    let Some(kubectl) = Kubectl::new(&kubeconfig) else { return };
+    let me = kubectl.json("auth whoami");
     assert_eq!(me["status"]["userInfo"]["username"], "owner", "{me}");
-    run(&["create", "configmap", "made-by-kubectl"]);
-    assert!(run(&["get", "configmaps", "-o", "name"]).contains("configmap/made-by-kubectl"));
+    kubectl.run("create configmap made-by-kubectl");
+    assert!(kubectl.run("get configmaps -o name").contains("configmap/made-by-kubectl"));
 }
 
 /// Serves as the kubelet of a node in root with this certificate. Returns the response to a request for the
 /// log of a Pod on that node.
-async fn log_from_kubelet(admin: &Access, node: &str, certificate: &str, key: &str) -> (u16, String) {
+async fn log_from_kubelet(admin: &Client, node: &str, certificate: &str, key: &str) -> (u16, String) {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -230,7 +211,7 @@ async fn log_from_kubelet(admin: &Access, node: &str, certificate: &str, key: &s
 }
 
 /// Creates a node in root whose kubelet listens on a local port, and a Pod of the same name on it.
-async fn run_pod(admin: &Access, node: &str, port: u16) {
+async fn run_pod(admin: &Client, node: &str, port: u16) {
     admin.post("/api/v1/nodes", json!({ "metadata": { "name": node } })).await.expect(201);
     let status = json!({ "status": {
         "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
@@ -258,14 +239,14 @@ async fn kubelet_certificate_of_a_tenant_is_not_accepted_for_a_node_of_root() {
     let admin = server.admin();
     create_tenant_workspace(&admin, "root", "team", "owner").await;
     let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
-    for (access, name, is_accepted_as_server) in
+    for (client, name, is_accepted_as_server) in
         [(admin.clone(), "of-root", true), (server.user("owner", "root:team"), "of-team", false)]
     {
         let (pem, key) = certificate_request(&node, vec![SanType::IpAddress([127, 0, 0, 1].into())]);
         let usages = ["digital signature", "key encipherment", "server auth"];
-        signing_request(&access, "m", "kubelet-serving", &usages, &pem).await;
-        approve(&access, "m").await;
-        let certificate = certificate(&access, "m").await;
+        signing_request(&client, "m", "kubelet-serving", &usages, &pem).await;
+        approve(&client, "m").await;
+        let certificate = certificate(&client, "m").await;
         let (status, text) = log_from_kubelet(&admin, name, &certificate, &key).await;
         assert_eq!(status == 200 && text == "ok", is_accepted_as_server, "{name}: {status} {text}");
     }

@@ -1,11 +1,10 @@
 //! A tenant's Clusters neither block names of other workspaces nor receive their objects.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Watch};
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::process::Atoll;
-use crate::support::watching::Watch;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const STATUSES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses";
@@ -24,8 +23,8 @@ fn on_prod() -> Value {
 }
 
 /// Returns names and workspaces of all objects in the initial list of a sync view.
-async fn objects_in_view(access: &Access) -> Vec<(String, String)> {
-    let mut view = Watch::open(access, VIEW).await;
+async fn objects_in_view(client: &Client) -> Vec<(String, String)> {
+    let mut view = Watch::open(client, VIEW).await;
     let mut placed = Vec::new();
     loop {
         let line = view.line().await;

@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use atoll_sqlite::{SqliteOptions, SqliteStore};
 use atoll_store::{Condition, Key, Range, Store, Write};
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::support::access::Access;
-use crate::support::process::Atoll;
-use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with};
 
 pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
 /// Creates a workspace below root and returns the access of its administrator, who has no rights elsewhere.
-pub async fn tenant(atoll: &Atoll, name: &str, limits: Value) -> Access {
+pub async fn tenant(atoll: &Atoll, name: &str, limits: Value) -> Client {
     let admin = atoll.admin();
     let workspace = json!({
         "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name }, "spec": { "limits": limits },
@@ -273,7 +273,7 @@ async fn definitions_stored_before_the_limit_do_not_stop_the_server() {
 }
 
 /// Returns a user of the same workspace with `rules` as its only rights.
-async fn limited_user(tenant: &Access, mut rules: Value) -> Access {
+async fn limited_user(tenant: &Client, mut rules: Value) -> Client {
     let entering = json!({ "nonResourceURLs": ["/"], "verbs": ["access"] });
     rules.as_array_mut().unwrap().push(entering);
     let rbac = "/apis/rbac.authorization.k8s.io/v1";

@@ -1,10 +1,10 @@
 //! Objects that are small to write and expensive to hold, to validate or to report errors about.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Setup};
 use serde_json::{Value, json};
 
 use crate::definitions::{DEFINITIONS, definition, tenant};
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup};
 
 fn deployment(name: &str, variables: usize) -> Value {
     let variables: Vec<Value> = (0..variables).map(|_| json!({ "name": "a" })).collect();

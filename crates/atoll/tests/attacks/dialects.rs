@@ -1,13 +1,11 @@
 //! Kinds of a dialect are reserved wherever the dialect is enabled, because the server trusts the marks on
 //! their objects.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, atoll, fail, names, succeed};
 use serde_json::{Value, json};
 
 use crate::bindings::{TenantServer, create_tenant_workspace};
-use crate::support::access::{Access, names};
-use crate::support::eventually;
-use crate::support::process::atoll;
-use crate::support::programs::{fail, succeed};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CLUSTERS: &str = "/apis/workload.kcp.dev/v1alpha1/clusters";
@@ -30,13 +28,13 @@ fn definition(plural: &str, group: &str, kind: &str) -> Value {
 
 fn enable(server: &TenantServer, workspace: &str) -> std::process::Command {
     let mut command = atoll(&["dialect", "enable", "kcp", "--workspace", workspace]);
-    command.env("KUBECONFIG", server.atoll.admin_kubeconfig()).stdin(std::process::Stdio::null());
+    command.env("KUBECONFIG", server.atoll.kubeconfig()).stdin(std::process::Stdio::null());
     command
 }
 
-async fn wait_until_deleted(access: &Access, name: &str) {
+async fn wait_until_deleted(client: &Client, name: &str) {
     let path = format!("{DEFINITIONS}/{name}");
-    eventually("the definition is gone", async || access.get(&path).await.status == 404).await;
+    eventually("the definition is gone", async || client.get(&path).await.status == 404).await;
 }
 
 /// Such a definition would serve Clusters whose kubeconfigs are not sealed.
@@ -59,16 +57,16 @@ async fn kinds_of_a_dialect_are_reserved_where_it_is_enabled() {
         beside.post(DEFINITIONS, own).await.expect(201);
     }
     // Every workspace may define kinds of other systems, even where a dialect is enabled.
-    for access in [&beside, &server.user("owner", "root:org"), &server.user("owner", "root:org:team")] {
+    for client in [&beside, &server.user("owner", "root:org"), &server.user("owner", "root:org:team")] {
         for (plural, group, kind) in [
             ("clusters", "cluster.x-k8s.io", "Cluster"),
             ("applications", "argoproj.io", "Application"),
             ("workspaces", "tenancy.kcp.dev", "Workspace"),
         ] {
-            access.post(DEFINITIONS, definition(plural, group, kind)).await.expect(201);
+            client.post(DEFINITIONS, definition(plural, group, kind)).await.expect(201);
             let path = format!("/apis/{group}/v1alpha1/{plural}");
             let object = json!({ "apiVersion": format!("{group}/v1alpha1"), "kind": kind, "metadata": { "name": "own" } });
-            access.post(&path, object).await.expect(201);
+            client.post(&path, object).await.expect(201);
         }
     }
     // The dialect cannot be enabled where a tenant has defined such a kind, in the workspace or below it.

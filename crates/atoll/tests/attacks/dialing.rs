@@ -4,16 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::fake_cluster::{FakeCluster, condition};
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup};
 
 /// Creates a workspace below root.
-async fn workspace(control_plane: &Atoll) -> Access {
+async fn workspace(control_plane: &Atoll) -> Client {
     let root = control_plane.admin();
     let made =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });

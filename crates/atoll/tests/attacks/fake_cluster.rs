@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use atoll_testkit::Client;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -19,15 +20,13 @@ use hyper::body::{Frame, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-
-use crate::support::access::Access;
 
 /// A response that replaces the default response.
 pub enum FakeResponse {
@@ -121,7 +120,7 @@ impl FakeCluster {
     }
 
     /// Registers the cluster in a workspace, to be synced by the control plane.
-    pub async fn register(&self, workspace: &Access, name: &str) {
+    pub async fn register(&self, workspace: &Client, name: &str) {
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "atoll-system" } });
         let made = workspace.post("/api/v1/namespaces", namespace).await;
@@ -247,17 +246,21 @@ fn tls_identity() -> (ServerConfig, String) {
     parameters.subject_alt_names =
         vec![SanType::IpAddress([127, 0, 0, 1].into()), SanType::DnsName("localhost".try_into().unwrap())];
     let own = KeyPair::generate().unwrap();
-    let certificate = parameters.signed_by(&own, &issuer).unwrap();
-    let chain = vec![CertificateDer::from_pem_slice(certificate.pem().as_bytes()).unwrap()];
-    let key = PrivateKeyDer::from_pem_slice(own.serialize_pem().as_bytes()).unwrap();
+    (server_config(&parameters.signed_by(&own, &issuer).unwrap(), &own), authority_pem)
+}
+
+/// Returns the TLS configuration of a server with this certificate.
+pub fn server_config(certificate: &Certificate, key: &KeyPair) -> ServerConfig {
+    let chain = vec![certificate.der().clone()];
+    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    (builder.with_no_client_auth().with_single_cert(chain, key).unwrap(), authority_pem)
+    builder.with_no_client_auth().with_single_cert(chain, key).unwrap()
 }
 
 /// Returns status, reason and message of a condition of a Cluster.
-pub async fn condition(workspace: &Access, cluster: &str, kind: &str) -> [String; 3] {
+pub async fn condition(workspace: &Client, cluster: &str, kind: &str) -> [String; 3] {
     let found = workspace.get(&format!("/apis/atoll.dev/v1alpha1/clusters/{cluster}")).await.expect(200);
     let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default();

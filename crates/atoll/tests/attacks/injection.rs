@@ -5,14 +5,13 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Setup, atoll, fail};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::fake_cluster::{FakeCluster, FakeResponse};
-use crate::support::eventually;
-use crate::support::process::{Setup, atoll};
-use crate::support::programs::fail;
 
 const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
 
@@ -60,7 +59,7 @@ async fn invalid_tokens_of_a_cluster_are_not_written_to_a_kubeconfig() {
         let file = papers.path().join("cluster.kubeconfig");
         std::fs::write(&file, &text).unwrap();
         let mut syncer = atoll(&["syncer", "--from-kubeconfig"]);
-        syncer.arg(control_plane.admin_kubeconfig()).arg("--to-kubeconfig").arg(&file).arg("east");
+        syncer.arg(control_plane.kubeconfig()).arg("--to-kubeconfig").arg(&file).arg("east");
         let mut syncer = syncer.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         eventually("another token was requested", async || given.load(Ordering::Relaxed) > 0).await;
         // The syncer logs either result.
@@ -120,7 +119,7 @@ async fn control_characters_of_a_cluster_do_not_reach_a_terminal() {
         &["cluster", "list", "--output", "json"],
         &["cluster", "describe", "east"],
     ] {
-        let output = atoll(line).env("KUBECONFIG", control_plane.admin_kubeconfig()).output().unwrap();
+        let output = atoll(line).env("KUBECONFIG", control_plane.kubeconfig()).output().unwrap();
         for text in [output.stdout, output.stderr] {
             let text = String::from_utf8(text).unwrap();
             assert!(!has_control_characters(&text), "{line:?}: {text:?}");
@@ -140,7 +139,7 @@ async fn control_characters_of_a_cluster_do_not_reach_a_terminal() {
     let file = papers.path().join("kubeconfig");
     std::fs::write(&file, refusing.kubeconfig("token")).unwrap();
     let mut joining = atoll(&["cluster", "join", "west", "--kubeconfig"]);
-    joining.arg(&file).env("KUBECONFIG", control_plane.admin_kubeconfig()).stdin(Stdio::null());
+    joining.arg(&file).env("KUBECONFIG", control_plane.kubeconfig()).stdin(Stdio::null());
     let errors = fail(&mut joining);
     assert!(errors.contains("owned") && !has_control_characters(&errors), "{errors:?}");
 }

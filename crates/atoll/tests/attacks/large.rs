@@ -1,17 +1,16 @@
 //! Large requests of a tenant do not keep the server from others.
 
+use atoll_testkit::wait::{eventually, within};
+use atoll_testkit::{APPLY, ApiResponse, Atoll, Client, RequestContent, Setup};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::definitions::{DEFINITIONS, definition, tenant};
-use crate::support::access::{Access, ApiResponse, Body};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, eventually, within};
+use crate::support::CONFIG_MAPS;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LISTS: &str = "/apis/example.com/v1/namespaces/default/lists";
-const APPLY: &str = "application/apply-patch+yaml";
 
 /// Number of small requests that must be answered before the large ones.
 const SMALL_REQUESTS: usize = 20;
@@ -25,7 +24,7 @@ fn start_on_one_thread() -> Atoll {
 /// answered before all of them.
 async fn send_beside_others(
     atoll: &Atoll,
-    tenant: &Access,
+    tenant: &Client,
     (method, path, kind, body): (Method, &str, &'static str, String),
 ) -> Vec<ApiResponse> {
     let body = Bytes::from(body);
@@ -33,13 +32,14 @@ async fn send_beside_others(
         .map(|_| {
             let (tenant, method, path, body) =
                 (tenant.clone(), method.clone(), path.to_owned(), body.clone());
-            tokio::spawn(async move { tenant.request(method, &path, Body::Raw(kind, body)).await })
+            tokio::spawn(async move { tenant.request(method, &path, RequestContent::Raw(kind, body)).await })
         })
         .collect();
     let mut other = atoll.admin().http1().await.unwrap();
     let mut answered = 0;
     while !large.iter().all(|request| request.is_finished()) {
-        let small = other.request(Method::GET, "/api/v1/namespaces/default", Body::None).await.unwrap();
+        let small =
+            other.request(Method::GET, "/api/v1/namespaces/default", RequestContent::None).await.unwrap();
         small.expect(200);
         answered += 1;
     }
@@ -141,7 +141,8 @@ async fn objects_with_many_owners_do_not_delay_others() {
     let mut answered = 0;
     within("the object without owners is deleted", async {
         while tenant.get(&path).await.status != 404 {
-            let small = other.request(Method::GET, "/api/v1/namespaces/default", Body::None).await.unwrap();
+            let small =
+                other.request(Method::GET, "/api/v1/namespaces/default", RequestContent::None).await.unwrap();
             small.expect(200);
             answered += 1;
         }

@@ -1,11 +1,11 @@
 //! Definitions with thousands of versions.
 
 use atoll_store::Key;
+use atoll_testkit::Atoll;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::definitions::{DEFINITIONS, definition, rewrite_stored, tenant};
-use crate::support::eventually;
-use crate::support::process::Atoll;
 
 fn versions(count: usize) -> Vec<Value> {
     let schema = json!({ "openAPIV3Schema": { "type": "object" } });

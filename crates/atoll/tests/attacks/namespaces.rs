@@ -1,17 +1,10 @@
 //! A tenant cannot use anything that belongs to the owner of a member cluster.
 
-#[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running_command.rs"]
-mod running_command;
-
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup, Watch, atoll, succeed};
 use serde_json::{Value, json};
 
-use self::running_command::SimulatedCluster;
-use crate::support::access::Access;
-use crate::support::process::{Atoll, Setup, atoll};
-use crate::support::programs::succeed;
-use crate::support::watching::Watch;
-use crate::support::{config_map_with, eventually};
+use crate::support::config_map_with;
 
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
@@ -19,7 +12,7 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
 /// Creates a workspace and a user who is cluster-admin in it and has no rights elsewhere.
-async fn tenant(admin: &Access, parent: &str, name: &str) -> Access {
+async fn tenant(admin: &Client, parent: &str, name: &str) -> Client {
     let above = admin.workspace(parent);
     above.post(WORKSPACES, json!({ "metadata": { "name": name } })).await.expect(201);
     let workspace = admin.workspace(&format!("{parent}:{name}"));
@@ -33,15 +26,15 @@ async fn tenant(admin: &Access, parent: &str, name: &str) -> Access {
     workspace.acting_as("mallory", &["system:authenticated"])
 }
 
-async fn workspace_id(admin: &Access, name: &str) -> String {
+async fn workspace_id(admin: &Client, name: &str) -> String {
     let workspace = admin.get(&format!("{WORKSPACES}/{name}")).await.expect(200);
     workspace["status"]["id"].as_str().unwrap().to_string()
 }
 
-fn join(above: &Atoll, name: &str, cluster: &SimulatedCluster) {
+fn join(above: &Atoll, name: &str, cluster: &Atoll) {
     let mut command = atoll(&["cluster", "join", name]);
     command.arg("--kubeconfig").arg(cluster.kubeconfig());
-    succeed(command.arg("--control-plane-kubeconfig").arg(above.admin_kubeconfig()));
+    succeed(command.arg("--control-plane-kubeconfig").arg(above.kubeconfig()));
 }
 
 /// Returns a Deployment that uses a ServiceAccount and a Secret of the cluster's owner.
@@ -75,7 +68,7 @@ fn placement_on(cluster: &str) -> Value {
 }
 
 /// Returns the namespaces below that stand for a namespace of a workspace.
-async fn namespaces(below: &Access, workspace: &str, namespace: &str) -> Vec<Value> {
+async fn namespaces(below: &Client, workspace: &str, namespace: &str) -> Vec<Value> {
     let list = below.get("/api/v1/namespaces").await.expect(200);
     let stands = |found: &&Value| {
         let printed = found["metadata"]["annotations"]["atoll.dev/namespace"].as_str().unwrap_or("{}");
@@ -87,7 +80,7 @@ async fn namespaces(below: &Access, workspace: &str, namespace: &str) -> Vec<Val
 
 /// Waits until the only namespace that stands for a namespace of a workspace contains an object.
 async fn wait_for_mapped_namespace(
-    below: &Access,
+    below: &Client,
     workspace: &str,
     namespace: &str,
     resource: &str,
@@ -110,7 +103,7 @@ async fn wait_for_mapped_namespace(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_a_tenant_do_not_run_in_namespaces_of_the_cluster_owner() {
-    let (above, east) = (Atoll::start(), SimulatedCluster::start(&["--nodes", "2"]));
+    let (above, east) = (Atoll::start(), Atoll::simulate(&["--nodes", "2"]));
     let (admin, below) = (above.admin(), east.admin());
     below
         .post("/api/v1/namespaces/default/serviceaccounts", json!({ "metadata": { "name": "owner" } }))
@@ -190,7 +183,7 @@ async fn pods_of_a_tenant_do_not_run_in_namespaces_of_the_cluster_owner() {
 
 /// Pod Security labels of a namespace above are copied to the namespace created for it, and the stricter
 /// level wins.
-async fn assert_pod_security_labels_are_copied(admin: &Access, team: &Access, below: &Access, team_id: &str) {
+async fn assert_pod_security_labels_are_copied(admin: &Client, team: &Client, below: &Client, team_id: &str) {
     let label = |level: Option<&str>| json!({ "metadata": { "labels": { ENFORCE: level } } });
     let becomes = async |expected: &str| {
         eventually(&format!("the namespace enforces {expected}"), async || {
@@ -212,7 +205,7 @@ async fn assert_pod_security_labels_are_copied(admin: &Access, team: &Access, be
 /// A mapping from before names were mapped is kept, and a condition tells the administrator about it.
 #[tokio::test(flavor = "multi_thread")]
 async fn mappings_of_older_versions_are_kept_and_reported() {
-    let (above, east) = (Atoll::start(), SimulatedCluster::start(&["--nodes", "0"]));
+    let (above, east) = (Atoll::start(), Atoll::simulate(&["--nodes", "0"]));
     let (admin, below) = (above.admin(), east.admin());
     let team = tenant(&admin, "root", "team").await;
     let team_id = workspace_id(&admin, "team").await;
@@ -286,17 +279,17 @@ async fn cluster_serves_the_workspaces_of_its_spec() {
         json!({ "metadata": { "name": "east" }, "spec": { "mode": "none", "workspaces": ["org:team"] } });
     admin.post(CLUSTERS, cluster).await.expect(201);
     let maps = "/api/v1/namespaces/default/configmaps";
-    for access in [&admin, &org, &team, &other] {
+    for client in [&admin, &org, &team, &other] {
         for name in ["a", "b"] {
-            access.post(maps, config_map_with(name, "1")).await.expect(201);
+            client.post(maps, config_map_with(name, "1")).await.expect(201);
         }
     }
     let placement = |name: &str| format!("{maps}/{name}/placement");
-    for access in [&admin, &team] {
-        access.merge(&placement("a"), placement_on("east")).await.expect(200);
+    for client in [&admin, &team] {
+        client.merge(&placement("a"), placement_on("east")).await.expect(200);
     }
-    for (access, path) in [(&org, "org"), (&other, "other")] {
-        let refused = access.merge(&placement("a"), placement_on("east")).await.expect_status(422, "Invalid");
+    for (client, path) in [(&org, "org"), (&other, "other")] {
+        let refused = client.merge(&placement("a"), placement_on("east")).await.expect_status(422, "Invalid");
         let expected = format!(
             "spec.clusters[0].name: Forbidden: the cluster does not serve workspace {path}; an administrator of the workspace \
              in which the cluster is registered adds it to spec.workspaces of the Cluster"
@@ -310,7 +303,7 @@ async fn cluster_serves_the_workspaces_of_its_spec() {
     team.merge(&placement("b"), placement_on("east")).await.expect_status(422, "Invalid");
     other.merge(&placement("a"), placement_on("east")).await.expect(200);
     // A label of a dialect can do no more than a placement.
-    succeed(atoll(&["dialect", "enable", "kcp"]).arg("--kubeconfig").arg(above.admin_kubeconfig()));
+    succeed(atoll(&["dialect", "enable", "kcp"]).arg("--kubeconfig").arg(above.kubeconfig()));
     let labelled = |name: &str| {
         let mut map = config_map_with(name, "1");
         map["metadata"]["labels"] = json!({ "workloads.kcp.dev/cluster": "east" });
@@ -318,8 +311,8 @@ async fn cluster_serves_the_workspaces_of_its_spec() {
     };
     team.post(maps, labelled("labelled")).await.expect(201);
     other.post(maps, labelled("labelled")).await.expect(201);
-    let placed = async |access: &Access| {
-        let map = access.get(&format!("{maps}/labelled")).await.expect(200);
+    let placed = async |client: &Client| {
+        let map = client.get(&format!("{maps}/labelled")).await.expect(200);
         map["metadata"]["annotations"]["atoll.dev/placement"].is_string()
     };
     eventually("the label takes effect in the served workspace", async || placed(&other).await).await;
@@ -359,8 +352,8 @@ async fn placed_pods_meet_the_pod_security_level_of_the_cluster() {
         ),
     ];
     for (path, spec) in &kinds {
-        for access in [&admin, &team] {
-            access.post(path, json!({ "metadata": { "name": "w" }, "spec": spec })).await.expect(201);
+        for client in [&admin, &team] {
+            client.post(path, json!({ "metadata": { "name": "w" }, "spec": spec })).await.expect(201);
         }
         let refused = team.merge(&format!("{path}/w/placement"), placement_on("east")).await;
         let refused = refused.expect_status(403, "Forbidden");
@@ -380,11 +373,11 @@ async fn placed_pods_meet_the_pod_security_level_of_the_cluster() {
     }
     admin.merge(&east, level("restricted")).await.expect(200);
     let web = format!("{DEPLOYMENTS}/w");
-    for access in [&admin, &team] {
-        access.merge(&web, json!({ "spec": { "replicas": 3 } })).await.expect(200);
-        access.merge(&format!("{web}/placement"), placement_on("east")).await.expect(200);
+    for client in [&admin, &team] {
+        client.merge(&web, json!({ "spec": { "replicas": 3 } })).await.expect(200);
+        client.merge(&format!("{web}/placement"), placement_on("east")).await.expect(200);
         let image = json!({ "spec": { "template": { "metadata": { "labels": { "more": "1" } } } } });
-        let refused = access.merge(&web, image).await.expect_status(403, "Forbidden");
+        let refused = client.merge(&web, image).await.expect_status(403, "Forbidden");
         assert!(refused.contains("violates PodSecurity \"restricted:latest\""), "{refused}");
     }
     admin.merge(&east, level("lax")).await.expect_status(422, "Invalid");
@@ -413,8 +406,8 @@ async fn tenants_take_no_precedence_over_the_owner_of_a_cluster() {
     let template = |pod: &Value| json!({ "spec": { "template": { "spec": pod } } });
     for (name, pod, reason) in &cases {
         let web = format!("{DEPLOYMENTS}/{name}");
-        for access in [&admin, &team] {
-            access.post(DEPLOYMENTS, deployment_using_owner_objects(name, pod.clone())).await.expect(201);
+        for client in [&admin, &team] {
+            client.post(DEPLOYMENTS, deployment_using_owner_objects(name, pod.clone())).await.expect(201);
         }
         let refused = team.merge(&format!("{web}/placement"), placement_on("east")).await;
         let refused = refused.expect_status(403, "Forbidden");

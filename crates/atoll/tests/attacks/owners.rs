@@ -1,12 +1,13 @@
 //! An object can only be owned by objects of its own workspace, even if an owner reference has the uid of an
 //! object elsewhere.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, RequestContent};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::bindings::{TenantServer, create_tenant_workspace};
-use crate::support::access::{Access, Body};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// Returns an owner reference to an object of another workspace.
 fn reference(api_version: &str, kind: &str, owner: &Value) -> Value {
@@ -17,9 +18,9 @@ fn reference(api_version: &str, kind: &str, owner: &Value) -> Value {
 }
 
 /// Deletes an object of root with a propagation policy for its owned objects.
-async fn delete_with_propagation(access: &Access, path: &str, propagation: &str) {
+async fn delete_with_propagation(client: &Client, path: &str, propagation: &str) {
     let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation });
-    access.request(Method::DELETE, path, Body::Json(options)).await.expect(200);
+    client.request(Method::DELETE, path, RequestContent::Json(options)).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,8 +77,8 @@ async fn pods_of_another_workspace_do_not_count_as_replicas() {
     create_tenant_workspace(&admin, "root", "team", "owner").await;
     let tenant = server.user("owner", "root:team");
     let namespace = json!({ "metadata": { "name": "work", "labels": { "atoll.dev/grain": "pod" } } });
-    for access in [&admin, &tenant] {
-        access.post("/api/v1/namespaces", namespace.clone()).await.expect(201);
+    for client in [&admin, &tenant] {
+        client.post("/api/v1/namespaces", namespace.clone()).await.expect(201);
     }
     let template = json!({
         "metadata": { "labels": { "app": "web" } },
@@ -87,9 +88,9 @@ async fn pods_of_another_workspace_do_not_count_as_replicas() {
         "metadata": { "name": "web" },
         "spec": { "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": template },
     });
-    for access in [&admin, &tenant] {
+    for client in [&admin, &tenant] {
         eventually("the namespace has its ServiceAccount", async || {
-            access.get("/api/v1/namespaces/work/serviceaccounts/default").await.status == 200
+            client.get("/api/v1/namespaces/work/serviceaccounts/default").await.status == 200
         })
         .await;
     }

@@ -1,12 +1,11 @@
 //! Definitions that are changed again and again: their former compiled forms must not stay in memory.
 
+use atoll_testkit::{Atoll, Client, RequestContent};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::definitions::{DEFINITIONS, definition, tenant};
-use crate::support::access::{Access, Body};
-use crate::support::process::Atoll;
 
 /// Returns a schema of 60 kB that takes about 14 MiB when it is compiled: every rule declares all nodes.
 fn dense() -> Value {
@@ -23,12 +22,12 @@ fn dense() -> Value {
 
 /// Changes the definition, checks an object so that all rules are compiled, and lists a page so that the
 /// snapshot is pinned.
-async fn change(tenant: &Access, number: usize) {
+async fn change(tenant: &Client, number: usize) {
     let path = format!("{DEFINITIONS}/dense.example.com");
     let patch = json!([{
         "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": number.to_string(),
     }]);
-    let body = Body::Raw("application/json-patch+json", Bytes::from(patch.to_string()));
+    let body = RequestContent::Raw("application/json-patch+json", Bytes::from(patch.to_string()));
     tenant.request(Method::PATCH, &path, body).await.expect(200);
     let spec = (0..30).fold(json!({ "f1": "x" }), |inner, _| json!({ "a": inner }));
     let object = json!({

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{IpAddr, UdpSocket};
 
+use atoll_testkit::Setup;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -10,7 +11,6 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::process::Setup;
 use crate::support::raw::Raw;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";

@@ -1,15 +1,14 @@
 //! Selectors with thousands of terms do not keep the server from others.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, RequestContent, Setup, Watch};
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::bindings::{TenantServer, bind, create_tenant_workspace};
 use crate::definitions::tenant;
-use crate::support::access::{Access, Body};
-use crate::support::process::{Atoll, Setup};
 use crate::support::raw::Raw;
-use crate::support::watching::Watch;
-use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with};
 
 /// Length of a selector, about as much as fits into a URL.
 const LENGTH: usize = 60_000;
@@ -47,10 +46,10 @@ fn key(number: u32) -> String {
 }
 
 /// Returns the processor time of some lists.
-async fn cost_of_lists(atoll: &Atoll, access: &Access, path: &str) -> u64 {
+async fn cost_of_lists(atoll: &Atoll, client: &Client, path: &str) -> u64 {
     let before = atoll.processor_ticks();
     for _ in 0..LISTS {
-        access.get(path).await.expect(200);
+        client.get(path).await.expect(200);
     }
     atoll.processor_ticks() - before
 }
@@ -102,13 +101,14 @@ async fn long_lists_do_not_delay_others() {
         let lists: Vec<_> = (0..4)
             .map(|_| {
                 let (tenant, method, path) = (tenant.clone(), method.clone(), path.clone());
-                tokio::spawn(async move { tenant.request(method, &path, Body::None).await })
+                tokio::spawn(async move { tenant.request(method, &path, RequestContent::None).await })
             })
             .collect();
         let mut other = atoll.admin().http1().await.unwrap();
         let mut answered = 0;
         while !lists.iter().all(|list| list.is_finished()) {
-            let small = other.request(Method::GET, "/api/v1/namespaces/default", Body::None).await.unwrap();
+            let small =
+                other.request(Method::GET, "/api/v1/namespaces/default", RequestContent::None).await.unwrap();
             small.expect(200);
             answered += 1;
         }
@@ -151,9 +151,9 @@ async fn selectors_of_watches_use_up_the_share_of_their_user_only() {
     assert!(grown < 400, "{grown} MiB more in use for {} watches", held.len());
     // Ordinary watches and long ones of other users are possible.
     let ann = server.user("ann", "root");
-    for (access, query) in [(&owner, "watch=1&labelSelector=!none"), (&ann, query.as_str())] {
-        access.post(CONFIG_MAPS, config_map_with("mine", "1")).await.expect(201);
-        let mut watch = Watch::open(access, &format!("{CONFIG_MAPS}?{query}")).await;
+    for (client, query) in [(&owner, "watch=1&labelSelector=!none"), (&ann, query.as_str())] {
+        client.post(CONFIG_MAPS, config_map_with("mine", "1")).await.expect(201);
+        let mut watch = Watch::open(client, &format!("{CONFIG_MAPS}?{query}")).await;
         while watch.event().await.name() != "mine" {}
     }
     drop(held);

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use atoll_encryption::{EncryptedStore, Rules};
 use atoll_sqlite::{SqliteOptions, SqliteStore};
 use atoll_store::{Condition, Key, Range, Store, Write};
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, RequestContent, Setup, names};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, Body, names};
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, config_map};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -50,11 +49,8 @@ fn definition(plural: &str, group: &str, kind: &str) -> Value {
 }
 
 /// Starts a server with the workspace `root:team-a`, and returns its tenant.
-async fn tenant(setup: Setup) -> (Atoll, Access, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("tokens.csv");
-    std::fs::write(&file, "tenant,tenant,1\n").unwrap();
-    let server = setup.flag("--token-auth-file", file.display()).start();
+async fn tenant(setup: Setup) -> (Atoll, Client) {
+    let server = setup.tokens("tenant,tenant,1\n").start();
     let admin = server.admin();
     admin.post(WORKSPACES, json!({ "metadata": { "name": "team-a" } })).await.expect(201);
     let team = admin.workspace("root:team-a");
@@ -64,7 +60,7 @@ async fn tenant(setup: Setup) -> (Atoll, Access, tempfile::TempDir) {
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant" }],
     });
     team.post(&format!("{RBAC}/clusterrolebindings"), binding).await.expect(201);
-    (server, team.token("tenant"), directory)
+    (server, team.token("tenant"))
 }
 
 /// Built-in resources that would give a tenant rights, and the expected error for each.
@@ -101,7 +97,7 @@ const SHADOWS: [(&str, &str, &str, &str); 7] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_cannot_shadow_built_in_resources() {
     for profile in ["full", "minimal"] {
-        let (server, tenant, _directory) = tenant(Setup::new().flag("--profile", profile)).await;
+        let (server, tenant) = tenant(Setup::new().flag("--profile", profile)).await;
         for (plural, group, kind, expected) in SHADOWS {
             let answer = tenant.post(DEFINITIONS, definition(plural, group, kind)).await;
             let message = answer.expect_status(422, "Invalid");
@@ -129,10 +125,10 @@ fn older_version_file(name: &str) -> PathBuf {
 }
 
 /// Checks a server with the data of the older version.
-async fn assert_objects_kept_and_aliases_closed(admin: &Access) {
+async fn assert_objects_kept_and_aliases_closed(admin: &Client) {
     for workspace in ["root", "root:team-b"] {
-        let access = admin.workspace(workspace);
-        let widgets = access.get(WIDGETS).await.expect(200);
+        let client = admin.workspace(workspace);
+        let widgets = client.get(WIDGETS).await.expect(200);
         assert_eq!(names(&widgets), ["one", "two"], "{workspace}");
         for item in widgets["items"].as_array().unwrap() {
             assert_eq!(item["spec"]["size"], item["metadata"]["name"]);
@@ -150,12 +146,12 @@ async fn assert_objects_kept_and_aliases_closed(admin: &Access) {
 }
 
 /// Deletes the definitions that shadowed Workspaces, and checks that no other object is deleted.
-async fn assert_deleting_shadow_definitions_keeps_objects(admin: &Access) {
+async fn assert_deleting_shadow_definitions_keeps_objects(admin: &Client) {
     let shadow = format!("{DEFINITIONS}/workspaces.atoll.dev");
     for workspace in ["root:team-a", "root:team-c"] {
-        let access = admin.workspace(workspace);
+        let client = admin.workspace(workspace);
         eventually("the definition says that it is not served", async || {
-            let found = access.get(&shadow).await.expect(200);
+            let found = client.get(&shadow).await.expect(200);
             let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions.iter().any(|condition| {
                 (&condition["type"], &condition["status"], &condition["reason"])
@@ -163,8 +159,8 @@ async fn assert_deleting_shadow_definitions_keeps_objects(admin: &Access) {
             })
         })
         .await;
-        access.delete(&shadow).await.expect(200);
-        eventually("the definition is gone", async || access.get(&shadow).await.status == 404).await;
+        client.delete(&shadow).await.expect(200);
+        eventually("the definition is gone", async || client.get(&shadow).await.status == 404).await;
     }
     assert_objects_kept_and_aliases_closed(admin).await;
     let team_c = admin.workspace("root:team-c");
@@ -193,7 +189,7 @@ async fn workspace_aliases_in_an_older_store_are_closed() {
 async fn workspace_aliases_in_an_older_snapshot_are_closed() {
     let mut server = Atoll::start();
     let content = Bytes::from(std::fs::read(older_version_file("store.snapshot")).unwrap());
-    let body = Body::Raw("application/x-ndjson", content);
+    let body = RequestContent::Raw("application/x-ndjson", content);
     server.admin().request(Method::POST, "/atoll/snapshot", body).await.expect(200);
     assert_objects_kept_and_aliases_closed(&server.admin()).await;
     server.kill();

@@ -1,7 +1,6 @@
 //! Timeouts that are too long to be represented.
 
-use crate::support::process::Atoll;
-use crate::support::watching::Watch;
+use atoll_testkit::{Atoll, Watch};
 
 #[tokio::test]
 async fn watch_with_the_longest_timeout_is_served() {

@@ -1,14 +1,13 @@
 //! Watches that a client opens and does not read use little memory, and one user cannot open all of them. The
 //! same applies to sync views.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Setup, Watch};
 use serde_json::json;
 
 use crate::bindings::{TenantServer, bind, create_tenant_workspace};
-use crate::support::access::Access;
-use crate::support::process::Setup;
 use crate::support::raw::{Head, Raw};
-use crate::support::watching::Watch;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// Watches that are never read.
 const UNREAD: usize = 80;
@@ -20,8 +19,8 @@ const MEMORY_PER_WATCH: u64 = 1 << 20;
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-async fn open_watch(access: &Access, path: &str, lines: &str) -> (Raw, Head) {
-    let mut raw = Raw::open(&access.anonymous()).await;
+async fn open_watch(client: &Client, path: &str, lines: &str) -> (Raw, Head) {
+    let mut raw = Raw::open(&client.anonymous()).await;
     let head = raw.head("GET", path, lines);
     raw.send(head).await.unwrap();
     let answer = raw.answer().await.unwrap();
@@ -29,7 +28,7 @@ async fn open_watch(access: &Access, path: &str, lines: &str) -> (Raw, Head) {
 }
 
 /// Creates a definition of Widgets, which may contain anything.
-async fn define_widgets(admin: &Access) {
+async fn define_widgets(admin: &Client) {
     let definition = json!({
         "metadata": { "name": "widgets.example.com" },
         "spec": {
@@ -125,9 +124,9 @@ async fn a_user_has_a_quarter_of_the_watches() {
     let (ann, bob) = (server.user("ann", "root"), server.user("bob", "root"));
     ann.get(CONFIG_MAPS).await.expect(200);
     ann.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    for access in [&bob, &admin] {
+    for client in [&bob, &admin] {
         let only = format!("{path}&fieldSelector=metadata.name=a");
-        assert_eq!(Watch::open(access, &only).await.event().await.name(), "a");
+        assert_eq!(Watch::open(client, &only).await.event().await.name(), "a");
     }
     drop(held);
     eventually("the watches of closed connections do not count", async || {

@@ -1,10 +1,11 @@
 //! Workspaces cannot be used to bypass the limits of their parent.
 
+use atoll_testkit::Atoll;
+use atoll_testkit::wait::eventually;
 use serde_json::json;
 
 use crate::definitions::tenant;
-use crate::support::process::Atoll;
-use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with};
 
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 

@@ -1,12 +1,12 @@
 //! Aggregated ClusterRoles, with rules of their own in each workspace.
 
+use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::eventually;
 use crate::users::{RBAC, TestServer, bind, create_workspace, rule};
 
-async fn rules(admin: &Access, role: &str) -> Vec<Value> {
+async fn rules(admin: &Client, role: &str) -> Vec<Value> {
     let role = admin.get(&format!("{RBAC}/clusterroles/{role}")).await.expect(200);
     role["rules"].as_array().cloned().unwrap_or_default()
 }
@@ -19,8 +19,8 @@ async fn roles_aggregate_labelled_roles_of_their_workspace() {
     create_workspace(&admin, "root", "b").await;
     let (a, b) = (admin.workspace("root:a"), admin.workspace("root:b"));
     // Present from the start, and not copied into workspaces.
-    for access in [&admin, &a, &b] {
-        let role = access.get(&format!("{RBAC}/clusterroles/admin")).await.expect(200);
+    for client in [&admin, &a, &b] {
+        let role = client.get(&format!("{RBAC}/clusterroles/admin")).await.expect(200);
         assert_eq!(role["metadata"]["resourceVersion"], "1");
         assert!(role["rules"].as_array().unwrap().len() > 15, "{role}");
     }

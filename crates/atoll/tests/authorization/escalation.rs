@@ -1,18 +1,17 @@
 //! Privilege escalation through bindings, roles and impersonation is rejected.
 
+use atoll_testkit::{ApiResponse, Client, RequestContent};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::support::CONFIG_MAPS;
-use crate::support::access::{Access, Body};
 use crate::users::{RBAC, TestServer, grant, rule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-async fn apply(access: &Access, path: &str, object: Value) -> crate::support::access::ApiResponse {
-    let body = Body::Raw("application/apply-patch+yaml", Bytes::from(object.to_string()));
-    access.request(Method::PATCH, &format!("{path}?fieldManager=eve&force=true"), body).await
+async fn apply(client: &Client, path: &str, object: Value) -> ApiResponse {
+    client.apply(&format!("{path}?fieldManager=eve&force=true"), object).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,10 +51,10 @@ async fn users_cannot_grant_rights_that_they_do_not_have() {
     eve.put(&format!("{roles}/new"), strong("new")).await.expect_status(403, "Forbidden");
     eve.merge(&own, json!({ "rules": strong("mine")["rules"] })).await.expect_status(403, "Forbidden");
     let patch = json!([{ "op": "add", "path": "/rules/-", "value": rule("", &["secrets"], &["get"]) }]);
-    let body = Body::Raw("application/json-patch+json", Bytes::from(patch.to_string()));
+    let body = RequestContent::Raw("application/json-patch+json", Bytes::from(patch.to_string()));
     eve.request(Method::PATCH, &own, body).await.expect_status(403, "Forbidden");
     let strategic = Bytes::from(json!({ "rules": strong("mine")["rules"] }).to_string());
-    let body = Body::Raw("application/strategic-merge-patch+json", strategic);
+    let body = RequestContent::Raw("application/strategic-merge-patch+json", strategic);
     eve.request(Method::PATCH, &own, body).await.expect_status(403, "Forbidden");
     apply(&eve, &own, strong("mine")).await.expect_status(403, "Forbidden");
     apply(&eve, &format!("{roles}/new"), strong("new")).await.expect_status(403, "Forbidden");
@@ -114,7 +113,7 @@ async fn impersonation_needs_a_grant_for_each_attribute() {
     let server = TestServer::start();
     let (admin, eve) = (server.admin(), server.user("eve"));
     let whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    let me = async |access: &Access| access.post(whoami, json!({})).await;
+    let me = async |client: &Client| client.post(whoami, json!({})).await;
     let refused = me(&eve.acting_as("ann", &[])).await.expect_status(403, "Forbidden");
     assert_eq!(
         refused,

@@ -1,8 +1,8 @@
 //! Request paths that try to leave their workspace.
 
+use atoll_testkit::Client;
 use http::Method;
 
-use crate::support::access::Access;
 use crate::support::raw::Raw;
 use crate::support::{CONFIG_MAPS, config_map_with};
 use crate::users::{TestServer, create_workspace, grant, rule};
@@ -11,8 +11,8 @@ use serde_json::json;
 const LIST: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Sends a request with an unmodified path. Returns the status and the body.
-async fn send_raw(access: &Access, path: &str, token: &str) -> (u16, String) {
-    let mut raw = Raw::open(access).await;
+async fn send_raw(client: &Client, path: &str, token: &str) -> (u16, String) {
+    let mut raw = Raw::open(client).await;
     let lines = format!("Authorization: Bearer {token}\r\nConnection: close\r\n");
     let head = raw.head("GET", path, &lines);
     raw.send(head).await.unwrap();
@@ -114,7 +114,7 @@ async fn server_wide_endpoints_are_served_in_root_only() {
     assert_eq!(master.get("/atoll/snapshot").await.status, 404);
     let everywhere = eve.workspace("*").acting_as("root", &["system:masters"]);
     assert_eq!(everywhere.get("/api/v1/configmaps").await.status, 403);
-    let restore = crate::support::access::Body::Json(json!({}));
+    let restore = atoll_testkit::RequestContent::Json(json!({}));
     let restored = eve.workspace("root:mine").request(Method::POST, "/atoll/snapshot", restore).await;
     assert_eq!(restored.status, 404);
 }

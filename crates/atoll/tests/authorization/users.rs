@@ -1,10 +1,7 @@
 //! A server with a few users, and helpers that grant rights to them.
 
+use atoll_testkit::{Atoll, Client, Setup};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
-use crate::support::access::Access;
-use crate::support::process::{Atoll, Setup};
 
 pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 pub const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -14,41 +11,36 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// in none.
 pub struct TestServer {
     pub atoll: Atoll,
-    _tokens: TempDir,
 }
 
 impl TestServer {
     pub fn start() -> TestServer {
-        let tokens = tempfile::tempdir().unwrap();
-        let file = tokens.path().join("tokens.csv");
-        std::fs::write(&file, "ann,ann,1,dev\nbob,bob,2,dev\neve,eve,3\n").unwrap();
-        let atoll = Setup::new().flag("--token-auth-file", file.display()).start();
-        TestServer { atoll, _tokens: tokens }
+        TestServer { atoll: Setup::new().tokens("ann,ann,1,dev\nbob,bob,2,dev\neve,eve,3\n").start() }
     }
 
-    pub fn admin(&self) -> Access {
+    pub fn admin(&self) -> Client {
         self.atoll.admin()
     }
 
-    pub fn user(&self, name: &str) -> Access {
+    pub fn user(&self, name: &str) -> Client {
         self.admin().token(name)
     }
 }
 
 /// Creates a workspace below `parent`.
-pub async fn create_workspace(admin: &Access, parent: &str, name: &str) {
+pub async fn create_workspace(admin: &Client, parent: &str, name: &str) {
     admin.workspace(parent).post(WORKSPACES, json!({ "metadata": { "name": name } })).await.expect(201);
 }
 
 /// Creates a ClusterRole with these rules and binds it to a user. Both objects have the same name.
-pub async fn grant(admin: &Access, name: &str, user: &str, rules: Value) {
+pub async fn grant(admin: &Client, name: &str, user: &str, rules: Value) {
     let role = json!({ "metadata": { "name": name }, "rules": rules });
     admin.post(&format!("{RBAC}/clusterroles"), role).await.expect(201);
     bind(admin, name, user, name).await;
 }
 
 /// Binds a ClusterRole to a user.
-pub async fn bind(admin: &Access, name: &str, user: &str, role: &str) {
+pub async fn bind(admin: &Client, name: &str, user: &str, role: &str) {
     let binding = json!({
         "metadata": { "name": name },
         "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": role },
@@ -58,7 +50,7 @@ pub async fn bind(admin: &Access, name: &str, user: &str, role: &str) {
 }
 
 /// Deletes a binding.
-pub async fn unbind(admin: &Access, name: &str) {
+pub async fn unbind(admin: &Client, name: &str) {
     admin.delete(&format!("{RBAC}/clusterrolebindings/{name}")).await.expect(200);
 }
 
@@ -67,7 +59,7 @@ pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 }
 
 /// Creates the ServiceAccount `robot` in the namespace `default` and returns a token of it.
-pub async fn create_robot_token(admin: &Access) -> String {
+pub async fn create_robot_token(admin: &Client) -> String {
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     admin.post(accounts, json!({ "metadata": { "name": "robot" } })).await.expect(201);
     let issued = admin.post(&format!("{accounts}/robot/token"), json!({ "spec": {} })).await.expect(201);

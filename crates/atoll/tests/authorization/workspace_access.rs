@@ -1,9 +1,9 @@
-//! Access to workspaces, and rights inside them.
+//! Client to workspaces, and rights inside them.
 
+use atoll_testkit::Client;
 use serde_json::json;
 
 use crate::support::CONFIG_MAPS;
-use crate::support::access::Access;
 use crate::users::{
     RBAC, TestServer, WORKSPACES, bind, create_robot_token, create_workspace, grant, rule, unbind,
 };
@@ -50,7 +50,7 @@ async fn inaccessible_and_missing_workspaces_give_the_same_answer() {
     let admin = server.admin();
     create_workspace(&admin, "root", "secret").await;
     create_workspace(&admin, "root:secret", "below").await;
-    let same = |answer: crate::support::access::ApiResponse, path: &str| {
+    let same = |answer: atoll_testkit::ApiResponse, path: &str| {
         let mut headers: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
         headers.sort();
         (answer.status, answer.text().replace(path, "PATH"), headers)
@@ -85,7 +85,7 @@ async fn administration_of_child_workspaces_can_be_granted() {
         rule["resourceNames"] = json!([name]);
         json!([rule])
     };
-    let list_status = async |user: &Access, path: &str| user.workspace(path).get(CONFIG_MAPS).await.status;
+    let list_status = async |user: &Client, path: &str| user.workspace(path).get(CONFIG_MAPS).await.status;
     grant(&org, "administers", "ann", content("admin", "team")).await;
     for (path, expected) in [
         ("root:org:team", 200),

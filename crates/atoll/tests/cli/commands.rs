@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, atoll, fail, succeed};
 use serde_json::{Value, json};
 
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::{fail, succeed};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 fn workspace_command(kubeconfig: &Path, line: &str) -> Command {
     let mut command = atoll(&["workspace"]);
@@ -20,7 +20,7 @@ async fn workspaces_can_be_created_entered_listed_and_deleted() {
     let server = Atoll::start();
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = directory.path().join("kubeconfig");
-    std::fs::copy(server.admin_kubeconfig(), &kubeconfig).unwrap();
+    std::fs::copy(server.kubeconfig(), &kubeconfig).unwrap();
     let mut transcript = String::new();
     let mut say = |line: &str| {
         let output = workspace_command(&kubeconfig, line).output().unwrap();
@@ -90,7 +90,7 @@ async fn workspaces_can_be_created_entered_listed_and_deleted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workspace_delete_waits_for_finalizers() {
     let server = Atoll::start();
-    let kubeconfig = server.admin_kubeconfig();
+    let kubeconfig = server.kubeconfig();
     succeed(&mut workspace_command(&kubeconfig, "create held"));
     let held = server.admin().workspace("root:held");
     let mut object = config_map_with("a", "1");
@@ -117,8 +117,7 @@ fn errors_have_hints() {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let own: Value =
-        serde_saphyr::from_str(&std::fs::read_to_string(server.admin_kubeconfig()).unwrap()).unwrap();
+    let own: Value = serde_saphyr::from_str(&std::fs::read_to_string(server.kubeconfig()).unwrap()).unwrap();
     let with = |name: &str, pointer: &str, value: Value| {
         let mut changed = own.clone();
         *changed.pointer_mut(pointer).unwrap() = value;
@@ -156,7 +155,7 @@ fn errors_have_hints() {
         assert!(hint.contains(next), "{}: {errors}", kubeconfig.display());
         assert!(!errors.contains('\x1b'), "no colour without a terminal: {errors}");
     }
-    let kubeconfig = server.admin_kubeconfig();
+    let kubeconfig = server.kubeconfig();
     for (context, next) in [("atol", "did you mean --context atoll?"), ("other", "--context: it has atoll")] {
         let errors = fail(&mut workspace_command(&kubeconfig, &format!("tree --context {context}")));
         assert!(errors.contains(&format!("has no context {context:?}")) && errors.contains(next), "{errors}");
@@ -174,7 +173,7 @@ fn errors_have_hints() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workspaces_can_be_printed_in_all_formats() {
     let server = Atoll::start();
-    let kubeconfig = server.admin_kubeconfig();
+    let kubeconfig = server.kubeconfig();
     let show = |line: &str| succeed(&mut workspace_command(&kubeconfig, line));
     assert_eq!(show("list"), "", "an empty list must print nothing");
     let created: Value = serde_json::from_str(&show("create web -o json")).unwrap();

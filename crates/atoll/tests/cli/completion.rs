@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::succeed;
+use atoll_testkit::{Atoll, atoll, succeed};
 
 /// A longer timeout than for interactive use, because test machines are busy.
 const LONG_TIMEOUT: [(&str, &str); 1] = [("ATOLL_COMPLETION_TIMEOUT", "60")];
@@ -14,7 +13,7 @@ fn server() -> Atoll {
     let server = Atoll::start();
     for line in ["create data --use", "create east", "create west", "use root", "create web"] {
         let mut command = atoll(&["workspace"]);
-        succeed(command.args(line.split(' ')).env("KUBECONFIG", server.admin_kubeconfig()));
+        succeed(command.args(line.split(' ')).env("KUBECONFIG", server.kubeconfig()));
     }
     server
 }
@@ -26,7 +25,7 @@ fn shell(name: &str, server: &Atoll) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(name);
     command.env("PATH", format!("{}:{path}", directory.display()));
-    command.env("KUBECONFIG", server.admin_kubeconfig()).envs(LONG_TIMEOUT).current_dir(&server.directory);
+    command.env("KUBECONFIG", server.kubeconfig()).envs(LONG_TIMEOUT).current_dir(&server.directory);
     command
 }
 
@@ -43,7 +42,7 @@ fn completions_have_names_from_the_server() {
     let server = server();
     let complete = |line: &str| {
         let mut command = atoll(&["__complete"]);
-        command.env("KUBECONFIG", server.admin_kubeconfig()).envs(LONG_TIMEOUT);
+        command.env("KUBECONFIG", server.kubeconfig()).envs(LONG_TIMEOUT);
         succeed(command.args(line.split(' ')))
     };
     for (line, expected) in [

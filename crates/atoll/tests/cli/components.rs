@@ -1,11 +1,11 @@
 //! Self-descriptions of the server and its components, as kube-apiserver has them.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, RequestContent, Setup, revision};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Body, revision};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with};
 
 const COMPONENTS: &str = "/api/v1/componentstatuses";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
@@ -233,6 +233,6 @@ async fn invalid_match_conditions_of_webhooks_are_rejected() {
         admin.post(&path, configuration(good)).await.expect(201);
         let patch = json!({ "metadata": { "labels": { "a": "b" } } });
         admin.merge(&format!("{path}/hooks"), patch).await.expect(200);
-        admin.request(Method::DELETE, &format!("{path}/hooks"), Body::None).await.expect(200);
+        admin.request(Method::DELETE, &format!("{path}/hooks"), RequestContent::None).await.expect(200);
     }
 }

@@ -1,15 +1,13 @@
 //! Authentication and the rights of unauthenticated clients.
 
-use crate::support::process::{Atoll, Setup};
-use crate::support::watching::Watch;
+use atoll_testkit::{Atoll, Setup, Watch};
+
 use crate::support::{CONFIG_MAPS, config_map_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_authenticate_users() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("tokens.csv");
-    std::fs::write(&file, "master,root,1,\"system:masters,ops\"\nplain,ann,2,ops\nalone,bob,3\n").unwrap();
-    let atoll = Setup::new().flag("--token-auth-file", file.display()).start();
+    let tokens = "master,root,1,\"system:masters,ops\"\nplain,ann,2,ops\nalone,bob,3\n";
+    let atoll = Setup::new().tokens(tokens).start();
     let admin = atoll.admin();
     admin.token("master").post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     Watch::open(&admin.token("master"), &format!("{CONFIG_MAPS}?watch=1")).await.event().await;
@@ -81,7 +79,7 @@ async fn certificates_of_another_authority_are_rejected() {
     // The administrator of the first server connects to the second.
     let intruder = second.admin().with_identity_of(&first.admin());
     if let Ok(mut http) = intruder.http1().await {
-        let answer = http.request(http::Method::GET, CONFIG_MAPS, crate::support::access::Body::None).await;
+        let answer = http.request(http::Method::GET, CONFIG_MAPS, atoll_testkit::RequestContent::None).await;
         assert!(
             answer.as_ref().is_err() || answer.is_ok_and(|answer| answer.status == 401),
             "the certificate must be rejected"

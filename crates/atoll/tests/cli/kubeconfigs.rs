@@ -1,16 +1,14 @@
 //! Several kubeconfigs in KUBECONFIG, compared with kubectl.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use atoll_client::kubeconfig::{Context, Kubeconfig, KubeconfigFiles, Selection};
+use atoll_testkit::{Atoll, Kubectl, atoll, succeed};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::{self, succeed};
 
 /// A directory with kubeconfigs.
 struct Files(TempDir);
@@ -42,15 +40,9 @@ impl Files {
     }
 }
 
-fn kubectl(directory: &Path, line: &str) -> Command {
-    let mut command = Command::new(directory.join("kubectl"));
-    command.args(line.split(' '));
-    command
-}
-
 /// The administrator's kubeconfig in three parts, with a context that must not be used.
 fn parts(server: &Atoll) -> Files {
-    let text = std::fs::read_to_string(server.admin_kubeconfig()).unwrap();
+    let text = std::fs::read_to_string(server.kubeconfig()).unwrap();
     let config: Value = serde_saphyr::from_str(&text).unwrap();
     let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
     let pem = |holder: &Value, name: &str| {
@@ -98,36 +90,36 @@ fn commands_read_and_change_the_file_that_kubectl_would() {
     assert_eq!(files.content("users/config"), parts(&server).content("users/config"));
     assert!(!files.path("missing").exists());
 
-    let Some(directory) = programs::kubectl() else { return };
+    let Some(kubectl) = Kubectl::new(&server.kubeconfig()) else { return };
     // kubectl uses the workspace, and would have changed the same file in the same way.
-    let view = files.with(PARTS, &mut kubectl(&directory, "config view --minify -o json"));
+    let view = files.with(PARTS, &mut kubectl.command("config view --minify -o json"));
     let view: Value = serde_json::from_str(&view).unwrap();
     assert_eq!(view["clusters"][0]["cluster"], settings);
-    let names = files.with(PARTS, &mut kubectl(&directory, "get namespaces -o name"));
+    let names = files.with(PARTS, &mut kubectl.command("get namespaces -o name"));
     assert!(names.contains("namespace/default"), "{names}");
     let changed = parts(&server);
     let line = format!("config set-cluster atoll --server={address}");
-    changed.with(PARTS, &mut kubectl(&directory, &line));
+    changed.with(PARTS, &mut kubectl.command(&line));
     for name in ["first", "users/config", "clusters/config"] {
         let clusters = |files: &Files| files.content(name)["clusters"].clone();
         assert_eq!(clusters(&files), clusters(&changed), "{name}");
     }
     // kubectl can change what Atoll has written, and the reverse.
-    files.with(PARTS, &mut kubectl(&directory, "config set-context --current --namespace=web"));
+    files.with(PARTS, &mut kubectl.command("config set-context --current --namespace=web"));
     files.with(PARTS, &mut atoll(&["workspace", "use", "-"]));
-    let view = files.with(PARTS, &mut kubectl(&directory, "config view --minify -o json"));
+    let view = files.with(PARTS, &mut kubectl.command("config view --minify -o json"));
     let view: Value = serde_json::from_str(&view).unwrap();
     assert_eq!(view["clusters"][0]["cluster"]["server"], format!("https://{}", server.address));
     assert_eq!(view["contexts"][0]["context"]["namespace"], "web");
 }
 
 /// Returns each context as kubectl sees it, with files inline.
-fn contexts_of_kubectl(files: &Files, names: &str, directory: &Path) -> Vec<(String, Option<Context>)> {
-    let listed = files.with(names, &mut kubectl(directory, "config get-contexts -o name"));
+fn contexts_of_kubectl(files: &Files, names: &str, kubectl: &Kubectl) -> Vec<(String, Option<Context>)> {
+    let listed = files.with(names, &mut kubectl.command("config get-contexts -o name"));
     let contexts = listed.lines().map(|context| {
         let line = format!("config view --raw --flatten --minify --context {context} -o json");
         let paths = std::env::join_paths(names.split(':').map(|name| files.path(name))).unwrap();
-        let output = kubectl(directory, &line).env("KUBECONFIG", paths).current_dir("/").output().unwrap();
+        let output = kubectl.command(&line).env("KUBECONFIG", paths).current_dir("/").output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let config = output.status.success().then(|| Kubeconfig::parse(&text).unwrap());
         (context.to_string(), config.and_then(|config| config.context(context, None).ok()))
@@ -137,7 +129,6 @@ fn contexts_of_kubectl(files: &Files, names: &str, directory: &Path) -> Vec<(Str
 
 #[test]
 fn kubeconfigs_are_merged_as_by_kubectl() {
-    let Some(directory) = programs::kubectl() else { return };
     let files = Files::new(&[
         (
             "a/config",
@@ -157,6 +148,7 @@ contexts: [{ name: x, context: { cluster: d, user: u, namespace: web } }, { name
         ("me.crt", "certificate"),
         ("me.key", "key"),
     ]);
+    let Some(kubectl) = Kubectl::new(&files.path("a/config")) else { return };
     for names in [
         "a/config:b/config:c/config",
         "c/config:b/config:a/config",
@@ -172,9 +164,9 @@ contexts: [{ name: x, context: { cluster: d, user: u, namespace: web } }, { name
         let mut own: Vec<(String, Option<Context>)> =
             merged.contexts().into_iter().map(|name| (name.to_string(), loaded.context(name).ok())).collect();
         own.sort_by(|one, other| one.0.cmp(&other.0));
-        let expected = contexts_of_kubectl(&files, names, &directory);
+        let expected = contexts_of_kubectl(&files, names, &kubectl);
         assert!(own == expected, "{names}: {own:?} instead of {expected:?}");
-        let view = files.with(names, &mut kubectl(&directory, "config view -o json"));
+        let view = files.with(names, &mut kubectl.command("config view -o json"));
         let view: Value = serde_json::from_str(&view).unwrap();
         assert_eq!(merged.current(), view["current-context"], "{names}");
     }

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Setup, StartFailure, atoll, succeed};
 use serde_json::Value;
 
-use crate::support::process::{Atoll, Setup, StartFailure, atoll};
-use crate::support::programs::succeed;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// Returns the address in the kubeconfig that a server writes.
 fn advertised(setup: Setup) -> String {
     let atoll = setup.start();
-    let (_, behind) = atoll.announcement.split_once("https://").unwrap();
+    let announcement = atoll.announcement();
+    let (_, behind) = announcement.split_once("https://").unwrap();
     behind.split_once(':').unwrap().0.to_string()
 }
 

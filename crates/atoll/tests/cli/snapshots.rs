@@ -4,32 +4,27 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use atoll_testkit::{Atoll, Client, Setup, Watch, atoll, fail, names, revision, succeed};
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, names, revision};
-use crate::support::process::{Atoll, Setup, atoll};
-use crate::support::programs::{fail, succeed};
-use crate::support::watching::Watch;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
 fn save(server: &Atoll, file: &Path) -> String {
-    succeed(atoll(&["snapshot", "save"]).arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()))
+    succeed(atoll(&["snapshot", "save"]).arg(file).arg("--kubeconfig").arg(server.kubeconfig()))
 }
 
 fn restore(server: &Atoll, file: &Path) -> String {
-    succeed(
-        atoll(&["snapshot", "restore", "--yes"]).arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()),
-    )
+    succeed(atoll(&["snapshot", "restore", "--yes"]).arg(file).arg("--kubeconfig").arg(server.kubeconfig()))
 }
 
 /// Returns all objects of `populate` in both workspaces, without resource versions.
-async fn contents(admin: &Access) -> BTreeMap<String, Value> {
+async fn contents(admin: &Client) -> BTreeMap<String, Value> {
     let mut contents = BTreeMap::new();
-    for access in [admin.clone(), admin.workspace("root:team")] {
+    for client in [admin.clone(), admin.workspace("root:team")] {
         for path in ["/api/v1/configmaps", "/api/v1/secrets", "/api/v1/namespaces", WORKSPACES] {
-            let list = access.get(path).await.expect(200);
+            let list = client.get(path).await.expect(200);
             for item in list["items"].as_array().unwrap() {
                 let mut item = item.clone();
                 let metadata = item["metadata"].as_object_mut().unwrap();
@@ -45,7 +40,7 @@ async fn contents(admin: &Access) -> BTreeMap<String, Value> {
                     metadata.remove("creationTimestamp");
                     metadata.remove("managedFields");
                 }
-                let location = format!("{}{path}/{}", access.base(), metadata["name"]);
+                let location = format!("{}{path}/{}", client.base(), metadata["name"]);
                 contents.insert(location, item);
             }
         }
@@ -61,14 +56,14 @@ fn assert_same_contents(found: &BTreeMap<String, Value>, expected: &BTreeMap<Str
     assert_eq!(found.len(), expected.len());
 }
 
-async fn populate(admin: &Access) {
+async fn populate(admin: &Client) {
     let team =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
     admin.post(WORKSPACES, team).await.expect(201);
-    for access in [admin.clone(), admin.workspace("root:team")] {
+    for client in [admin.clone(), admin.workspace("root:team")] {
         for number in 0..50 {
-            let value = format!("{number} in {} \u{1f3dd} \"quoted\" \\ <&>", access.base());
-            access
+            let value = format!("{number} in {} \u{1f3dd} \"quoted\" \\ <&>", client.base());
+            client
                 .post(CONFIG_MAPS, config_map_with(&format!("object-{number:02}"), &value))
                 .await
                 .expect(201);
@@ -77,10 +72,10 @@ async fn populate(admin: &Access) {
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "password", "finalizers": ["example.com/kept"] },
             "data": { "password": "c2VjcmV0" }, "type": "Opaque",
         });
-        access.post("/api/v1/namespaces/default/secrets", secret).await.expect(201);
+        client.post("/api/v1/namespaces/default/secrets", secret).await.expect(201);
         // A changed bootstrap object is no longer the shared one.
         let labels = json!({ "metadata": { "labels": { "mine": "yes" } } });
-        access.merge("/api/v1/namespaces/kube-public", labels).await.expect(200);
+        client.merge("/api/v1/namespaces/kube-public", labels).await.expect(200);
     }
 }
 
@@ -201,7 +196,7 @@ async fn truncated_snapshot_changes_nothing() {
     for text in broken {
         std::fs::write(&file, &text).unwrap();
         let mut command = atoll(&["snapshot", "restore"]);
-        let errors = fail(command.arg(&file).arg("--kubeconfig").arg(server.admin_kubeconfig()));
+        let errors = fail(command.arg(&file).arg("--kubeconfig").arg(server.kubeconfig()));
         assert!(errors.contains("the snapshot is not valid"), "{text:?}: {errors}");
         assert_eq!(admin.get(CONFIG_MAPS).await.expect(200), before);
     }
@@ -223,7 +218,7 @@ async fn restore_lists_what_it_destroys_and_asks() {
     admin.merge(&format!("{}/placement", config_map("new")), placed).await.expect(200);
     admin.merge(&config_map("kept"), json!({ "data": { "value": "2" } })).await.expect(200);
     let mut command = atoll(&["snapshot", "restore"]);
-    command.arg(&file).arg("--kubeconfig").arg(server.admin_kubeconfig()).stdin(std::process::Stdio::null());
+    command.arg(&file).arg("--kubeconfig").arg(server.kubeconfig()).stdin(std::process::Stdio::null());
     let output = command.output().unwrap();
     let (printed, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -239,7 +234,7 @@ async fn restore_lists_what_it_destroys_and_asks() {
     assert_eq!(admin.get(&config_map("new")).await.status, 404);
     // Clients without the right get no preview, and the endpoint exists in root only.
     let body =
-        crate::support::access::Body::Raw("application/x-ndjson", std::fs::read(&file).unwrap().into());
+        atoll_testkit::RequestContent::Raw("application/x-ndjson", std::fs::read(&file).unwrap().into());
     let path = "/atoll/snapshot/preview";
     let without_rights = admin.acting_as("eve", &[]);
     assert_eq!(without_rights.request(http::Method::POST, path, body.clone()).await.status, 403);

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Watch, names, revision};
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, names, revision};
-use crate::support::process::Atoll;
-use crate::support::watching::Watch;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 const NAMESPACES: &str = "/api/v1/namespaces";
 
-/// Creates a workspace below `parent` and returns an access to it.
-async fn create_workspace(admin: &Access, parent: &str, name: &str) -> Access {
+/// Creates a workspace below `parent` and returns a client of it.
+async fn create_workspace(admin: &Client, parent: &str, name: &str) -> Client {
     let workspace =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
     let created = admin.workspace(parent).post(WORKSPACES, workspace).await.expect(201);
@@ -30,22 +29,22 @@ async fn objects_are_visible_in_their_workspace_only() {
     let nested = create_workspace(&admin, "root:first", "second").await;
     let all = [&admin, &first, &second, &nested];
     let mut watches = Vec::new();
-    for access in all {
-        watches.push(Watch::open(access, &format!("{CONFIG_MAPS}?watch=1")).await);
+    for client in all {
+        watches.push(Watch::open(client, &format!("{CONFIG_MAPS}?watch=1")).await);
     }
     // The same name in each workspace, each a different object.
     let mut uids = BTreeSet::new();
-    for (number, access) in all.iter().enumerate() {
+    for (number, client) in all.iter().enumerate() {
         let created =
-            access.post(CONFIG_MAPS, config_map_with("same", &number.to_string())).await.expect(201);
+            client.post(CONFIG_MAPS, config_map_with("same", &number.to_string())).await.expect(201);
         uids.insert(created["metadata"]["uid"].to_string());
     }
     assert_eq!(uids.len(), all.len());
     second.delete(&config_map("same")).await.expect(200);
     first.merge(&config_map("same"), json!({ "data": { "value": "changed" } })).await.expect(200);
     let mut values: Vec<Vec<String>> = Vec::new();
-    for access in all {
-        let list = access.get(CONFIG_MAPS).await.expect(200);
+    for client in all {
+        let list = client.get(CONFIG_MAPS).await.expect(200);
         let items = list["items"].as_array().unwrap();
         values.push(
             items.iter().filter_map(|item| Some(item["data"]["value"].as_str()?.to_string())).collect(),
@@ -54,9 +53,9 @@ async fn objects_are_visible_in_their_workspace_only() {
     assert_eq!(values, [vec!["0"], vec!["changed"], vec![], vec!["3"]]);
     let expected: [&[&str]; 4] =
         [&["ADDED 0"], &["ADDED 1", "MODIFIED changed"], &["ADDED 2", "DELETED 2"], &["ADDED 3"]];
-    for ((watch, expected), access) in watches.iter_mut().zip(expected).zip(all) {
+    for ((watch, expected), client) in watches.iter_mut().zip(expected).zip(all) {
         // A last object in each workspace shows that no other event came in between.
-        access.post(CONFIG_MAPS, config_map_with("last", "last")).await.expect(201);
+        client.post(CONFIG_MAPS, config_map_with("last", "last")).await.expect(201);
         for expected in expected.iter().chain(&["ADDED last"]) {
             let event = watch.event().await;
             assert_eq!(format!("{} {}", event.kind, event.value()), *expected);
@@ -76,15 +75,15 @@ async fn workspaces_have_their_own_system_namespaces() {
     let (first, second) =
         (create_workspace(&admin, "root", "first").await, create_workspace(&admin, "root", "second").await);
     let system = ["default", "kube-node-lease", "kube-public", "kube-system"];
-    for access in [&admin, &first, &second] {
-        assert_eq!(names(&access.get(NAMESPACES).await.expect(200)), system);
+    for client in [&admin, &first, &second] {
+        assert_eq!(names(&client.get(NAMESPACES).await.expect(200)), system);
     }
     let start = revision(&second.get(NAMESPACES).await.expect(200));
     let labels = json!({ "metadata": { "labels": { "owner": "first" } } });
     first.merge("/api/v1/namespaces/default", labels).await.expect(200);
     first.post(NAMESPACES, json!({ "metadata": { "name": "extra" } })).await.expect(201);
-    let owner = async |access: &Access| {
-        access.get("/api/v1/namespaces/default").await.expect(200)["metadata"]["labels"]["owner"].clone()
+    let owner = async |client: &Client| {
+        client.get("/api/v1/namespaces/default").await.expect(200)["metadata"]["labels"]["owner"].clone()
     };
     assert_eq!(owner(&first).await, "first");
     assert_eq!(owner(&second).await, Value::Null);
@@ -106,13 +105,13 @@ async fn unknown_workspaces_are_not_found() {
     for path in
         ["root:unknown", "root:known:unknown", "root:unknown:known", "unknown", "known", "root:", ":", "Root"]
     {
-        let access = admin.workspace(path);
-        let message = access.get(CONFIG_MAPS).await.expect_status(404, "NotFound");
+        let client = admin.workspace(path);
+        let message = client.get(CONFIG_MAPS).await.expect_status(404, "NotFound");
         assert_eq!(message, format!("workspaces.atoll.dev {path:?} not found"));
         for path in ["/api/v1", "/apis", "/api"] {
-            assert_eq!(access.get(path).await.status, 404);
+            assert_eq!(client.get(path).await.status, 404);
         }
-        access.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect_status(404, "NotFound");
+        client.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect_status(404, "NotFound");
     }
     for path in ["/api/v1", "/apis", "/api", "/version", "/readyz"] {
         assert_eq!(admin.workspace("root:known").get(path).await.status, 200, "{path}");
@@ -128,8 +127,8 @@ async fn lists_and_watches_can_span_all_workspaces() {
         create_workspace(&admin, "root:first", "second").await,
     );
     let all = admin.workspace("*");
-    for (access, name) in [(&admin, "a"), (&first, "b"), (&second, "c")] {
-        access.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
+    for (client, name) in [(&admin, "a"), (&first, "b"), (&second, "c")] {
+        client.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
     }
     let list = all.get("/api/v1/configmaps").await.expect(200);
     assert_eq!(BTreeSet::from_iter(names(&list)), BTreeSet::from(["a", "b", "c"].map(String::from)));
@@ -180,9 +179,9 @@ async fn workspace_deletion_starts_with_children_and_waits_for_finalizers() {
     let parent = create_workspace(&admin, "root", "parent").await;
     let child = create_workspace(&admin, "root:parent", "child").await;
     let sibling = create_workspace(&admin, "root", "sibling").await;
-    for access in [&parent, &child, &sibling] {
-        access.post(NAMESPACES, json!({ "metadata": { "name": "extra" } })).await.expect(201);
-        access.post(CONFIG_MAPS, config_map_with("plain", "1")).await.expect(201);
+    for client in [&parent, &child, &sibling] {
+        client.post(NAMESPACES, json!({ "metadata": { "name": "extra" } })).await.expect(201);
+        client.post(CONFIG_MAPS, config_map_with("plain", "1")).await.expect(201);
     }
     let mut held = config_map_with("held", "1");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -196,10 +195,10 @@ async fn workspace_deletion_starts_with_children_and_waits_for_finalizers() {
     assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
     assert_eq!(marked["status"]["phase"], "Deleting");
     // Nothing can be created any more, not even in children.
-    for access in [&parent, &child] {
-        access.post(CONFIG_MAPS, config_map_with("late", "1")).await.expect_status(403, "Forbidden");
+    for client in [&parent, &child] {
+        client.post(CONFIG_MAPS, config_map_with("late", "1")).await.expect_status(403, "Forbidden");
         let workspace = json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "late" } });
-        access.post(WORKSPACES, workspace).await.expect_status(403, "Forbidden");
+        client.post(WORKSPACES, workspace).await.expect_status(403, "Forbidden");
     }
     eventually("all objects without finalizers are deleted in the child", async || {
         names(&child.get(CONFIG_MAPS).await.expect(200)) == ["held"]
@@ -216,8 +215,8 @@ async fn workspace_deletion_starts_with_children_and_waits_for_finalizers() {
     let released = json!({ "metadata": { "finalizers": null } });
     child.merge(&config_map("held"), released).await.expect(200);
     eventually("the workspace is gone", async || admin.get(&own).await.status == 404).await;
-    for access in [&parent, &child] {
-        access.get(CONFIG_MAPS).await.expect_status(404, "NotFound");
+    for client in [&parent, &child] {
+        client.get(CONFIG_MAPS).await.expect_status(404, "NotFound");
     }
     assert_eq!(names(&sibling.get(CONFIG_MAPS).await.expect(200)), ["plain"]);
     let everything = admin.workspace("*").get("/api/v1/configmaps").await.expect(200);

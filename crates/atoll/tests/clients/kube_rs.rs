@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use atoll_testkit::Atoll;
+use atoll_testkit::wait::{eventually, within};
 use futures_util::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,11 +19,8 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::support::process::Atoll;
-use crate::support::{eventually, within};
-
 async fn client(atoll: &Atoll) -> Client {
-    let file = Kubeconfig::read_from(atoll.admin_kubeconfig()).unwrap();
+    let file = Kubeconfig::read_from(atoll.kubeconfig()).unwrap();
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }

@@ -5,66 +5,13 @@ mod comparison;
 mod openapi_commands;
 mod plugin;
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
+use atoll_testkit::wait::WAIT_TIMEOUT;
+use atoll_testkit::{Atoll, Kubectl, Programs, Setup, atoll, succeed};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
-use crate::support::WAIT_TIMEOUT;
-use crate::support::process::{Atoll, Setup, atoll};
-use crate::support::programs::{self, fail, succeed};
-
-struct Kubectl {
-    directory: PathBuf,
-    kubeconfig: PathBuf,
-    /// kubectl writes its caches here instead of the user's home directory.
-    home: TempDir,
-}
-
-impl Kubectl {
-    /// Returns `None`, with a printed reason, where kubectl is not available.
-    fn of(atoll: &Atoll) -> Option<Kubectl> {
-        let directory = programs::kubectl()?;
-        Some(Kubectl { directory, kubeconfig: atoll.admin_kubeconfig(), home: tempfile::tempdir().unwrap() })
-    }
-
-    /// `line` is split at spaces.
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(self.directory.join("kubectl"));
-        command.env("HOME", self.home.path()).env("KUBECONFIG", &self.kubeconfig).args(line.split(' '));
-        command
-    }
-
-    #[track_caller]
-    fn run(&self, line: &str) -> String {
-        succeed(&mut self.command(line))
-    }
-
-    #[track_caller]
-    fn run_failing(&self, line: &str) -> String {
-        fail(&mut self.command(line))
-    }
-
-    #[track_caller]
-    fn json(&self, line: &str) -> Value {
-        serde_json::from_str(&self.run(&format!("{line} -o json"))).unwrap()
-    }
-
-    /// Runs a command with `object` in a file that is passed with `-f`.
-    #[track_caller]
-    fn run_with_file(&self, line: &str, object: &Value) -> String {
-        let mut command = self.command(&format!("{line} -f -"));
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-}
 
 /// Returns whether a word is an age in seconds or minutes, which differs from run to run.
 pub fn is_recent(word: &str) -> bool {
@@ -103,7 +50,7 @@ fn kinds() -> Vec<(&'static str, Value, &'static str)> {
 #[test]
 fn objects_of_every_kind_are_created_changed_and_deleted() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     for (kind, mut object, field) in kinds() {
         assert_eq!(kubectl.run_with_file("create", &object), format!("{kind}/one created\n"));
         let created = kubectl.json(&format!("get {kind} one"));
@@ -161,7 +108,7 @@ fn objects_of_every_kind_are_created_changed_and_deleted() {
 #[test]
 fn get_with_watch_prints_events() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     kubectl.run("create configmap first");
     let lines =
         OutputLines::of(kubectl.command(&format!(
@@ -224,7 +171,7 @@ impl Drop for OutputLines {
 #[test]
 fn wait_returns_when_the_condition_is_met() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     kubectl.run("create configmap slow --from-literal=state=begun");
     let refused = kubectl.run_failing("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=3s");
     assert!(refused.contains("timed out waiting for the condition"), "{refused}");
@@ -244,7 +191,7 @@ fn wait_returns_when_the_condition_is_met() {
 #[test]
 fn raw_paths_and_discovery_answer() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     assert_eq!(kubectl.run("get --raw /readyz"), "ok");
     assert!(kubectl.run("get --raw /readyz?verbose").ends_with("readyz check passed\n"));
     let version: Value = serde_json::from_str(&kubectl.run("get --raw /version")).unwrap();
@@ -275,15 +222,16 @@ fn printed_kubectl_command_works() {
     // A path that needs quoting in a shell.
     let directory = tempfile::tempdir().unwrap();
     let atoll = Setup::new().directory(&directory.path().join("it's my data")).start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
-    let (_, command) = atoll.announcement.split_once("Try: ").unwrap();
+    let Some(programs) = Programs::build(&["kubectl"]) else { return };
+    let announcement = atoll.announcement();
+    let (_, command) = announcement.split_once("Try: ").unwrap();
     assert!(command.starts_with("kubectl "), "{command}");
     let path = std::env::join_paths(
-        std::iter::once(kubectl.directory.clone())
+        std::iter::once(programs.directory().to_path_buf())
             .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
     );
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(command).env("PATH", path.unwrap()).env("HOME", kubectl.home.path());
+    shell.arg("-c").arg(command).env("PATH", path.unwrap()).env("HOME", directory.path());
     let output = succeed(shell.env_remove("KUBECONFIG"));
     let names: Vec<&str> = output.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
@@ -292,12 +240,12 @@ fn printed_kubectl_command_works() {
 #[test]
 fn kubectl_uses_the_current_workspace() {
     let server = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&server) else { return };
+    let Some(kubectl) = Kubectl::new(&server.kubeconfig()) else { return };
     let enter = |path: &str| {
-        succeed(atoll(&["workspace", "use", path]).env("KUBECONFIG", &kubectl.kubeconfig));
+        succeed(atoll(&["workspace", "use", path]).env("KUBECONFIG", server.kubeconfig()));
     };
     kubectl.run("create configmap in-root");
-    succeed(atoll(&["workspace", "create", "team", "--use"]).env("KUBECONFIG", &kubectl.kubeconfig));
+    succeed(atoll(&["workspace", "create", "team", "--use"]).env("KUBECONFIG", server.kubeconfig()));
     assert_eq!(kubectl.run(&format!("get configmaps -o name {EXCEPT_ROOT_CA}")), "");
     let namespaces = kubectl.run("get namespaces -o name");
     assert_eq!(namespaces.lines().count(), 4, "{namespaces}");

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use atoll_testkit::Atoll;
 use serde_json::{Value, json};
 
-use crate::support::process::Atoll;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// The release for Kubernetes 1.36.
@@ -52,7 +52,7 @@ async fn python_client_pages_watches_and_resumes_across_a_restart() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/python/session.py");
     let mut child = Command::new(python)
         .arg(script)
-        .arg(atoll.admin_kubeconfig())
+        .arg(atoll.kubeconfig())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

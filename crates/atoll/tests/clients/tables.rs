@@ -1,66 +1,45 @@
 //! `kubectl get -o wide` prints the same for Atoll and for kube-apiserver. Without Go the tests print so and
 //! pass.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use atoll_testkit::{Atoll, Upstream};
+use atoll_testkit::{Atoll, Kubectl, Upstream, succeed};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::kubectl::is_recent;
-use crate::support::programs::{self, succeed};
 
 /// An old time, so that ages stay the same during the test.
 const THEN: &str = "2001-02-03T04:05:06Z";
 
-struct Kubectl {
-    program: PathBuf,
-    kubeconfig: PathBuf,
-    home: TempDir,
+#[track_caller]
+fn run(kubectl: &Kubectl, arguments: &[&str]) -> String {
+    succeed(kubectl.command("-n seen").args(arguments))
 }
 
-impl Kubectl {
-    fn new(directory: &std::path::Path, kubeconfig: PathBuf) -> Kubectl {
-        Kubectl { program: directory.join("kubectl"), kubeconfig, home: tempfile::tempdir().unwrap() }
-    }
-
-    #[track_caller]
-    fn run(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new(&self.program);
-        command.env("HOME", self.home.path()).env("KUBECONFIG", &self.kubeconfig);
-        succeed(command.args(["-n", "seen"]).args(arguments))
-    }
-
-    /// Creates all objects with one command, then sets their statuses.
-    fn prepare(&self) {
-        let mut items = Vec::new();
-        let mut statuses = Vec::new();
-        for (resource, mut object) in objects() {
-            if let Some(status) = object.as_object_mut().unwrap().remove("status") {
-                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-                statuses.push((resource, name, json!({ "status": status })));
-            }
-            items.push(object);
+/// Creates all objects with one command, then sets their statuses.
+fn prepare(kubectl: &Kubectl) {
+    let mut items = Vec::new();
+    let mut statuses = Vec::new();
+    for (resource, mut object) in objects() {
+        if let Some(status) = object.as_object_mut().unwrap().remove("status") {
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            statuses.push((resource, name, json!({ "status": status })));
         }
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-        let file = self.home.path().join("objects.json");
-        std::fs::write(&file, list.to_string()).unwrap();
-        self.run(&["create", "namespace", "seen"]);
-        self.run(&["create", "--validate=false", "-f", file.to_str().unwrap()]);
-        for (resource, name, status) in statuses {
-            let patch = status.to_string();
-            self.run(&["patch", resource, &name, "--subresource=status", "--type=merge", "-p", &patch]);
-        }
+        items.push(object);
     }
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
+    run(kubectl, &["create", "namespace", "seen"]);
+    kubectl.run_with_file("-n seen create --validate=false", &list);
+    for (resource, name, status) in statuses {
+        let patch = status.to_string();
+        run(kubectl, &["patch", resource, &name, "--subresource=status", "--type=merge", "-p", &patch]);
+    }
+}
 
-    /// Returns the words that kubectl prints. The width of columns and ages in seconds or minutes are
-    /// ignored.
-    fn printed_words(&self, arguments: &[&str]) -> Vec<Vec<String>> {
-        let word = |word: &str| if is_recent(word) { "<recent>".to_owned() } else { word.to_owned() };
-        let printed = self.run(arguments);
-        printed.lines().map(|line| line.split_whitespace().map(word).collect()).collect()
-    }
+/// Returns the words that kubectl prints. The width of columns and ages in seconds or minutes are
+/// ignored.
+fn printed_words(kubectl: &Kubectl, arguments: &[&str]) -> Vec<Vec<String>> {
+    let word = |word: &str| if is_recent(word) { "<recent>".to_owned() } else { word.to_owned() };
+    let printed = run(kubectl, arguments);
+    printed.lines().map(|line| line.split_whitespace().map(word).collect()).collect()
 }
 
 fn pod_spec() -> Value {
@@ -234,14 +213,13 @@ fn objects() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn wide_output_is_equal_to_upstream() {
-    let Some(directory) = programs::kubectl() else { return };
     let Some(real) = Upstream::shared() else { return };
     // As kube-apiserver, which runs without controllers.
     let atoll = Atoll::start_with(&["--controllers=false"]);
-    let on_atoll = Kubectl::new(&directory, atoll.kubeconfig());
-    let on_upstream = Kubectl::new(&directory, real.kubeconfig());
-    on_atoll.prepare();
-    on_upstream.prepare();
+    let Some(on_atoll) = Kubectl::new(&atoll.kubeconfig()) else { return };
+    let Some(on_upstream) = Kubectl::new(&real.kubeconfig()) else { return };
+    prepare(&on_atoll);
+    prepare(&on_upstream);
     let resources = [
         "configmaps",
         "secrets",
@@ -263,8 +241,8 @@ fn wide_output_is_equal_to_upstream() {
     for resource in resources {
         let lines = ["get", resource, "-o", "wide"];
         assert_eq!(
-            on_atoll.printed_words(&lines),
-            on_upstream.printed_words(&lines),
+            printed_words(&on_atoll, &lines),
+            printed_words(&on_upstream, &lines),
             "kubectl get {resource} -o wide"
         );
     }
@@ -275,22 +253,19 @@ fn wide_output_is_equal_to_upstream() {
         &["get", "namespace", "seen"],
         &["get", "pods", "--chunk-size=1"],
     ] {
-        assert_eq!(on_atoll.printed_words(lines), on_upstream.printed_words(lines), "kubectl {lines:?}");
+        assert_eq!(printed_words(&on_atoll, lines), printed_words(&on_upstream, lines), "kubectl {lines:?}");
     }
 }
 
 #[test]
 fn workspaces_have_printer_columns() {
-    let Some(directory) = programs::kubectl() else { return };
     let atoll = Atoll::start();
-    let kubectl = Kubectl::new(&directory, atoll.kubeconfig());
-    let file = kubectl.home.path().join("workspace.json");
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     let workspace =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
-    std::fs::write(&file, workspace.to_string()).unwrap();
-    kubectl.run(&["create", "--validate=false", "-f", file.to_str().unwrap()]);
-    let seen = kubectl.printed_words(&["get", "workspaces"]);
+    kubectl.run_with_file("-n seen create --validate=false", &workspace);
+    let seen = printed_words(&kubectl, &["get", "workspaces"]);
     assert_eq!(seen, [["NAME", "PHASE", "AGE"], ["team", "Ready", "<recent>"]]);
-    let wide = kubectl.printed_words(&["get", "workspaces", "-o", "wide"]);
+    let wide = printed_words(&kubectl, &["get", "workspaces", "-o", "wide"]);
     assert_eq!(wide[0], ["NAME", "PHASE", "AGE", "ID", "GRAIN"]);
 }

@@ -1,11 +1,9 @@
 //! A definition is served immediately, and its objects are deleted with it.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup, Watch, names};
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, names};
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup};
-use crate::support::watching::Watch;
 use crate::{DEFINITIONS, definition, free, object};
 
 const HATS: &str = "/apis/example.com/v1/namespaces/default/hats";
@@ -19,9 +17,9 @@ fn condition(definition: &Value, kind: &str) -> Value {
     conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
 }
 
-async fn wait_until_deleted(access: &Access, name: &str) {
+async fn wait_until_deleted(client: &Client, name: &str) {
     let path = format!("{DEFINITIONS}/{name}");
-    eventually("the definition is gone", async || access.get(&path).await.status == 404).await;
+    eventually("the definition is gone", async || client.get(&path).await.status == 404).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

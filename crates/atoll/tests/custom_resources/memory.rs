@@ -1,9 +1,9 @@
 //! The same definition in many workspaces is stored in memory once.
 
+use atoll_testkit::Atoll;
+use atoll_testkit::wait::eventually;
 use serde_json::{Map, Value, json};
 
-use crate::support::eventually;
-use crate::support::process::Atoll;
 use crate::{DEFINITIONS, definition};
 
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";

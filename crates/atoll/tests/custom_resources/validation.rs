@@ -1,13 +1,12 @@
 //! Validation of definitions and of their objects, in workspaces as in root.
 
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::process::Atoll;
 use crate::{DEFINITIONS, definition, free, object};
 
 /// Creates a workspace below root.
-async fn team(atoll: &Atoll) -> Access {
+async fn team(atoll: &Atoll) -> Client {
     let workspace = json!({ "metadata": { "name": "team" } });
     atoll.admin().post("/apis/atoll.dev/v1alpha1/workspaces", workspace).await.expect(201);
     atoll.admin().workspace("root:team")

@@ -1,10 +1,8 @@
 //! Objects in several versions of a definition.
 
+use atoll_testkit::{Atoll, Watch, names};
 use serde_json::json;
 
-use crate::support::access::names;
-use crate::support::process::Atoll;
-use crate::support::watching::Watch;
 use crate::{DEFINITIONS, definition, object};
 
 fn version(name: &str, storage: bool, properties: serde_json::Value) -> serde_json::Value {

@@ -1,10 +1,9 @@
 //! A definition is visible in its own workspace only.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, names};
 use serde_json::json;
 
-use crate::support::access::names;
-use crate::support::eventually;
-use crate::support::process::Atoll;
 use crate::{DEFINITIONS, definition, free, object};
 
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";

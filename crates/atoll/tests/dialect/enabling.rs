@@ -1,11 +1,11 @@
 //! A dialect is enabled in a workspace and those below it, and nowhere else.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup, names};
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, names};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
-use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stderr, atoll_stdout, cluster};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
+use crate::{CLUSTERS, KCP, OWN, SECRETS, cluster};
 
 pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -24,58 +24,58 @@ async fn dialect_is_enabled_in_a_workspace_and_below() {
         "workspace use root",
         "workspace create other",
     ] {
-        atoll_stdout(&server, line);
+        server.run(line);
     }
     let (org, team, other) =
         (admin.workspace("root:org"), admin.workspace("root:org:team"), admin.workspace("root:other"));
-    assert!(atoll_stdout(&server, "dialect list").contains("no"));
+    assert!(server.run("dialect list").contains("no"));
     org.get(CLUSTERS).await.expect_status_code(404);
 
-    let printed = atoll_stdout(&server, "dialect enable kcp --workspace root:org");
+    let printed = server.run("dialect enable kcp --workspace root:org");
     assert!(printed.contains("root:org now speaks kcp"), "{printed}");
-    assert!(atoll_stdout(&server, "dialect enable kcp --workspace org").contains("already"));
-    assert!(atoll_stdout(&server, "dialect list --workspace root:org:team").contains("yes, by root:org"));
-    for access in [&org, &team] {
-        let list = access.get(KCP).await.expect(200);
+    assert!(server.run("dialect enable kcp --workspace org").contains("already"));
+    assert!(server.run("dialect list --workspace root:org:team").contains("yes, by root:org"));
+    for client in [&org, &team] {
+        let list = client.get(KCP).await.expect(200);
         let expected = ["clusters", "clusters/status", "workloadclusters", "workloadclusters/status"];
         assert_eq!(resources(&list), expected);
         for (plural, kind) in [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")] {
             let path = format!("{KCP}/{plural}");
-            let made = access.post(&path, cluster(kind, "a", "")).await.expect(201);
+            let made = client.post(&path, cluster(kind, "a", "")).await.expect(201);
             assert_eq!(made["spec"], json!({ "kubeconfig": "", "unschedulable": false }));
             let mut wrong = cluster(kind, "b", "");
             wrong["spec"]["unschedulable"] = "maybe".into();
-            access.post(&path, wrong).await.expect_status(422, "Invalid");
+            client.post(&path, wrong).await.expect_status(422, "Invalid");
         }
-        let schema = access.get("/openapi/v3/apis/workload.kcp.dev/v1alpha1").await.expect(200);
+        let schema = client.get("/openapi/v3/apis/workload.kcp.dev/v1alpha1").await.expect(200);
         assert!(schema["components"]["schemas"]["dev.kcp.workload.v1alpha1.WorkloadCluster"].is_object());
     }
-    for access in [&admin, &other] {
-        access.get(CLUSTERS).await.expect_status_code(404);
-        let groups = access.get("/apis").await.expect(200).to_string();
+    for client in [&admin, &other] {
+        client.get(CLUSTERS).await.expect_status_code(404);
+        let groups = client.get("/apis").await.expect(200).to_string();
         assert!(!groups.contains("workload.kcp.dev"));
     }
     // Administrators of all workspaces get one list of both.
     let all = admin.workspace("*").get(CLUSTERS).await.expect(200);
     assert_eq!(all["items"].as_array().unwrap().len(), 2);
 
-    let complaint = atoll_stderr(&server, "dialect disable kcp --workspace root:org:team");
+    let complaint = server.run_failing("dialect disable kcp --workspace root:org:team");
     assert!(complaint.contains("because root:org does"), "{complaint}");
-    let complaint = atoll_stderr(&server, "dialect disable kcp --workspace root:org");
+    let complaint = server.run_failing("dialect disable kcp --workspace root:org");
     assert!(complaint.contains("root:org has clusters") && complaint.contains("hint: "), "{complaint}");
     for plural in ["clusters", "workloadclusters"] {
         org.delete(&format!("{KCP}/{plural}/a")).await.expect(200);
     }
-    let complaint = atoll_stderr(&server, "dialect disable kcp --workspace root:org");
+    let complaint = server.run_failing("dialect disable kcp --workspace root:org");
     assert!(complaint.contains("root:org:team has clusters"), "{complaint}");
     for plural in ["clusters", "workloadclusters"] {
         team.delete(&format!("{KCP}/{plural}/a")).await.expect(200);
     }
-    let printed = atoll_stdout(&server, "dialect disable kcp --workspace root:org");
+    let printed = server.run("dialect disable kcp --workspace root:org");
     assert!(printed.contains("no longer speaks kcp"), "{printed}");
     org.get(CLUSTERS).await.expect_status_code(404);
-    assert!(atoll_stdout(&server, "dialect disable kcp --workspace root:org").contains("does not speak"));
-    let complaint = atoll_stderr(&server, "dialect enable kcp --workspace root:nowhere");
+    assert!(server.run("dialect disable kcp --workspace root:org").contains("does not speak"));
+    let complaint = server.run_failing("dialect enable kcp --workspace root:nowhere");
     assert!(complaint.contains("nowhere"), "{complaint}");
 }
 
@@ -95,10 +95,10 @@ pub fn definition(plural: &str, kind: &str, scope: &str, version: &str, schema: 
 }
 
 /// Waits until the controller has handled a Cluster of kcp.
-async fn wait_until_reconciled(access: &Access, name: &str) {
+async fn wait_until_reconciled(client: &Client, name: &str) {
     let path = format!("{CLUSTERS}/{name}");
     eventually(&format!("{name} is reconciled"), async || {
-        let found = access.get(&path).await.expect(200);
+        let found = client.get(&path).await.expect(200);
         let reason = found["status"]["conditions"][0]["reason"].clone();
         found["metadata"]["finalizers"] == json!(["atoll.dev/kcp"]) && reason == "InvalidKubeConfig"
     })
@@ -112,9 +112,9 @@ async fn definition_of_a_tenant_does_not_affect_other_workspaces() {
     let mut server = Setup::new().flag("--controllers", "kcpcluster,kcpplacement").start();
     let mut admin = server.admin();
     for name in ["org", "plain", "later", "spread"] {
-        atoll_stdout(&server, &format!("workspace create {name}"));
+        server.run(&format!("workspace create {name}"));
     }
-    let of = |admin: &Access, name: &str| admin.workspace(&format!("root:{name}"));
+    let of = |admin: &Client, name: &str| admin.workspace(&format!("root:{name}"));
     let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let short = json!({ "type": "object", "properties": { "spec": {
         "type": "object", "properties": { "kubeconfig": { "type": "string" } },
@@ -150,7 +150,7 @@ async fn definition_of_a_tenant_does_not_affect_other_workspaces() {
     for tenant in &tenants {
         tenant.post(CONFIG_MAPS, labelled("a")).await.expect(201);
     }
-    atoll_stdout(&server, "dialect enable kcp --workspace root:org");
+    server.run("dialect enable kcp --workspace root:org");
     let mut first = cluster("Cluster", "first", "");
     first["spec"]["unschedulable"] = true.into();
     org.post(CLUSTERS, first).await.expect(201);

@@ -3,12 +3,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use atoll_testkit::Atoll;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::fleet::{ready, simulated, wait_for};
-use crate::support::process::Atoll;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
-use crate::{CLUSTERS, OWN, atoll_stdout, cluster};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
+use crate::{CLUSTERS, OWN, cluster};
 
 fn labelled(name: &str) -> Value {
     let mut map = config_map_with(name, "1");
@@ -25,7 +26,7 @@ async fn objects_leave_a_cluster_after_its_eviction_time() {
     let (east, kubeconfig) = simulated();
     let server = Atoll::start();
     let (admin, below) = (server.admin(), east.admin());
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let mut registered = cluster("Cluster", "east", &kubeconfig);
     registered["spec"]["evictAfter"] = "2100-01-01T00:00:00Z".into();
     admin.post(CLUSTERS, registered).await.expect(201);
@@ -35,7 +36,7 @@ async fn objects_leave_a_cluster_after_its_eviction_time() {
     // Before that time, placing works.
     admin.post(CONFIG_MAPS, labelled("labelled")).await.expect(201);
     admin.post(CONFIG_MAPS, config_map_with("placed", "1")).await.expect(201);
-    atoll_stdout(&server, "place configmap/placed --on east");
+    server.run("place configmap/placed --on east");
     for name in ["labelled", "placed"] {
         wait_for("the object exists below", &below, &config_map(name), |_| true).await;
     }

@@ -1,15 +1,14 @@
 //! Clusters of kcp join, get labelled objects, and leave.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup, names};
 use serde_json::{Value, json};
 
-use crate::running_command::SimulatedCluster;
-use crate::support::access::{Access, names};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{config_map, config_map_with, eventually};
-use crate::{CLUSTERS, KCP, OWN, SECRETS, atoll_stdout, cluster, files_containing, kubeconfig};
+use crate::support::{config_map, config_map_with};
+use crate::{CLUSTERS, KCP, OWN, SECRETS, cluster, files_containing, kubeconfig};
 
-pub fn simulated() -> (SimulatedCluster, String) {
-    let cluster = SimulatedCluster::start(&["--nodes", "1"]);
+pub fn simulated() -> (Atoll, String) {
+    let cluster = Atoll::simulate(&["--nodes", "1"]);
     let kubeconfig = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     (cluster, kubeconfig)
 }
@@ -19,9 +18,9 @@ pub fn ready(object: &Value) -> &Value {
     conditions.iter().find(|condition| condition["type"] == "Ready").unwrap_or(&Value::Null)
 }
 
-pub async fn wait_for(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
+pub async fn wait_for(what: &str, client: &Client, path: &str, is: impl Fn(&Value) -> bool) {
     eventually(what, async || {
-        let answer = access.get(path).await;
+        let answer = client.get(path).await;
         answer.status == 200 && is(&answer.json())
     })
     .await;
@@ -39,7 +38,7 @@ async fn cluster_joins_gets_labelled_objects_and_leaves() {
     let ((east, admin_east), (west, admin_west)) = (simulated(), simulated());
     let server = Atoll::start();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     admin.post(CLUSTERS, cluster("Cluster", "east", &admin_east)).await.expect(201);
     admin
         .post(&format!("{KCP}/workloadclusters"), cluster("WorkloadCluster", "west", &admin_west))
@@ -126,7 +125,7 @@ async fn failed_join_is_reported_and_retried() {
     let (_east, admin_east) = simulated();
     let server = Setup::new().flag("--controllers", "kcpcluster,clusterpush,clusterhealth").start();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     admin.post(OWN, json!({ "metadata": { "name": "taken" }, "spec": { "mode": "none" } })).await.expect(201);
     for (name, config, reason) in [
         ("empty", String::new(), "InvalidKubeConfig"),

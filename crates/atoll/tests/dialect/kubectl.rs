@@ -1,30 +1,11 @@
 //! kcp's manifests applied with kubectl, as in kcp's demos. Without Go the test prints so and passes.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use atoll_testkit::{Atoll, Kubectl};
 
-use crate::support::process::Atoll;
-use crate::support::programs;
-use crate::{atoll_stdout, kubeconfig};
+use crate::kubeconfig;
 
-fn kubectl(
-    directory: &std::path::Path,
-    server: &Atoll,
-    home: &std::path::Path,
-    line: &str,
-    input: &str,
-) -> String {
-    let mut child = Command::new(directory.join("kubectl"))
-        .env("HOME", home)
-        .env("KUBECONFIG", server.admin_kubeconfig())
-        .args(line.split(' '))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+fn run(kubectl: &Kubectl, line: &str, input: &str) -> String {
+    let output = kubectl.run_with_input(line, input);
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -39,11 +20,10 @@ fn manifest(kind: &str, name: &str, kubeconfig: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kcp_manifests_can_be_applied() {
-    let Some(directory) = programs::kubectl() else { return };
     let server = Atoll::start_bare();
-    let home = tempfile::tempdir().unwrap();
-    let run = |line: &str, input: &str| kubectl(&directory, &server, home.path(), line, input);
-    atoll_stdout(&server, "dialect enable kcp");
+    let Some(kubectl) = Kubectl::new(&server.kubeconfig()) else { return };
+    let run = |line: &str, input: &str| run(&kubectl, line, input);
+    server.run("dialect enable kcp");
     for (kind, plural) in [("Cluster", "clusters"), ("WorkloadCluster", "workloadclusters")] {
         let resource = format!("{plural}.workload.kcp.dev");
         let name = format!("{}.workload.kcp.dev/us-east1", kind.to_lowercase());

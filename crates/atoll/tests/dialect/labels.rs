@@ -1,11 +1,11 @@
 //! The label `workloads.kcp.dev/cluster` places, moves and removes objects.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup};
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::process::{Atoll, Setup};
-use crate::support::{config_map, config_map_with, eventually, without_uids};
-use crate::{OWN, atoll_stdout};
+use crate::OWN;
+use crate::support::{config_map, config_map_with, without_uids};
 
 const LABEL: &str = "workloads.kcp.dev/cluster";
 
@@ -13,23 +13,23 @@ fn placement(object: &Value) -> String {
     without_uids(object["metadata"]["annotations"]["atoll.dev/placement"].as_str().unwrap_or_default())
 }
 
-async fn wait_for_placement(access: &Access, path: &str, expected: &str) {
+async fn wait_for_placement(client: &Client, path: &str, expected: &str) {
     eventually(&format!("{path} is placed as {expected}"), async || {
-        placement(&access.get(path).await.expect(200)) == expected
+        placement(&client.get(path).await.expect(200)) == expected
     })
     .await;
 }
 
-async fn set_label(access: &Access, path: &str, name: Option<&str>) {
-    access.merge(path, json!({ "metadata": { "labels": { LABEL: name } } })).await.expect(200);
+async fn set_label(client: &Client, path: &str, name: Option<&str>) {
+    client.merge(path, json!({ "metadata": { "labels": { LABEL: name } } })).await.expect(200);
 }
 
 /// Waits until an object that is written now has been placed: then earlier writes have been handled too.
-async fn wait_until_caught_up(access: &Access, name: &str) {
+async fn wait_until_caught_up(client: &Client, name: &str) {
     let mut object = config_map_with(name, "1");
     object["metadata"]["labels"] = json!({ LABEL: "east" });
-    access.post("/api/v1/namespaces/default/configmaps", object).await.expect(201);
-    wait_for_placement(access, &config_map(name), BY_LABEL_EAST).await;
+    client.post("/api/v1/namespaces/default/configmaps", object).await.expect(201);
+    wait_for_placement(client, &config_map(name), BY_LABEL_EAST).await;
 }
 
 const BY_LABEL_EAST: &str = r#"{"clusters":[{"name":"east"}],"by":"label"}"#;
@@ -43,7 +43,7 @@ fn placing_server() -> Atoll {
 async fn labels_place_objects_without_another_placement() {
     let mut server = placing_server();
     let admin = server.admin();
-    atoll_stdout(&server, "workspace create team");
+    server.run("workspace create team");
     let team = admin.workspace("root:team");
     let register = async |name: &str| {
         admin.post(OWN, json!({ "metadata": { "name": name }, "spec": { "mode": "none" } })).await.expect(201)
@@ -58,7 +58,7 @@ async fn labels_place_objects_without_another_placement() {
     admin.post(maps, labelled("before", "east")).await.expect(201);
     assert_eq!(placement(&admin.get(&config_map("before")).await.expect(200)), "", "kcp is not enabled");
 
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     wait_for_placement(&admin, &config_map("before"), BY_LABEL_EAST).await;
     // In child workspaces as well, and for other kinds.
     team.post(maps, labelled("below", "east")).await.expect(201);
@@ -108,7 +108,7 @@ async fn labels_place_objects_without_another_placement() {
     wait_for_placement(&admin, &before, r#"{"leaving":["west","east"]}"#).await;
 
     // A placement by hand has priority. The label takes effect again when that placement is removed.
-    atoll_stdout(&server, "place configmap/later --on east");
+    server.run("place configmap/later --on east");
     set_label(&admin, &config_map("later"), Some("south")).await;
     wait_until_caught_up(&admin, "another-sign").await;
     let hand = placement(&admin.get(&config_map("later")).await.expect(200));
@@ -137,7 +137,7 @@ async fn labels_do_not_duplicate_jobs() {
         let cluster = json!({ "metadata": { "name": name }, "spec": { "mode": "none" } });
         admin.post(OWN, cluster).await.expect(201);
     }
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let state = |name: &str| format!("state.workload.kcp.io/{name}");
     let job = json!({
         "metadata": { "name": "once", "labels": { state("east"): "Sync" } },
@@ -171,7 +171,7 @@ async fn labels_do_not_duplicate_jobs() {
 async fn rejected_labels_are_reported() {
     let server = placing_server();
     let admin = server.admin();
-    atoll_stdout(&server, "workspace create team");
+    server.run("workspace create team");
     let team = admin.workspace("root:team");
     let fence = json!([{ "key": "atoll.dev/fenced", "effect": "NoExecute" }]);
     for (name, spec) in [
@@ -203,7 +203,7 @@ async fn rejected_labels_are_reported() {
             && warning.contains("atoll place deployment/early --namespace default --on north"),
         "{warning}"
     );
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let (_, warning) = create("taken", "north", false).await;
     assert_eq!(warning, "");
     wait_for_placement(
@@ -236,6 +236,6 @@ async fn rejected_labels_are_reported() {
         assert_eq!(placement(&team.get(&format!("{deployments}/{name}")).await.expect(200)), "");
     }
     // An object that is no longer rejected is placed.
-    atoll_stdout(&server, "cluster fence east --lift");
+    server.run("cluster fence east --lift");
     wait_for_placement(&team, &format!("{deployments}/fenced"), BY_LABEL_EAST).await;
 }

@@ -8,45 +8,22 @@ mod evicting;
 mod fleet;
 mod kubectl;
 mod labels;
-#[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running_command.rs"]
-mod running_command;
 mod sealing;
 mod server_annotations;
 #[path = "../support/support.rs"]
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::{fail, succeed};
-
 const KCP: &str = "/apis/workload.kcp.dev/v1alpha1";
 const CLUSTERS: &str = "/apis/workload.kcp.dev/v1alpha1/clusters";
 const OWN: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const SECRETS: &str = "/api/v1/namespaces/atoll-system/secrets";
-
-fn command(server: &Atoll, line: &str) -> std::process::Command {
-    let mut command = atoll(&line.split(' ').collect::<Vec<_>>());
-    command.env("KUBECONFIG", server.admin_kubeconfig()).stdin(std::process::Stdio::null());
-    command
-}
-
-/// Runs a command that must succeed and returns its standard output.
-#[track_caller]
-fn atoll_stdout(server: &Atoll, line: &str) -> String {
-    succeed(&mut command(server, line))
-}
-
-/// Runs a command that must fail and returns its standard error.
-#[track_caller]
-fn atoll_stderr(server: &Atoll, line: &str) -> String {
-    fail(&mut command(server, line))
-}
 
 fn cluster(kind: &str, name: &str, kubeconfig: &str) -> Value {
     json!({
@@ -57,9 +34,14 @@ fn cluster(kind: &str, name: &str, kubeconfig: &str) -> Value {
 
 /// Returns a kubeconfig of an unreachable server with this token.
 fn kubeconfig(token: &str) -> String {
+    static AUTHORITY: LazyLock<String> = LazyLock::new(|| {
+        let authority = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+        STANDARD.encode(authority.cert.pem())
+    });
+    let authority = AUTHORITY.as_str();
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-         clusters: [{{ name: a, cluster: {{ server: 'https://127.0.0.1:9', certificate-authority-data: '' }} }}]\n\
+         clusters:\n- name: a\n  cluster: {{ server: 'https://127.0.0.1:9', certificate-authority-data: {authority} }}\n\
          users:\n- name: a\n  user: {{ token: {token} }}\n\
          contexts: [{{ name: a, context: {{ cluster: a, user: a }} }}]\n"
     )

@@ -1,20 +1,17 @@
 //! The kubeconfig of a Cluster of kcp is stored in a Secret and nowhere else, however it was written.
 
+use atoll_testkit::{APPLY, Atoll, Client, RequestContent, Watch, names};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, Body, names};
-use crate::support::process::Atoll;
-use crate::support::watching::Watch;
-use crate::{CLUSTERS, SECRETS, atoll_stdout, cluster, files_containing, kubeconfig};
+use crate::{CLUSTERS, SECRETS, cluster, files_containing, kubeconfig};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-const APPLY: &str = "application/apply-patch+yaml";
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
 
 /// Returns the kubeconfigs in Secrets that belong to Clusters of kcp.
-async fn stored_kubeconfigs(admin: &Access) -> Vec<String> {
+async fn stored_kubeconfigs(admin: &Client) -> Vec<String> {
     use base64::Engine;
     let list = admin.get(&format!("{SECRETS}?labelSelector=atoll.dev%2Fdialect%3Dkcp")).await.expect(200);
     let items = list["items"].as_array().unwrap().iter();
@@ -30,20 +27,15 @@ fn applied(name: &str, kubeconfig: &str) -> Value {
     object
 }
 
-async fn patch(
-    admin: &Access,
-    path: &str,
-    kind: &'static str,
-    patch: Value,
-) -> crate::support::access::ApiResponse {
-    admin.request(Method::PATCH, path, Body::Raw(kind, Bytes::from(patch.to_string()))).await
+async fn patch(admin: &Client, path: &str, kind: &'static str, patch: Value) -> atoll_testkit::ApiResponse {
+    admin.request(Method::PATCH, path, RequestContent::Raw(kind, Bytes::from(patch.to_string()))).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubeconfig_is_stored_only_in_a_secret() {
     let mut server = Atoll::start_bare();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let mut watch = Watch::open(&admin, &format!("{CLUSTERS}?watch=true")).await;
     let tokens: Vec<String> = (0..16).map(|number| format!("s3cr3t-{number}-of-somebody")).collect();
     let configs: Vec<String> = tokens.iter().map(|token| kubeconfig(token)).collect();
@@ -144,7 +136,7 @@ async fn kubeconfig_is_stored_only_in_a_secret() {
     let mut not_text_applied = not_text.clone();
     not_text_applied["metadata"]["name"] = "east".into();
     let broken = format!("kind: Cluster\nspec:\n  kubeconfig: [\n{}\n", configs[10]);
-    let yaml = |kind, text: String| Body::Raw(kind, Bytes::from(text));
+    let yaml = |kind, text: String| RequestContent::Raw(kind, Bytes::from(text));
     for (answer, code) in [
         (admin.put(&at, stale).await, 409),
         (admin.post(CLUSTERS, invalid).await, 422),
@@ -238,11 +230,11 @@ async fn kubeconfig_is_stored_only_in_a_secret() {
 async fn kubeconfig_is_readable_only_through_secrets() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    atoll_stdout(&server, "workspace create team");
+    server.run("workspace create team");
     let team = admin.workspace("root:team");
     // Where kcp is not enabled, the resource does not exist.
     team.post(CLUSTERS, cluster("Cluster", "a", "")).await.expect_status_code(404);
-    atoll_stdout(&server, "dialect enable kcp --workspace root:team");
+    server.run("dialect enable kcp --workspace root:team");
     let mut generated = cluster("Cluster", "", &kubeconfig("s3cr3t"));
     generated["metadata"] = json!({ "generateName": "gen-" });
     team.post(CLUSTERS, generated).await.expect(201);

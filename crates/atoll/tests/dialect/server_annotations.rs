@@ -1,25 +1,22 @@
 //! Clients cannot set the annotations in which the server keeps its own data.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup, names};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::Method;
 use serde_json::{Value, json};
 
 use crate::enabling::{DEFINITIONS, definition};
-use crate::support::access::{Access, Body, names};
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup};
-use crate::{CLUSTERS, OWN, SECRETS, atoll_stderr, atoll_stdout, cluster, kubeconfig};
+use crate::{CLUSTERS, OWN, SECRETS, cluster, kubeconfig};
 
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
 
-async fn reason(access: &Access, name: &str) -> Value {
-    access.get(&format!("{CLUSTERS}/{name}")).await.expect(200)["status"]["conditions"][0]["reason"].clone()
+async fn reason(client: &Client, name: &str) -> Value {
+    client.get(&format!("{CLUSTERS}/{name}")).await.expect(200)["status"]["conditions"][0]["reason"].clone()
 }
 
-async fn wait_for_reason(access: &Access, name: &str, expected: &str) {
-    eventually(&format!("{name} is {expected}"), async || reason(access, name).await == expected).await;
+async fn wait_for_reason(client: &Client, name: &str, expected: &str) {
+    eventually(&format!("{name} is {expected}"), async || reason(client, name).await == expected).await;
 }
 
 fn pointer(object: &Value) -> &Value {
@@ -49,13 +46,13 @@ async fn secret_named_by_a_client_is_neither_used_nor_changed() {
     thief["metadata"]["annotations"] = json!({ POINTER: "precious" });
     assert_eq!(pointer(&admin.post(CLUSTERS, thief.clone()).await.expect(201)), "precious");
 
-    let complaint = atoll_stderr(&server, "dialect enable kcp");
+    let complaint = server.run_failing("dialect enable kcp");
     assert!(complaint.contains("delete that definition first"), "{complaint}");
     assert_unchanged().await;
     let path = format!("{DEFINITIONS}/clusters.workload.kcp.dev");
     admin.delete(&path).await.expect(200);
     eventually("the definition is gone", async || admin.get(&path).await.status == 404).await;
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     assert_eq!(
         names(&admin.get(CLUSTERS).await.expect(200)),
         [""; 0],
@@ -82,7 +79,7 @@ async fn secret_named_by_a_client_is_neither_used_nor_changed() {
 async fn clients_cannot_set_annotations_of_the_server() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let mut forged = cluster("Cluster", "east", "");
     forged["metadata"]["annotations"] = json!({ POINTER: "cluster-west", "own": "x" });
     let made = admin.post(CLUSTERS, forged.clone()).await.expect(201);
@@ -104,13 +101,12 @@ async fn clients_cannot_set_annotations_of_the_server() {
         };
         let mut applied = forged.clone();
         applied["metadata"]["annotations"] = full_object().await["metadata"]["annotations"].clone();
-        let body = Body::Raw("application/apply-patch+yaml", Bytes::from(applied.to_string()));
         for answer in [
             admin.merge(&at, patch.clone()).await,
             admin.merge(&format!("{at}/status"), patch).await,
             admin.put(&at, full_object().await).await,
             admin.put(&format!("{at}/status"), full_object().await).await,
-            admin.request(Method::PATCH, &format!("{at}?fieldManager=me&force=true"), body).await,
+            admin.apply(&format!("{at}?fieldManager=me&force=true"), applied).await,
         ] {
             assert_eq!(pointer(&answer.expect(200)), &secret, "{planted}");
         }
@@ -124,7 +120,7 @@ async fn clients_cannot_set_annotations_of_the_server() {
 async fn concurrent_writers_leave_no_unused_secrets() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    atoll_stdout(&server, "dialect enable kcp");
+    server.run("dialect enable kcp");
     let at = format!("{CLUSTERS}/east");
     admin.post(CLUSTERS, cluster("Cluster", "east", "")).await.expect(201);
     for round in 0..12 {

@@ -49,7 +49,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
-    access: "docs/access.md",
+    client: "docs/access.md",
     adoption: "docs/adoption.md",
     clusters: "docs/clusters.md",
     configuration: "docs/configuration.md",

@@ -1,6 +1,7 @@
 //! Data directories that a server must not change.
 
-use crate::support::process::{Atoll, Setup};
+use atoll_testkit::{Atoll, Setup};
+
 use crate::support::{CONFIG_MAPS, config_map_with};
 
 #[tokio::test(flavor = "multi_thread")]

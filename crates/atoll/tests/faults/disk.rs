@@ -5,12 +5,11 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::Command;
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Setup, Watch, names, revision};
 use tempfile::TempDir;
 
-use crate::support::access::{names, revision};
-use crate::support::process::Setup;
-use crate::support::watching::Watch;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// A file system in memory, unmounted on drop.
 struct Disk {

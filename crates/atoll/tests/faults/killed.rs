@@ -7,14 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use atoll_testkit::wait::Waiting;
+use atoll_testkit::wait::{Waiting, eventually};
+use atoll_testkit::{Atoll, Client, Next, RequestContent, Watch, revision};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, Body, revision};
-use crate::support::process::Atoll;
-use crate::support::watching::{Next, Watch};
-use crate::support::{CONFIG_MAPS, config_map, eventually};
+use crate::support::{CONFIG_MAPS, config_map};
 
 const WRITERS: usize = 32;
 const ROUNDS: usize = 20;
@@ -68,17 +66,17 @@ impl Writer {
     /// Writes on one connection until the connection breaks.
     async fn write(
         mut self,
-        access: Access,
+        client: Client,
         revisions: Arc<RevisionLog>,
         acknowledged: Arc<AtomicUsize>,
     ) -> Writer {
-        let Ok(mut http) = access.http1().await else { return self };
+        let Ok(mut http) = client.http1().await else { return self };
         loop {
             let (method, name, state) = self.choose();
             let (next, expected) = state.map_or((0, None), |(count, revision)| (count + 1, Some(revision)));
             self.unanswered = Some((name.clone(), next));
             let path = if state.is_some() { config_map(&name) } else { CONFIG_MAPS.to_string() };
-            let body = Body::Json(object(&name, next, expected));
+            let body = RequestContent::Json(object(&name, next, expected));
             let Ok(answer) = http.request(method, &path, body).await else { return self };
             let stored = answer.expect(if state.is_some() { 200 } else { 201 });
             assert_eq!(count(&stored), next);
@@ -132,13 +130,13 @@ struct Watcher {
 }
 
 impl Watcher {
-    async fn watch(self: Arc<Self>, access: Access, protocol: Protocol, revisions: Arc<RevisionLog>) {
+    async fn watch(self: Arc<Self>, client: Client, protocol: Protocol, revisions: Arc<RevisionLog>) {
         loop {
             let waiting = Waiting::until("the server accepts a connection");
             let mut http = loop {
                 let connection = match protocol {
-                    Protocol::One => access.http1().await,
-                    Protocol::Two => access.http2().await,
+                    Protocol::One => client.http1().await,
+                    Protocol::Two => client.http2().await,
                 };
                 match connection {
                     Ok(http) => break http,
@@ -177,7 +175,7 @@ async fn acknowledged_writes_survive_and_watchers_see_no_gap() {
     let start = revision(&atoll.admin().get(CONFIG_MAPS).await.expect(200));
     // The authority stays the same. The administrator's certificate is renewed at each start, and the old one
     // stays valid.
-    let access = atoll.admin();
+    let client = atoll.admin();
 
     let followers: Vec<Arc<Watcher>> = (0..3)
         .map(|_| Arc::new(Watcher { last: AtomicUsize::new(start as usize), objects: Mutex::default() }))
@@ -185,7 +183,7 @@ async fn acknowledged_writes_survive_and_watchers_see_no_gap() {
     let mut following = tokio::task::JoinSet::new();
     for (position, follower) in followers.iter().enumerate() {
         let protocol = if position == 0 { Protocol::One } else { Protocol::Two };
-        following.spawn(follower.clone().watch(access.clone(), protocol, revisions.clone()));
+        following.spawn(follower.clone().watch(client.clone(), protocol, revisions.clone()));
     }
 
     let mut writers: Vec<Writer> = (0..WRITERS)
@@ -195,7 +193,7 @@ async fn acknowledged_writes_survive_and_watchers_see_no_gap() {
         let acknowledged = Arc::new(AtomicUsize::new(0));
         let mut writing = tokio::task::JoinSet::new();
         for writer in writers.drain(..) {
-            writing.spawn(writer.write(access.clone(), revisions.clone(), acknowledged.clone()));
+            writing.spawn(writer.write(client.clone(), revisions.clone(), acknowledged.clone()));
         }
         // A different number of writes each time, so that the kill happens at different moments.
         let enough = 100 + round * 53 % 400;
@@ -206,7 +204,7 @@ async fn acknowledged_writes_survive_and_watchers_see_no_gap() {
         }
         atoll.restart();
 
-        let list = access.get(CONFIG_MAPS).await.expect(200);
+        let list = client.get(CONFIG_MAPS).await.expect(200);
         let items = list["items"].as_array().unwrap().iter().filter(|item| item["data"]["count"].is_string());
         let mut stored: BTreeMap<String, ObjectState> = items
             .map(|item| (item["metadata"]["name"].as_str().unwrap().into(), (count(item), revision(item))))
@@ -227,7 +225,7 @@ async fn acknowledged_writes_survive_and_watchers_see_no_gap() {
     let written = revisions.0.lock().unwrap().len();
     println!(
         "{rounds} rounds, {written} writes, revision {}",
-        revision(&access.get(CONFIG_MAPS).await.json())
+        revision(&client.get(CONFIG_MAPS).await.json())
     );
     following.abort_all();
 }

@@ -3,12 +3,8 @@
 use std::path::Path;
 use std::process::Output;
 
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
-
-use crate::running_command::SimulatedCluster;
-use crate::support::access::Access;
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::{fail, succeed};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 
@@ -22,35 +18,29 @@ impl TestFleet {
         TestFleet { above: Atoll::start_bare() }
     }
 
-    pub fn admin(&self) -> Access {
+    pub fn admin(&self) -> Client {
         self.above.admin()
-    }
-
-    pub fn command(&self, line: &str) -> std::process::Command {
-        let mut command = atoll(&line.split(' ').collect::<Vec<_>>());
-        command.env("KUBECONFIG", self.above.admin_kubeconfig()).stdin(std::process::Stdio::null());
-        command
     }
 
     /// Runs a command that must succeed and returns its standard output.
     #[track_caller]
     pub fn run(&self, line: &str) -> String {
-        succeed(&mut self.command(line))
+        self.above.run(line)
     }
 
     /// Runs a command that must fail and returns its standard error.
     #[track_caller]
     pub fn run_failing(&self, line: &str) -> String {
-        fail(&mut self.command(line))
+        self.above.run_failing(line)
     }
 
     pub fn output(&self, line: &str) -> Output {
-        self.command(line).output().unwrap()
+        self.above.command(line).output().unwrap()
     }
 
     /// Joins a cluster with the additional flags `more`.
     #[track_caller]
-    pub fn join(&self, name: &str, cluster: &SimulatedCluster, more: &str) -> String {
+    pub fn join(&self, name: &str, cluster: &Atoll, more: &str) -> String {
         self.run(&join_command(name, &cluster.kubeconfig(), more))
     }
 }
@@ -61,8 +51,8 @@ pub fn join_command(name: &str, kubeconfig: &Path, more: &str) -> String {
 }
 
 /// Starts a cluster without nodes: the tests use only its API.
-pub fn cluster() -> SimulatedCluster {
-    SimulatedCluster::start(&["--nodes", "0"])
+pub fn cluster() -> Atoll {
+    Atoll::simulate(&["--nodes", "0"])
 }
 
 /// Returns the path of the Secret with a cluster's credential.
@@ -71,7 +61,7 @@ pub fn secret_path(name: &str) -> String {
 }
 
 /// Reports, as a syncer would, that an object is gone from a cluster.
-pub async fn report_gone(admin: &Access, cluster: &str, target: Value) {
+pub async fn report_gone(admin: &Client, cluster: &str, target: Value) {
     let mut record = target;
     record["state"] = "Gone".into();
     let report = json!({ "records": [record] });

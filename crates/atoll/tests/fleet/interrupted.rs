@@ -8,14 +8,15 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, atoll};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::harness::{CLUSTERS, TestFleet, cluster, join_command, secret_path};
 use crate::leaving::is_clean;
-use crate::support::process::{Atoll, atoll};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// The number of repetitions that a command may need: an interruption may also hit the syncer.
 const ATTEMPTS: usize = 5;
@@ -127,8 +128,7 @@ async fn interrupted_join_and_remove_continue_when_repeated() {
     let (admin, below) = (fleet.admin(), east.admin());
     let directory = tempfile::tempdir().unwrap();
     let proxies = Proxies::new();
-    let above =
-        proxied_kubeconfig(&proxies, &fleet.above.admin_kubeconfig(), directory.path(), "above").await;
+    let above = proxied_kubeconfig(&proxies, &fleet.above.kubeconfig(), directory.path(), "above").await;
     let kubeconfig = proxied_kubeconfig(&proxies, &east.kubeconfig(), directory.path(), "east").await;
     let run = async |line: String| {
         let mut command = atoll(&line.split(' ').collect::<Vec<_>>());

@@ -1,17 +1,16 @@
 //! A cluster joins, joins again, and is rejected where it is a different cluster than expected.
 
+use atoll_testkit::{Atoll, Client};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::harness::{CLUSTERS, TestFleet, cluster, join_command, secret_path};
-use crate::support::access::Access;
-use crate::support::process::Atoll;
 
 const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
 
 /// Returns the token in the kubeconfig of a cluster's Secret, and the kubeconfig.
-async fn credential(admin: &Access, name: &str) -> (String, Value) {
+async fn credential(admin: &Client, name: &str) -> (String, Value) {
     let secret = admin.get(&secret_path(name)).await.expect(200);
     assert!(secret["metadata"]["annotations"]["atoll.dev/expires"].is_string(), "{secret}");
     let text = STANDARD.decode(secret["data"]["kubeconfig"].as_str().unwrap()).unwrap();
@@ -38,13 +37,13 @@ fn with_exec_plugin(kubeconfig: &str, directory: &std::path::Path) -> String {
 }
 
 /// Returns whether an access review of the cluster allows a request.
-async fn is_allowed(access: &Access, verb: &str, group: &str, resource: &str) -> bool {
+async fn is_allowed(client: &Client, verb: &str, group: &str, resource: &str) -> bool {
     let attributes = json!({ "verb": verb, "group": group, "resource": resource, "namespace": "default" });
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": { "resourceAttributes": attributes },
     });
-    let answer = access.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).await;
+    let answer = client.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).await;
     answer.expect(201)["status"]["allowed"] == true
 }
 
@@ -130,7 +129,7 @@ async fn joining_again_keeps_the_cluster_and_renews_its_token() {
     assert!(errors.contains("east is another cluster") && errors.contains("hint: "), "{errors}");
     let errors = fleet.run_failing(&join_command("west", &east.kubeconfig(), ""));
     assert!(errors.contains("this cluster has already joined as east"), "{errors}");
-    let errors = fleet.run_failing(&join_command("self", &fleet.above.admin_kubeconfig(), ""));
+    let errors = fleet.run_failing(&join_command("self", &fleet.above.kubeconfig(), ""));
     assert!(errors.contains("it cannot join itself"), "{errors}");
     assert_eq!(
         other.admin().get("/api/v1/namespaces/atoll-system").await.status,
@@ -203,7 +202,7 @@ async fn mode_none_writes_two_kubeconfigs() {
     let expected =
         format!("atoll syncer --from-kubeconfig {} --to-kubeconfig {} east", from.display(), to.display());
     assert_eq!(line, expected);
-    for (file, access, path, expected) in [
+    for (file, client, path, expected) in [
         (&from, fleet.admin(), "/apis/atoll.dev/v1alpha1/clusters/east", 200),
         (&from, fleet.admin(), "/apis/atoll.dev/v1alpha1/clusters", 403),
         (&from, fleet.admin(), "/api/v1/namespaces/atoll-system/secrets/cluster-east", 403),
@@ -216,7 +215,7 @@ async fn mode_none_writes_two_kubeconfigs() {
         assert_eq!(mode & 0o777, 0o600, "{}", file.display());
         let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
         let token = config["users"][0]["user"]["token"].as_str().unwrap();
-        assert_eq!(access.token(token).get(path).await.status, expected, "{path}");
+        assert_eq!(client.token(token).get(path).await.status, expected, "{path}");
     }
     let registered = fleet.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
     assert_eq!(registered["spec"]["mode"], "none");

@@ -1,12 +1,11 @@
 //! A cluster leaves: with its placed objects deleted, with them kept, or because it is lost.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, succeed};
 use serde_json::{Value, json};
 
 use crate::harness::{CLUSTERS, TestFleet, cluster, report_gone, secret_path};
-use crate::support::access::Access;
-use crate::support::process::Atoll;
-use crate::support::programs::succeed;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, without_uids};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, without_uids};
 
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
@@ -27,7 +26,7 @@ fn placement(object: &Value) -> Value {
 }
 
 /// Returns whether no trace of joining is left in a cluster.
-pub async fn is_clean(below: &Access) -> bool {
+pub async fn is_clean(below: &Client) -> bool {
     let roles = "/apis/rbac.authorization.k8s.io/v1";
     let mut found = Vec::new();
     for path in [
@@ -56,7 +55,7 @@ async fn placed_objects_are_deleted_before_the_cluster_leaves() {
     assert!(errors.contains("add --yes"), "{errors}");
     assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200))["clusters"][0]["name"], "east");
 
-    let mut removing = fleet.command("cluster remove east --yes");
+    let mut removing = fleet.above.command("cluster remove east --yes");
     let removing = std::thread::spawn(move || succeed(&mut removing));
     eventually("the placement says that east is leaving", async || {
         placement(&admin.get(&config_map("a")).await.expect(200))["leaving"] == json!(["east"])

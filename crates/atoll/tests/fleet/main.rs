@@ -8,9 +8,6 @@ mod interrupted;
 mod joining;
 mod leaving;
 mod placing;
-#[allow(dead_code, reason = "other suites use the rest")]
-#[path = "../sim/running_command.rs"]
-mod running_command;
 #[path = "../support/support.rs"]
 mod support;
 mod visibility;

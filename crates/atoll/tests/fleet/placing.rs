@@ -1,13 +1,14 @@
 //! Clusters are listed, cordoned and fenced, and objects are placed on them by hand.
 
+use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::harness::{CLUSTERS, TestFleet};
-use crate::support::access::Access;
-use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with};
 
 /// Registers clusters that exist only as objects.
-async fn register(admin: &Access, names: &[&str]) {
+async fn register(admin: &Client, names: &[&str]) {
     for name in names {
         let cluster =
             json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name } });

@@ -4,12 +4,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use atoll_testkit::{Client, atoll, fail, succeed};
 use serde_json::{Value, json};
 
 use crate::harness::{CLUSTERS, TestFleet};
-use crate::support::access::Access;
-use crate::support::process::atoll;
-use crate::support::programs::{fail, succeed};
 use crate::support::{CONFIG_MAPS, config_map_with};
 
 const REGISTERED_IN: &str = "atoll.dev/registered-in";
@@ -19,27 +17,22 @@ const SECRET: &str = "s3cr3t";
 /// Creates a ServiceAccount with these rules in a workspace and no rights elsewhere. Returns a kubeconfig for
 /// it.
 async fn tenant(fleet: &TestFleet, workspace: &str, name: &str, rules: Value) -> PathBuf {
-    let access = fleet.admin().workspace(workspace);
+    let client = fleet.admin().workspace(workspace);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
-    access.post(accounts, json!({ "metadata": { "name": name } })).await.expect(201);
+    client.post(accounts, json!({ "metadata": { "name": name } })).await.expect(201);
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let role = json!({ "metadata": { "name": name }, "rules": rules });
-    access.post(&format!("{rbac}/clusterroles"), role).await.expect(201);
+    client.post(&format!("{rbac}/clusterroles"), role).await.expect(201);
     let binding = json!({
         "metadata": { "name": name },
         "subjects": [{ "kind": "ServiceAccount", "namespace": "default", "name": name }],
         "roleRef": { "kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": name },
     });
-    access.post(&format!("{rbac}/clusterrolebindings"), binding).await.expect(201);
-    let token = access.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
-    let text = std::fs::read_to_string(fleet.above.admin_kubeconfig()).unwrap();
-    let mut config: Value = serde_saphyr::from_str(&text).unwrap();
-    let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
-    let server = format!("{}/clusters/{workspace}", server.split("/clusters/").next().unwrap());
-    config["clusters"][0]["cluster"]["server"] = server.into();
-    config["users"][0]["user"] = json!({ "token": token["status"]["token"] });
+    client.post(&format!("{rbac}/clusterrolebindings"), binding).await.expect(201);
+    let token = client.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
+    let token = token["status"]["token"].as_str().unwrap();
     let file = fleet.above.directory.join(format!("{name}.kubeconfig"));
-    std::fs::write(&file, config.to_string()).unwrap();
+    std::fs::write(&file, client.token(token).kubeconfig()).unwrap();
     file
 }
 
@@ -53,8 +46,8 @@ fn rule_for(verb: &str) -> Value {
     json!([{ "apiGroups": ["atoll.dev"], "resources": ["clusters"], "verbs": [verb] }])
 }
 
-async fn register(access: &Access, name: &str, spec: Value) {
-    access.post(CLUSTERS, json!({ "metadata": { "name": name }, "spec": spec })).await.expect(201);
+async fn register(client: &Client, name: &str, spec: Value) {
+    client.post(CLUSTERS, json!({ "metadata": { "name": name }, "spec": spec })).await.expect(201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,8 +146,8 @@ fn deployment(name: &str, pods: Value) -> Value {
 }
 
 /// Creates a Deployment and returns the warning.
-async fn create_and_get_warning(access: &Access, object: Value) -> String {
-    let answer = access.post(&format!("{DEPLOYMENTS}?dryRun=All"), object).await;
+async fn create_and_get_warning(client: &Client, object: Value) -> String {
+    let answer = client.post(&format!("{DEPLOYMENTS}?dryRun=All"), object).await;
     answer.expect(201);
     answer.header("warning").unwrap_or_default().to_string()
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, KeptConnection, RequestContent, Setup};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair,
@@ -10,9 +12,7 @@ use rustls::pki_types::CertificateDer;
 use serde_json::json;
 use time::OffsetDateTime;
 
-use crate::support::access::{Access, Body, Http};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 use crate::{SELF, create_account, request_token, user_name};
 
 /// Parameters of a client certificate signed by the server's authority.
@@ -105,10 +105,10 @@ async fn certificates_name_the_user_and_all_groups() {
     create_account(&atoll.admin(), "a").await;
     let own = request_token(&atoll.admin(), "a", json!({})).await;
     for (what, spec) in refused {
-        let access = with(&spec);
-        assert_eq!(user_name(&access).await, Err(401), "{what}");
+        let client = with(&spec);
+        assert_eq!(user_name(&client).await, Err(401), "{what}");
         // A valid token is accepted instead.
-        let both = access.and_token(&own);
+        let both = client.and_token(&own);
         assert_eq!(user_name(&both).await.as_deref(), Ok("system:serviceaccount:default:a"), "{what}");
     }
     // If both are valid, the certificate is used.
@@ -131,8 +131,9 @@ async fn certificates_name_the_user_and_all_groups() {
 async fn expired_certificate_is_rejected_on_an_open_connection() {
     let atoll = Atoll::start_bare();
     let subject = vec![(DnType::CommonName, "ann"), (DnType::OrganizationName, "system:masters")];
-    let code =
-        async |http: &mut Http| http.request(http::Method::GET, "/api", Body::None).await.unwrap().status;
+    let code = async |http: &mut KeptConnection| {
+        http.request(http::Method::GET, "/api", RequestContent::None).await.unwrap().status
+    };
     // On a busy machine the shortest lifetime may be over before the first request.
     for seconds in [3, 9, 27, 81] {
         let (certificate, key) = issue(
@@ -148,8 +149,8 @@ async fn expired_certificate_is_rejected_on_an_open_connection() {
     panic!("no certificate was valid long enough for a request");
 }
 
-async fn served_certificate(access: &Access) -> CertificateDer<'static> {
-    let stream = access.stream(&["h2"]).await.unwrap();
+async fn served_certificate(client: &Client) -> CertificateDer<'static> {
+    let stream = client.stream(&["h2"]).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
 }
 
@@ -159,17 +160,17 @@ async fn server_certificates_are_renewed_while_it_runs() {
     let authority = std::fs::read(atoll.directory.join("ca.crt")).unwrap();
     let before = atoll.admin();
     let (certificate, text) =
-        (served_certificate(&before).await, std::fs::read_to_string(atoll.admin_kubeconfig()).unwrap());
+        (served_certificate(&before).await, std::fs::read_to_string(atoll.kubeconfig()).unwrap());
     let mut held = before.http2().await.unwrap();
     eventually("another certificate is served", async || served_certificate(&before).await != certificate)
         .await;
     eventually("the kubeconfig has another one", async || {
-        std::fs::read_to_string(atoll.admin_kubeconfig()).unwrap() != text
+        std::fs::read_to_string(atoll.kubeconfig()).unwrap() != text
     })
     .await;
     // Both the old and the new certificates are valid, on old and new connections.
     atoll.admin().get("/api").await.expect(200);
-    assert_eq!(held.request(http::Method::GET, "/version", Body::None).await.unwrap().status, 200);
+    assert_eq!(held.request(http::Method::GET, "/version", RequestContent::None).await.unwrap().status, 200);
     assert_eq!(std::fs::read(atoll.directory.join("ca.crt")).unwrap(), authority);
     eventually("the first kubeconfig is too old", async || before.get("/api").await.status == 401).await;
     atoll.admin().get("/api").await.expect(200);
@@ -198,7 +199,7 @@ async fn server_without_an_authority_creates_a_new_one() {
     let stranger = atoll.admin().with_identity_of(&before);
     // The handshake or the first request fails, depending on the version of TLS.
     if let Ok(mut http) = stranger.http1().await {
-        let answer = http.request(http::Method::GET, CONFIG_MAPS, Body::None).await;
+        let answer = http.request(http::Method::GET, CONFIG_MAPS, RequestContent::None).await;
         assert!(!answer.is_ok_and(|answer| answer.status == 200), "old client certificates must be rejected");
     }
 }

@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::process::{Setup, atoll};
-use crate::support::programs::succeed;
+use atoll_testkit::{Setup, atoll, succeed};
+
 use crate::support::{CONFIG_MAPS, config_map_with};
 
 /// Returns all paths below a directory, including the directory. Temporary files may be gone when this
@@ -27,7 +27,7 @@ async fn files_are_readable_by_their_owner_only() {
     let directory = place.path().join("a").join("data");
     let server = Setup::new().directory(&directory).mask("000").start();
     server.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
-    let (kubeconfig, copy) = (server.admin_kubeconfig(), directory.join("copy.snapshot"));
+    let (kubeconfig, copy) = (server.kubeconfig(), directory.join("copy.snapshot"));
     let arguments =
         ["snapshot", "save", copy.to_str().unwrap(), "--kubeconfig", kubeconfig.to_str().unwrap()];
     let mut shell = std::process::Command::new("sh");

@@ -12,28 +12,27 @@ mod support;
 mod tokens;
 mod workspaces;
 
+use atoll_testkit::Client;
 use serde_json::{Value, json};
-
-use crate::support::access::Access;
 
 pub const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 pub const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 pub const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// Creates a ServiceAccount.
-pub async fn create_account(access: &Access, name: &str) -> Value {
-    access.post(ACCOUNTS, json!({ "metadata": { "name": name } })).await.expect(201)
+pub async fn create_account(client: &Client, name: &str) -> Value {
+    client.post(ACCOUNTS, json!({ "metadata": { "name": name } })).await.expect(201)
 }
 
 /// Requests a token of a ServiceAccount.
-pub async fn request_token(access: &Access, name: &str, spec: Value) -> String {
-    let answer = access.post(&format!("{ACCOUNTS}/{name}/token"), json!({ "spec": spec })).await.expect(201);
+pub async fn request_token(client: &Client, name: &str, spec: Value) -> String {
+    let answer = client.post(&format!("{ACCOUNTS}/{name}/token"), json!({ "spec": spec })).await.expect(201);
     answer["status"]["token"].as_str().unwrap().to_string()
 }
 
 /// Returns the user name that the server authenticates, whatever its rights are, or the status of the error.
-pub async fn user_name(access: &Access) -> Result<String, u16> {
-    let answer = access.post("/atoll/nowhere", json!({})).await;
+pub async fn user_name(client: &Client) -> Result<String, u16> {
+    let answer = client.post("/atoll/nowhere", json!({})).await;
     match answer.status {
         401 => Err(401),
         403 => {
@@ -42,13 +41,13 @@ pub async fn user_name(access: &Access) -> Result<String, u16> {
         }
         // Only administrators get a 404 for a missing workspace.
         404 => {
-            Ok(access.post(SELF, json!({})).await.expect(201)["status"]["userInfo"]["username"].to_string())
+            Ok(client.post(SELF, json!({})).await.expect(201)["status"]["userInfo"]["username"].to_string())
         }
         code => panic!("{code}: {}", answer.text()),
     }
 }
 
 /// Returns the status of a TokenReview.
-pub async fn review(access: &Access, spec: Value) -> Value {
-    access.post(REVIEWS, json!({ "spec": spec })).await.expect(201)["status"].clone()
+pub async fn review(client: &Client, spec: Value) -> Value {
+    client.post(REVIEWS, json!({ "spec": spec })).await.expect(201)["status"].clone()
 }

@@ -1,14 +1,12 @@
 //! CertificateSigningRequests, from the request to a certificate that is accepted.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Kubectl, Setup};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, DistinguishedName, DnType, DnValue, KeyPair, SanType};
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup};
-use crate::support::programs::{kubectl, succeed};
 use crate::workspaces::create_workspace;
 use crate::{create_account, request_token, user_name};
 
@@ -42,18 +40,18 @@ fn second_organization() -> DnType {
     DnType::CustomDnType(vec![2, 5, 4, 10])
 }
 
-async fn decide(access: &Access, name: &str, verdict: &str) {
+async fn decide(client: &Client, name: &str, verdict: &str) {
     let path = format!("{REQUESTS}/{name}");
-    let mut request = access.get(&path).await.expect(200);
+    let mut request = client.get(&path).await.expect(200);
     request["status"]["conditions"] = json!([{ "type": verdict, "status": "True", "reason": "Test" }]);
-    access.put(&format!("{path}/approval"), request).await.expect(200);
+    client.put(&format!("{path}/approval"), request).await.expect(200);
 }
 
 /// Returns the issued certificate, or the reason why the request was denied or failed.
-async fn issued_or_denied(access: &Access, name: &str) -> Result<String, String> {
+async fn issued_or_denied(client: &Client, name: &str) -> Result<String, String> {
     let mut issued_or_denied = None;
     eventually("the request is decided", async || {
-        let request = access.get(&format!("{REQUESTS}/{name}")).await.expect(200);
+        let request = client.get(&format!("{REQUESTS}/{name}")).await.expect(200);
         let failed = request["status"]["conditions"].as_array().into_iter().flatten();
         let failed = failed.into_iter().find(|condition| condition["type"] == "Failed");
         issued_or_denied = match (request["status"]["certificate"].as_str(), failed) {
@@ -84,11 +82,9 @@ async fn approved_request_becomes_a_user_with_all_groups() {
     let created = admin.post(REQUESTS, wanted).await.expect(201);
     assert_eq!(created["spec"]["username"], "atoll-admin");
     assert!(created["spec"]["extra"]["authentication.kubernetes.io/credential-id"].is_array(), "{created}");
-    match kubectl() {
-        Some(directory) => {
-            let kubeconfig = atoll.admin_kubeconfig();
-            let arguments = ["--kubeconfig", kubeconfig.to_str().unwrap(), "certificate", "approve", "ann"];
-            let message = succeed(std::process::Command::new(directory.join("kubectl")).args(arguments));
+    match Kubectl::new(&atoll.kubeconfig()) {
+        Some(kubectl) => {
+            let message = kubectl.run("certificate approve ann");
             assert!(message.contains("ann approved"), "{message}");
         }
         None => decide(&admin, "ann", "Approved").await,
@@ -174,10 +170,7 @@ async fn signers_reject_requests_outside_their_rules() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn authorized_kubelet_requests_are_approved_automatically() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("tokens.csv");
-    std::fs::write(&file, "boot,bootstrapper,1,\"system:masters\"\n").unwrap();
-    let atoll = Setup::new().flag("--token-auth-file", file.display()).start();
+    let atoll = Setup::new().tokens("boot,bootstrapper,1,\"system:masters\"\n").start();
     let admin = atoll.admin();
     let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
     let request = request(&node, Vec::new());

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
+use atoll_testkit::{Atoll, RequestContent, Setup, atoll, fail, succeed};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::disk::walk;
-use crate::support::access::Body;
-use crate::support::process::{Atoll, Setup, atoll};
-use crate::support::programs::{fail, succeed};
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -57,7 +55,7 @@ async fn secrets_are_encrypted_on_disk() {
     admin.delete(&format!("{SECRETS}/s2")).await.expect(200);
     admin.post(MAPS, json!({ "metadata": { "name": "m" }, "data": { "a": SHOWN } })).await.expect(201);
     let copy = server.directory.join("copy.snapshot");
-    let (kubeconfig, copy) = (server.admin_kubeconfig(), copy.to_str().unwrap().to_string());
+    let (kubeconfig, copy) = (server.kubeconfig(), copy.to_str().unwrap().to_string());
     let restore = ["snapshot", "restore", &copy, "--yes", "--kubeconfig", kubeconfig.to_str().unwrap()];
     succeed(&mut atoll(&["snapshot", "save", &copy, "--kubeconfig", kubeconfig.to_str().unwrap()]));
     assert!(
@@ -76,7 +74,7 @@ async fn secrets_are_encrypted_on_disk() {
     assert_eq!(files_containing(&server.directory, HIDDEN), [""; 0], "after a shutdown");
     // Another server has another key.
     let other = Atoll::start();
-    let kubeconfig = other.admin_kubeconfig();
+    let kubeconfig = other.kubeconfig();
     let complaint = fail(&mut atoll(&[
         "snapshot",
         "restore",
@@ -114,7 +112,7 @@ async fn plain_data_is_encrypted_at_the_next_start() {
         Setup::new().directory(&directory).flag("--encryption-provider-config", off.display()).start();
     let mut http = before.admin().http2().await.unwrap();
     for number in 0..700 {
-        let body = Body::Json(secret(&format!("s{number}")));
+        let body = RequestContent::Json(secret(&format!("s{number}")));
         http.request(Method::POST, SECRETS, body).await.unwrap().expect(201);
     }
     drop(http);

@@ -2,14 +2,13 @@
 
 use atoll_authn::ISSUER;
 use atoll_authn::service_account::{KeyRing, Lifetime, Subject, Tokens};
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, atoll, succeed};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::support::eventually;
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::succeed;
 use crate::{ACCOUNTS, create_account, request_token, review, user_name};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";

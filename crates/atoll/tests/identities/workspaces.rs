@@ -1,15 +1,14 @@
 //! Credentials of one workspace are not valid in another.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::Atoll;
 use crate::{create_account, request_token, review, user_name};
 
 pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
-pub async fn create_workspace(admin: &Access, name: &str) -> (Access, String) {
+pub async fn create_workspace(admin: &Client, name: &str) -> (Client, String) {
     let object =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
     let created: Value = admin.post(WORKSPACES, object).await.expect(201);

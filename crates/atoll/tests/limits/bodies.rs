@@ -1,19 +1,18 @@
 //! Broken, hostile and oversized request bodies.
 
+use atoll_testkit::{ApiResponse, Atoll, Client, JSON, MERGE, RequestContent, names};
 use bytes::Bytes;
 use http::Method;
 
 use super::health_check::HealthCheck;
-use crate::support::access::{Access, ApiResponse, Body, JSON, MERGE, names};
-use crate::support::process::Atoll;
 use crate::support::raw::Raw;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const YAML: &str = "application/yaml";
 
-async fn post(admin: &Access, kind: &'static str, body: impl Into<Bytes>) -> ApiResponse {
-    admin.request(Method::POST, CONFIG_MAPS, Body::Raw(kind, body.into())).await
+async fn post(admin: &Client, kind: &'static str, body: impl Into<Bytes>) -> ApiResponse {
+    admin.request(Method::POST, CONFIG_MAPS, RequestContent::Raw(kind, body.into())).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,11 +24,11 @@ async fn truncated_bodies_are_rejected() {
     let whole = config_map_with("truncated", "ä\\u00e4\\n").to_string();
     for end in 1..whole.len() {
         let body = Bytes::copy_from_slice(&whole.as_bytes()[..end]);
-        let answer = http.request(Method::POST, CONFIG_MAPS, Body::Raw(JSON, body)).await.unwrap();
+        let answer = http.request(Method::POST, CONFIG_MAPS, RequestContent::Raw(JSON, body)).await.unwrap();
         answer.expect_status(400, "BadRequest");
     }
     let whole = Bytes::from(whole);
-    http.request(Method::POST, CONFIG_MAPS, Body::Raw(JSON, whole)).await.unwrap().expect(201);
+    http.request(Method::POST, CONFIG_MAPS, RequestContent::Raw(JSON, whole)).await.unwrap().expect(201);
     drop(http);
     health_check.after().await;
 }
@@ -51,10 +50,10 @@ async fn deeply_nested_bodies_are_rejected() {
         post(&admin, JSON, body.clone()).await.expect_status(400, "BadRequest");
         let path = config_map("deep");
         for kind in [MERGE, JSON_PATCH] {
-            let body = Body::Raw(kind, Bytes::from(body.clone()));
+            let body = RequestContent::Raw(kind, Bytes::from(body.clone()));
             admin.request(Method::PATCH, &path, body).await.expect_status(400, "BadRequest");
         }
-        let body = Body::Raw(JSON, Bytes::from(body));
+        let body = RequestContent::Raw(JSON, Bytes::from(body));
         let answer = admin.request(Method::DELETE, &path, body).await;
         assert_eq!(answer.status, 400, "{}", answer.text());
     }
@@ -112,11 +111,11 @@ async fn oversized_bodies_are_rejected_without_being_buffered() {
         assert_eq!(chunked.answer().await.unwrap().status, 413);
 
         let mut http = admin.http2().await.unwrap();
-        let body = Body::Raw(JSON, Bytes::from(large.clone()));
+        let body = RequestContent::Raw(JSON, Bytes::from(large.clone()));
         let answer = http.request(Method::POST, CONFIG_MAPS, body).await.unwrap();
         answer.expect_status(413, "RequestEntityTooLarge");
         // Other requests on that connection keep working.
-        http.request(Method::GET, CONFIG_MAPS, Body::None).await.unwrap().expect(200);
+        http.request(Method::GET, CONFIG_MAPS, RequestContent::None).await.unwrap().expect(200);
     }
     health_check.after().await;
 }
@@ -191,8 +190,10 @@ async fn invalid_utf8_is_handled() {
     }
     for answer in [
         admin.get(CONFIG_MAPS).await,
-        admin.request(Method::GET, &format!("{CONFIG_MAPS}/%ff%fe"), Body::None).await,
-        admin.request(Method::GET, &format!("{CONFIG_MAPS}?labelSelector=%ff%c0%80"), Body::None).await,
+        admin.request(Method::GET, &format!("{CONFIG_MAPS}/%ff%fe"), RequestContent::None).await,
+        admin
+            .request(Method::GET, &format!("{CONFIG_MAPS}?labelSelector=%ff%c0%80"), RequestContent::None)
+            .await,
     ] {
         assert!(answer.status < 500, "{}", answer.text());
         assert!(std::str::from_utf8(&answer.body).is_ok(), "responses must be valid UTF-8");

@@ -1,12 +1,10 @@
 //! Many clients that write the same object at the same time.
 
-use http::Method;
+use atoll_testkit::Atoll;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::access::Body;
 use crate::support::config_map;
-use crate::support::process::Atoll;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_applies_of_a_new_object_all_succeed() {
@@ -22,9 +20,8 @@ async fn concurrent_applies_of_a_new_object_all_succeed() {
                 let metadata = json!({ "name": name });
                 let config =
                     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": mine });
-                let body = Body::Raw("application/apply-patch+yaml", config.to_string().into());
                 let path = format!("{}?fieldManager=manager-{manager}", config_map(&name));
-                admin.request(Method::PATCH, &path, body).await
+                admin.apply(&path, config).await
             });
         }
         let mut created = 0;

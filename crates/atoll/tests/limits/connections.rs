@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use atoll_testkit::wait::within;
+use atoll_testkit::{Atoll, Setup};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::health_check::HealthCheck;
-use crate::support::process::{Atoll, Setup};
 use crate::support::raw::Raw;
-use crate::support::within;
 
 /// The time that a client may take for its headers in these tests: enough for correct clients on a busy
 /// machine.

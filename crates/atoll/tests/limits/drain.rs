@@ -1,15 +1,14 @@
 //! SIGTERM: requests in flight finish, and then the server exits.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Next, RequestContent, Setup, Watch};
 use http::Method;
 
-use crate::support::access::{Access, Body};
-use crate::support::process::Setup;
 use crate::support::raw::Raw;
-use crate::support::watching::{Next, Watch};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// Starts a create request. The server has asked for its body, most of which is still unsent.
-async fn start_request(admin: &Access, body: &str) -> Raw {
+async fn start_request(admin: &Client, body: &str) -> Raw {
     let mut raw = Raw::open(admin).await;
     let length = body.len();
     let lines =
@@ -22,9 +21,9 @@ async fn start_request(admin: &Access, body: &str) -> Raw {
 }
 
 /// Returns whether a load balancer would still send requests to this server.
-async fn is_ready(admin: &Access) -> bool {
+async fn is_ready(admin: &Client) -> bool {
     let Ok(mut http) = admin.http1().await else { return false };
-    http.request(Method::GET, "/readyz", Body::None).await.is_ok_and(|answer| answer.status == 200)
+    http.request(Method::GET, "/readyz", RequestContent::None).await.is_ok_and(|answer| answer.status == 200)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,7 +38,7 @@ async fn shutdown_finishes_requests_and_ends_watches() {
     assert_eq!(second.event().await.name(), "before");
     // Idle connections must not delay the shutdown.
     let mut idle = admin.http1().await.unwrap();
-    idle.request(Method::GET, "/readyz", Body::None).await.unwrap();
+    idle.request(Method::GET, "/readyz", RequestContent::None).await.unwrap();
     let body = config_map_with("during", "1").to_string();
     let mut creation = start_request(&admin, &body).await;
     assert!(is_ready(&admin).await);

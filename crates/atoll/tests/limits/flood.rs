@@ -1,7 +1,8 @@
 //! Thousands of HTTP/2 frames that are cheap to send, written by hand because no regular client sends them.
 
+use atoll_testkit::Atoll;
+
 use super::health_check::HealthCheck;
-use crate::support::process::Atoll;
 use crate::support::raw::Raw;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

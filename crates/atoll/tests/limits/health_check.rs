@@ -1,7 +1,9 @@
 //! Checks that a server is as healthy after a test as it was before.
 
-use crate::support::process::Atoll;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use atoll_testkit::Atoll;
+use atoll_testkit::wait::eventually;
+
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// How much more memory a server may use after a test: enough for memory that allocators keep, but not for
 /// leaks.

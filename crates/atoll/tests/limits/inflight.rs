@@ -1,20 +1,18 @@
 //! More concurrent requests than the server permits.
 
-use atoll_testkit::wait::Waiting;
+use atoll_testkit::wait::{Waiting, eventually};
+use atoll_testkit::{Atoll, Client, Setup, Watch};
 use serde_json::json;
 
-use crate::support::access::Access;
-use crate::support::process::{Atoll, Setup};
 use crate::support::raw::Raw;
-use crate::support::watching::Watch;
-use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with};
 
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const USER: &str = "somebody";
 
 /// Starts a server with one permit for reads and one for writes. Returns its administrator, who needs no
 /// permit, and another user.
-async fn with_one_permit_each() -> (Atoll, Access, Access) {
+async fn with_one_permit_each() -> (Atoll, Client, Client) {
     let setup = Setup::new().flag("--controllers", false).flag("--max-requests-inflight", 1);
     let atoll = setup.flag("--max-mutating-requests-inflight", 1).start();
     let admin = atoll.admin();

@@ -1,12 +1,12 @@
 //! Every page of a list has the correct remainingItemCount.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup, names};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, names};
-use crate::support::process::{Atoll, Setup};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// Returns a continue token as older versions wrote it, without the remaining count.
 fn without_remaining_count(token: &str) -> String {
@@ -18,20 +18,20 @@ fn without_remaining_count(token: &str) -> String {
 /// Reads all pages and calls `between` after the first one. Returns the items of each page and its remaining
 /// count.
 async fn pages(
-    access: &Access,
+    client: &Client,
     path: &str,
     between: impl AsyncFnOnce(),
     old_tokens: bool,
 ) -> Vec<(usize, Option<u64>)> {
     let mut pages = Vec::new();
-    let mut page = access.get(&format!("{path}?limit=7")).await.expect(200);
+    let mut page = client.get(&format!("{path}?limit=7")).await.expect(200);
     between().await;
     loop {
         let left = page["metadata"]["remainingItemCount"].as_u64();
         pages.push((names(&page).len(), left));
         let Some(token) = page["metadata"]["continue"].as_str() else { return pages };
         let token = if old_tokens { without_remaining_count(token) } else { token.to_string() };
-        page = access.get(&format!("{path}?limit=7&continue={token}")).await.expect(200);
+        page = client.get(&format!("{path}?limit=7&continue={token}")).await.expect(200);
     }
 }
 

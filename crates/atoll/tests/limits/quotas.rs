@@ -1,22 +1,20 @@
 //! Concurrent requests that exceed a ResourceQuota.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{ApiResponse, Atoll, Client};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-
-use crate::support::access::{Access, ApiResponse};
-use crate::support::eventually;
-use crate::support::process::Atoll;
 
 const CLIENTS: usize = 64;
 
 /// A namespace with its default objects and with quotas whose usage is counted.
 struct Namespace {
-    admin: Access,
+    admin: Client,
     path: String,
 }
 
 impl Namespace {
-    async fn with(admin: &Access, name: &str, quotas: &[(&str, Value)]) -> Namespace {
+    async fn with(admin: &Client, name: &str, quotas: &[(&str, Value)]) -> Namespace {
         admin.post("/api/v1/namespaces", json!({ "metadata": { "name": name } })).await.expect(201);
         let namespace = Namespace { admin: admin.clone(), path: format!("/api/v1/namespaces/{name}") };
         for belonging in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {

@@ -1,11 +1,10 @@
 //! Extreme selectors and paths.
 
+use atoll_testkit::{Atoll, RequestContent};
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::health_check::HealthCheck;
-use crate::support::access::Body;
-use crate::support::process::Atoll;
 use crate::support::raw::Raw;
 use crate::support::{CONFIG_MAPS, config_map_with};
 
@@ -80,8 +79,10 @@ async fn extreme_parameters_and_paths_are_answered() {
     ];
     for parameter in parameters {
         let mut http = admin.http1().await.unwrap();
-        let response =
-            http.send(Method::GET, &format!("{CONFIG_MAPS}?{parameter}"), Body::None).await.unwrap();
+        let response = http
+            .send(Method::GET, &format!("{CONFIG_MAPS}?{parameter}"), RequestContent::None)
+            .await
+            .unwrap();
         let shown: String = parameter.chars().take(80).collect();
         assert!(
             response.status().as_u16() < 500 || response.status() == 504,

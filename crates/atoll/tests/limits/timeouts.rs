@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::process::{Atoll, Setup};
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Next, Setup, Watch};
+
 use crate::support::raw::Raw;
-use crate::support::watching::{Next, Watch};
-use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with};
 
 /// The request timeout in the first of these tests: long enough for other requests to be answered in time.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,11 +1,10 @@
 //! A thousand watchers of one resource, half of which never read.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, KeptConnection, RequestContent, Watch, revision};
 use http::Method;
 
-use crate::support::access::{Access, Body, Http, revision};
-use crate::support::process::Atoll;
-use crate::support::watching::Watch;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const WATCHERS: usize = 1000;
 /// Streams that share a connection. The server allows 250.
@@ -26,7 +25,7 @@ async fn watchers_get_all_events_in_order_and_idle_ones_use_little_memory() {
 
     // Half of them read: many on one connection, as controllers do, and some on their own, as kubectl does.
     let mut readers: Vec<Watch> = Vec::new();
-    let mut connections: Vec<Http> = Vec::new();
+    let mut connections: Vec<KeptConnection> = Vec::new();
     for _ in 0..(WATCHERS / 2 - SHARED) / SHARED {
         let mut http = admin.http2().await.unwrap();
         for _ in 0..SHARED {
@@ -68,7 +67,8 @@ async fn watchers_get_all_events_in_order_and_idle_ones_use_little_memory() {
     let mut written = Vec::new();
     for number in 0..EVENTS {
         let object = config_map_with("watched", &format!("{number} {}", "x".repeat(SIZE)));
-        let answer = http.request(Method::PUT, &config_map("watched"), Body::Json(object)).await.unwrap();
+        let answer =
+            http.request(Method::PUT, &config_map("watched"), RequestContent::Json(object)).await.unwrap();
         written.push(revision(&answer.expect(200)));
     }
     for revisions in reading {
@@ -95,7 +95,7 @@ async fn watchers_get_all_events_in_order_and_idle_ones_use_little_memory() {
 }
 
 /// Returns the number of open watches in the server's metrics.
-async fn open_watches(admin: &Access) -> usize {
+async fn open_watches(admin: &Client) -> usize {
     let metrics = admin.get("/metrics").await.text();
     let line = metrics.lines().find_map(|line| line.strip_prefix("apiserver_longrunning_requests "));
     line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in {metrics}"))

@@ -10,25 +10,23 @@
 #![allow(clippy::unwrap_used)]
 
 mod operator;
-#[path = "../support/support.rs"]
-mod support;
 
 use std::io::Read;
 
-use atoll_testkit::{Atoll, Client};
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Programs};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::operator::Operator;
-use crate::support::eventually;
 
 const MONITORING: &str = "/apis/monitoring.coreos.com/v1/namespaces/default";
 const STATEFUL_SET: &str = "/apis/apps/v1/namespaces/default/statefulsets/prometheus-main";
 
 /// Returns an object, or null if it does not exist.
 async fn get(client: &Client, path: &str) -> Value {
-    let answer = client.get(path).await.unwrap();
+    let answer = client.get(path).await;
     if answer.status == 200 { answer.json() } else { Value::Null }
 }
 
@@ -36,8 +34,7 @@ async fn create(client: &Client, resource: &str, kind: &str, spec: Value) {
     let metadata = json!({ "name": "main", "labels": { "team": "a" } });
     let object =
         json!({ "apiVersion": "monitoring.coreos.com/v1", "kind": kind, "metadata": metadata, "spec": spec });
-    let answer = client.post(&format!("{MONITORING}/{resource}"), &object).await.unwrap();
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    client.post(&format!("{MONITORING}/{resource}"), object).await.expect(201);
 }
 
 /// Returns the configuration that the operator has written for Prometheus.
@@ -62,10 +59,10 @@ async fn is_reconciled(client: &Client, generation: u64) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prometheus_operator_reconciles() {
-    let Some(directory) = support::programs::upstream(&["kubectl", "prometheus-operator"]) else { return };
+    let Some(programs) = Programs::build(&["kubectl", "prometheus-operator"]) else { return };
     let atoll = Atoll::start();
-    let client = atoll.client();
-    let operator = Operator::install(&atoll, &directory);
+    let client = atoll.admin();
+    let operator = Operator::install(&atoll, &programs);
     const MONITOR: &str = "serviceMonitor/default/main/0";
 
     let endpoints = json!([{ "port": "web", "interval": "15s" }]);
@@ -91,8 +88,7 @@ async fn prometheus_operator_reconciles() {
     // Its scale subresource is the number of shards.
     for (subresource, spec) in [("/scale", json!({ "replicas": 2 })), ("", json!({ "replicas": 3 }))] {
         let path = format!("{MONITORING}/prometheuses/main{subresource}");
-        let changed = client.patch(&path, "merge", &json!({ "spec": spec })).await.unwrap();
-        assert_eq!(changed.status, 200, "{}", changed.text());
+        client.merge(&path, json!({ "spec": spec })).await.expect(200);
     }
     for path in [STATEFUL_SET.to_owned(), format!("{STATEFUL_SET}-shard-1")] {
         eventually("the StatefulSets are scaled", async || {
@@ -103,7 +99,7 @@ async fn prometheus_operator_reconciles() {
     eventually("the changes are reconciled", async || is_reconciled(&client, 3).await).await;
 
     let first = get(&client, STATEFUL_SET).await["metadata"]["uid"].clone();
-    assert_eq!(client.delete(STATEFUL_SET).await.unwrap().status, 200);
+    client.delete(STATEFUL_SET).await.expect(200);
     eventually("the StatefulSet is recreated", async || {
         let uid = get(&client, STATEFUL_SET).await["metadata"]["uid"].clone();
         uid.is_string() && uid != first
@@ -111,7 +107,7 @@ async fn prometheus_operator_reconciles() {
     .await;
 
     let monitor = format!("{MONITORING}/servicemonitors/main");
-    assert_eq!(client.delete(&monitor).await.unwrap().status, 200);
+    client.delete(&monitor).await.expect(200);
     eventually("the monitor is removed from the configuration", async || {
         let text = configuration(&client).await;
         !text.is_empty() && !text.contains(MONITOR)

@@ -1,14 +1,12 @@
 //! The operator's process, and its installation.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use atoll_testkit::Atoll;
-use serde_json::{Value, json};
+use atoll_testkit::{Atoll, Kubectl, Programs, succeed};
+use serde_json::Value;
 use tempfile::TempDir;
-
-use crate::support::programs::{root, succeed};
 
 /// A running operator, stopped on drop.
 pub struct Operator {
@@ -18,24 +16,17 @@ pub struct Operator {
 
 impl Operator {
     /// Installs the operator as its users do, and starts it with its account.
-    pub fn install(atoll: &Atoll, programs: &Path) -> Operator {
+    pub fn install(atoll: &Atoll, programs: &Programs) -> Operator {
         let directory = tempfile::tempdir().unwrap();
-        let kubectl = |line: &str| {
-            let mut command = Command::new(programs.join("kubectl"));
-            command.env("HOME", directory.path()).env("KUBECONFIG", atoll.kubeconfig()).args(line.split(' '));
-            command
-        };
+        let kubectl = Kubectl::new(&atoll.kubeconfig()).unwrap();
         let bundle = module().join("bundle.yaml");
-        succeed(kubectl("apply --server-side --filename").arg(&bundle));
-        succeed(&mut kubectl(
-            "wait --for condition=Established customresourcedefinitions --all --timeout 180s",
-        ));
-        let token = succeed(&mut kubectl("create token prometheus-operator"));
+        succeed(kubectl.command("apply --server-side --filename").arg(&bundle));
+        kubectl.run("wait --for condition=Established customresourcedefinitions --all --timeout 180s");
+        let token = kubectl.run("create token prometheus-operator");
         let kubeconfig = directory.path().join("kubeconfig");
-        let text = kubeconfig_of(atoll, token.trim());
-        std::fs::write(&kubeconfig, text.to_string()).unwrap();
+        std::fs::write(&kubeconfig, atoll.admin().token(token.trim()).kubeconfig()).unwrap();
         let log = File::create(directory.path().join("log")).unwrap();
-        let mut command = Command::new(programs.join("prometheus-operator"));
+        let mut command = programs.command("prometheus-operator");
         command.env("KUBECONFIG", kubeconfig).arg("--web.listen-address=127.0.0.1:0");
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Operator { process: command.spawn().unwrap(), directory }
@@ -76,20 +67,10 @@ impl Drop for Operator {
 fn module() -> PathBuf {
     let name = "github.com/prometheus-operator/prometheus-operator";
     let mut command = Command::new("go");
-    command.current_dir(root().join("upstream/prometheus-operator")).env("GOWORK", "off");
+    command
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/prometheus-operator"))
+        .env("GOWORK", "off");
     let text = succeed(command.args(["mod", "download", "-json", name]));
     let module: Value = serde_json::from_str(&text).unwrap();
     PathBuf::from(module["Dir"].as_str().unwrap())
-}
-
-fn kubeconfig_of(atoll: &Atoll, token: &str) -> Value {
-    let cluster = json!({ "server": atoll.url(), "certificate-authority": atoll.authority() });
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{ "name": "atoll", "cluster": cluster }],
-        "users": [{ "name": "operator", "user": { "token": token } }],
-        "contexts": [{ "name": "atoll", "context": { "cluster": "atoll", "user": "operator" } }],
-        "current-context": "atoll",
-    })
 }

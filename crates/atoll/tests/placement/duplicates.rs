@@ -1,9 +1,9 @@
 //! Workloads that must run once are placed on one cluster, unless `duplicate` is set.
 
+use atoll_testkit::{Client, RequestContent};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, Body};
 use crate::{DEPLOYMENTS, deployment, on, placement, with_clusters};
 
 const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
@@ -25,7 +25,7 @@ fn stateful_set(name: &str) -> Value {
     } })
 }
 
-async fn place_on_both(admin: &Access, path: &str) -> Value {
+async fn place_on_both(admin: &Client, path: &str) -> Value {
     let wanted = on(json!([{ "name": "east" }, { "name": "west" }]));
     let refused = admin.put(&format!("{path}/placement"), wanted).await;
     refused.expect_status(422, "Invalid");
@@ -67,7 +67,7 @@ async fn jobs_and_stateful_sets_are_rejected_on_two_clusters() {
     admin.put(&placement_of_db, on(json!([{ "name": "east" }]))).await.expect(200);
     place_on_both(&admin, &db).await;
     let added = json!([{ "op": "add", "path": "/spec/clusters/-", "value": { "name": "west" } }]);
-    let patch = Body::Raw("application/json-patch+json", added.to_string().into());
+    let patch = RequestContent::Raw("application/json-patch+json", added.to_string().into());
     admin.request(Method::PATCH, &placement_of_db, patch).await.expect_status(422, "Invalid");
     // Moving it is allowed.
     admin.put(&placement_of_db, on(json!([{ "name": "west" }]))).await.expect(200);

@@ -1,8 +1,8 @@
 //! A cluster reports events of objects that are placed on it, and cannot write other events.
 
+use atoll_testkit::Client;
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
 use crate::{CLUSTERS, DEPLOYMENTS, cluster, deployment, on, placement_path, with_clusters};
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
@@ -24,15 +24,15 @@ fn owned_event_report(object: &Value, id: &str, about: Value) -> Value {
     event_report
 }
 
-async fn report(admin: &Access, cluster: &str, event: Value) {
+async fn report(admin: &Client, cluster: &str, event: Value) {
     admin.post(&format!("/services/sync/{cluster}"), json!({ "events": [event] })).await.expect(200);
 }
 
-async fn events(admin: &Access) -> Vec<Value> {
+async fn events(admin: &Client) -> Vec<Value> {
     admin.get(EVENTS).await.expect(200)["items"].as_array().unwrap().clone()
 }
 
-async fn create_placed(admin: &Access, name: &str, on_cluster: &str) -> Value {
+async fn create_placed(admin: &Client, name: &str, on_cluster: &str) -> Value {
     let created = admin.post(DEPLOYMENTS, deployment(name)).await.expect(201);
     admin.put(&placement_path(name), on(json!([{ "name": on_cluster }]))).await.expect(200);
     created

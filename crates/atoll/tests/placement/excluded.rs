@@ -1,10 +1,9 @@
 //! Roles, bindings and tokens are never placed. Workloads of controllers are placed only on clusters that
 //! allow them.
 
+use atoll_testkit::{Client, Watch};
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::watching::Watch;
 use crate::{CLUSTERS, DEPLOYMENTS, deployment, eventually, on, path, placement_path, with_clusters};
 
 const VIEW: &str = "/services/sync/east";
@@ -20,7 +19,7 @@ async fn next_line(view: &mut Watch) -> Value {
     }
 }
 
-async fn record(admin: &Access, name: &str) -> Value {
+async fn record(admin: &Client, name: &str) -> Value {
     let uid = admin.get(&path(name)).await.expect(200)["metadata"]["uid"].as_str().unwrap().to_string();
     let at = format!("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses/{uid}.east");
     let answer = admin.get(&at).await;

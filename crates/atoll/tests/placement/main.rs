@@ -11,11 +11,10 @@ mod support;
 mod view;
 
 use atoll_testkit::wait::eventually;
-use http::Method;
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
-use support::access::{Access, Body};
-use support::process::Atoll;
-use support::{shares, without_uids};
+
+use crate::support::{shares, without_uids};
 
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -47,7 +46,7 @@ fn on(clusters: Value) -> Value {
 }
 
 /// Starts a server with clusters of these names.
-async fn with_clusters(names: &[&str]) -> (Atoll, Access) {
+async fn with_clusters(names: &[&str]) -> (Atoll, Client) {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();
     for name in names {
@@ -104,9 +103,8 @@ async fn placement_is_written_through_the_subresource_only() {
     );
     let mut config = deployment("web");
     config["metadata"]["annotations"] = json!({ ANNOTATION: "" });
-    let body = Body::Raw("application/apply-patch+yaml", config.to_string().into());
     let applying = format!("{}?fieldManager=me&force=true", path("web"));
-    let applied = admin.request(Method::PATCH, &applying, body).await.expect(200);
+    let applied = admin.apply(&applying, config).await.expect(200);
     assert_eq!(placement(&applied), expected);
 
     // Patches of the placement subresource change it.
@@ -211,6 +209,6 @@ async fn heartbeats_are_shown_in_the_cluster_status() {
 }
 
 /// Waits until an object is deleted.
-async fn wait_until_deleted(admin: &Access, path: &str) {
+async fn wait_until_deleted(admin: &Client, path: &str) {
     eventually("the object is deleted", || async { admin.get(path).await.status == 404 }).await;
 }

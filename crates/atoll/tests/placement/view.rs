@@ -1,11 +1,10 @@
 //! The sync view of a cluster, and reports.
 
 use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Watch};
 use serde_json::{Value, json};
 
-use crate::support::process::Atoll;
 use crate::support::shares;
-use crate::support::watching::Watch;
 use crate::{
     CLUSTERS, DEPLOYMENTS, cluster, deployment, on, path, placement_path, wait_until_deleted, with_clusters,
 };
@@ -58,7 +57,7 @@ async fn view_has_placed_objects_and_their_changes() {
     assert_eq!(synced["controlPlane"], id);
 
     let image = json!([{ "op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "example/app:2" }]);
-    let body = crate::Body::Raw("application/json-patch+json", image.to_string().into());
+    let body = atoll_testkit::RequestContent::Raw("application/json-patch+json", image.to_string().into());
     admin.request(http::Method::PATCH, &path("web"), body).await.expect(200);
     let line = next_line(&mut view).await;
     assert_eq!(line["object"]["spec"]["template"]["spec"]["containers"][0]["image"], "example/app:2");
@@ -201,8 +200,8 @@ async fn cluster_serves_its_workspace_and_those_below() {
     org.post("/apis/atoll.dev/v1alpha1/workspaces", workspace("team")).await.expect(201);
     let team = admin.workspace("root:org:team");
     org.post(CLUSTERS, cluster("east")).await.expect(201);
-    for access in [&org, &team, &other] {
-        access.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    for client in [&org, &team, &other] {
+        client.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     }
     let east = || on(json!([{ "name": "east" }]));
     org.put(&placement_path("web"), east()).await.expect(200);
@@ -263,29 +262,29 @@ async fn view_applies_the_overrides_of_the_cluster() {
 async fn cluster_names_of_parent_workspaces_are_rejected() {
     let (_atoll, admin) = with_clusters(&["east"]).await;
     for (parent, name) in [("", "org"), ("root:org", "team"), ("", "other")] {
-        let access = if parent.is_empty() { admin.clone() } else { admin.workspace(parent) };
+        let client = if parent.is_empty() { admin.clone() } else { admin.workspace(parent) };
         let workspace = json!({ "metadata": { "name": name } });
-        access.post("/apis/atoll.dev/v1alpha1/workspaces", workspace).await.expect(201);
+        client.post("/apis/atoll.dev/v1alpha1/workspaces", workspace).await.expect(201);
     }
     let (org, team, other) =
         (admin.workspace("root:org"), admin.workspace("root:org:team"), admin.workspace("root:other"));
-    for access in [&org, &team, &other] {
-        let refused = access.post(CLUSTERS, cluster("east")).await.expect_status(422, "Invalid");
+    for client in [&org, &team, &other] {
+        let refused = client.post(CLUSTERS, cluster("east")).await.expect_status(422, "Invalid");
         assert!(refused.contains("a workspace above has a cluster of this name"), "{refused}");
     }
     // Siblings may use the same name, because no workspace can use both. A name of a child does not block the
     // parent either.
     team.post(CLUSTERS, cluster("west")).await.expect(201);
     other.post(CLUSTERS, cluster("west")).await.expect(201);
-    for access in [&admin, &org] {
+    for client in [&admin, &org] {
         let path = format!("{CLUSTERS}?dryRun=All");
-        access.post(&path, cluster("west")).await.expect(201);
+        client.post(&path, cluster("west")).await.expect(201);
     }
     // Each cluster serves its own workspace.
-    for access in [&team, &other] {
-        access.post(DEPLOYMENTS, deployment("web")).await.expect(201);
-        access.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
-        let mut view = Watch::open(access, "/services/sync/west").await;
+    for client in [&team, &other] {
+        client.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+        client.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
+        let mut view = Watch::open(client, "/services/sync/west").await;
         assert_eq!(view.line().await["type"], "Object");
         assert_eq!(view.line().await["type"], "Synced");
     }

@@ -1,10 +1,10 @@
 //! Comparison of the same application on two clusters, without values that differ each time.
 
 use atoll_meta::time;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::application::{Site, names};
-use crate::support::eventually;
 
 /// Fields whose values a server assigns.
 const ASSIGNED_FIELDS: [&str; 7] = [

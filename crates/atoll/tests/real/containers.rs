@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use atoll_testkit::RealCluster;
+use atoll_testkit::wait::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::application::Site;
-use crate::support::eventually;
 
 /// Returns all containers of an application by Pod, with ids and restart counts. Those that are not completed
 /// must be running.

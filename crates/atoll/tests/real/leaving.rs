@@ -1,14 +1,12 @@
 //! Clusters leave with their workloads deleted or kept, and one joins again to be observed.
 
-use atoll_testkit::RealCluster;
+use atoll_testkit::{RealCluster, atoll, succeed};
 use serde_json::{Value, json};
 
 use crate::application::Site;
 use crate::containers::running_containers;
 use crate::joining::place;
 use crate::objects::{create, object, wait_for, wait_until_deleted};
-use crate::support::process::atoll;
-use crate::support::programs::succeed;
 use crate::{cluster, command, is_ready};
 
 /// Deploys a Deployment, a DaemonSet and a Service, after all earlier Pods are gone.

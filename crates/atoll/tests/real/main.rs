@@ -14,9 +14,6 @@ mod application;
 mod joining;
 #[path = "../sync/objects.rs"]
 mod objects;
-#[allow(dead_code, reason = "every suite uses a part of this")]
-#[path = "../sim/running_command.rs"]
-mod running_command;
 #[path = "../support/support.rs"]
 mod support;
 
@@ -27,15 +24,13 @@ mod leaving;
 use std::path::Path;
 use std::time::Instant;
 
-use atoll_testkit::RealCluster;
+use atoll_testkit::{Atoll, Client, RealCluster};
 use serde_json::{Value, json};
 
 use crate::application::{Site, names};
 use crate::containers::{running_containers, wait_until_reachable};
 use crate::joining::{Mode, join, start_agent};
 use crate::objects::{create, object, wait_for};
-use crate::support::access::Access;
-use crate::support::process::Atoll;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn applications_run_on_real_clusters() {
@@ -45,14 +40,14 @@ async fn applications_run_on_real_clusters() {
     report_progress("two clusters are ready");
     let mut atoll = Atoll::start();
     let credentials = tempfile::tempdir().unwrap();
-    let control_plane = atoll.admin_kubeconfig();
+    let control_plane = atoll.kubeconfig();
     join(&control_plane, "east", &east.kubeconfig(), Mode::Push, credentials.path());
     let _syncer =
         start_agent(&join(&control_plane, "west", &west.kubeconfig(), Mode::None, credentials.path()));
     let site = |cluster: &RealCluster, name, namespace| Site {
         above: atoll.admin(),
         control_plane: control_plane.clone(),
-        below: Access::from_kubeconfig(&cluster.kubeconfig()),
+        below: Client::from_kubeconfig(&cluster.kubeconfig()),
         cluster: name,
         namespace,
     };
@@ -106,7 +101,7 @@ fn is_ready(cluster: &Value) -> bool {
 }
 
 /// Creates a volume for the application's claim, because these clusters have no provisioner.
-async fn create_volume(below: &Access) {
+async fn create_volume(below: &Client) {
     let spec = json!({
         "capacity": { "storage": "2Gi" }, "accessModes": ["ReadWriteOnce"],
         "hostPath": { "path": "/var/lib/kubelet/disk", "type": "DirectoryOrCreate" },
@@ -154,6 +149,6 @@ async fn relabel(site: &Site<'_>) {
 
 /// Runs a CLI command against the control plane and returns its output.
 fn command(control_plane: &Path, words: &str) -> String {
-    let mut command = support::process::atoll(&words.split(' ').collect::<Vec<_>>());
-    support::programs::succeed(command.arg("--kubeconfig").arg(control_plane))
+    let mut command = atoll_testkit::atoll(&words.split(' ').collect::<Vec<_>>());
+    atoll_testkit::succeed(command.arg("--kubeconfig").arg(control_plane))
 }

@@ -1,17 +1,13 @@
 //! Faults through the API, and clients without the right.
 
+use atoll_testkit::{Atoll, Client, Process, atoll, fail};
 use serde_json::json;
-
-use crate::running_command::{RunningCommand, SimulatedCluster};
-use crate::support::access::Access;
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::fail;
 
 const FAULTS: &str = "/atoll/sim/faults";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_are_added_and_removed_through_the_api() {
-    let cluster = SimulatedCluster::start(&["--nodes=0", "--name=far"]);
+    let cluster = Atoll::simulate(&["--nodes=0", "--name=far"]);
     let admin = cluster.admin();
     assert_eq!(admin.get(FAULTS).await.expect(200), json!({ "faults": [] }));
     let added = admin.post(FAULTS, json!({ "kind": "dead-node", "node": "far-node-1" })).await.expect(200);
@@ -37,7 +33,7 @@ async fn faults_are_added_and_removed_through_the_api() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn simulated_cluster_serves_the_kubernetes_api() {
-    let cluster = SimulatedCluster::start(&["--nodes=0"]);
+    let cluster = Atoll::simulate(&["--nodes=0"]);
     let admin = cluster.admin();
     for path in ["/apis/atoll.dev", "/apis/atoll.dev/v1alpha1/workspaces", "/clusters/root/api/v1/namespaces"]
     {
@@ -51,7 +47,7 @@ async fn simulated_cluster_serves_the_kubernetes_api() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_report_errors() {
     let control_plane = Atoll::start();
-    let at = control_plane.admin_kubeconfig();
+    let at = control_plane.kubeconfig();
     let printed = fail(atoll(&["sim", "fault", "list"]).env("KUBECONFIG", &at));
     assert!(
         printed.contains(
@@ -59,7 +55,7 @@ async fn commands_report_errors() {
         ),
         "{printed}"
     );
-    let cluster = SimulatedCluster::start(&["--nodes=0"]);
+    let cluster = Atoll::simulate(&["--nodes=0"]);
     for (line, expected) in [
         (vec!["add", "slow", "--latency", "soon"], "latency: \"soon\" is not a duration"),
         (vec!["add", "lossy", "--rate", "2"], "rate: required for lossy, above 0 and at most 1"),
@@ -70,17 +66,17 @@ async fn commands_report_errors() {
         let printed = fail(command.args(&line).env("KUBECONFIG", cluster.kubeconfig()));
         assert!(printed.contains(expected), "{line:?}: {printed}");
     }
-    let refused = RunningCommand::start(&["sim", "--name", "Not_A_Name"], "ready").err().unwrap();
+    let refused = Process::start(&mut atoll(&["sim", "--name", "Not_A_Name"]), "ready").err().unwrap().errors;
     assert!(refused.contains("--name"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn temporary_data_is_removed() {
-    let running = RunningCommand::start(&["sim", "--nodes=0"], "is ready at").unwrap();
+    let running = Process::start(&mut atoll(&["sim", "--nodes=0"]), "is ready at").unwrap();
     let line = running.printed.last().unwrap().clone();
     let kubeconfig = line.split("--kubeconfig ").nth(1).unwrap().split(' ').next().unwrap();
     let kubeconfig = std::path::PathBuf::from(kubeconfig);
-    Access::from_kubeconfig(&kubeconfig).get("/api/v1/nodes").await.expect(200);
+    Client::from_kubeconfig(&kubeconfig).get("/api/v1/nodes").await.expect(200);
     running.stop();
     assert!(!kubeconfig.exists() && !kubeconfig.parent().unwrap().exists());
 }

@@ -1,27 +1,14 @@
 //! Grain `pod`, set by a namespace or by its workspace, and workloads with grain `object`.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Process, atoll, succeed};
 use serde_json::{Value, json};
 
-use crate::running_command::RunningCommand;
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::succeed;
+use crate::nodes::deployment;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
-
-fn deployment(name: &str, image: &str, replicas: u32) -> Value {
-    let labels = json!({ "app": name });
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
-        "spec": { "replicas": replicas, "selector": { "matchLabels": labels }, "template": {
-            "metadata": { "labels": labels },
-            "spec": { "containers": [{ "name": "main", "image": image }] },
-        } },
-    })
-}
 
 fn volume(name: &str) -> Value {
     json!({
@@ -43,18 +30,18 @@ fn claim(name: &str) -> Value {
     })
 }
 
-async fn phase(access: &Access, path: &str) -> String {
-    let found = access.get(path).await.expect(200);
+async fn phase(client: &Client, path: &str) -> String {
+    let found = client.get(path).await.expect(200);
     found["status"]["phase"].as_str().unwrap_or_default().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn namespace_sets_the_grain() {
-    let atoll = Atoll::start();
-    let kubeconfig = atoll.admin_kubeconfig();
+    let server = Atoll::start();
+    let kubeconfig = server.kubeconfig();
     let line = ["sim", "nodes", "--kubeconfig", kubeconfig.to_str().unwrap(), "--nodes", "2", "--scheduler"];
-    let running = RunningCommand::start(&line, "Simulating 2 nodes at https://").unwrap();
-    let admin = atoll.admin();
+    let running = Process::start(&mut atoll(&line), "Simulating 2 nodes at https://").unwrap();
+    let admin = server.admin();
     let namespace = json!({ "metadata": { "name": "here", "labels": { "atoll.dev/grain": "pod" } } });
     admin.post("/api/v1/namespaces", namespace).await.expect(201);
     let deployments = "/apis/apps/v1/namespaces/here/deployments";
@@ -85,12 +72,12 @@ async fn namespace_sets_the_grain() {
 async fn workspace_sets_the_grain() {
     let server = Atoll::start();
     let admin = server.admin();
-    let kubeconfig = server.admin_kubeconfig();
+    let kubeconfig = server.kubeconfig();
     let at = ["--kubeconfig", kubeconfig.to_str().unwrap()];
     succeed(&mut atoll(&[&["workspace", "create", "other"], &at[..]].concat()));
     succeed(&mut atoll(&[&["workspace", "create", "team", "--use", "--grain", "pod"], &at[..]].concat()));
     let line = [&["sim", "nodes"], &at[..], &["--nodes", "2", "--scheduler"]].concat();
-    let running = RunningCommand::start(&line, "Simulating 2 nodes at https://").unwrap();
+    let running = Process::start(&mut atoll(&line), "Simulating 2 nodes at https://").unwrap();
     let (team, other) = (admin.workspace("root:team"), admin.workspace("root:other"));
     let namespace = json!({ "metadata": { "name": "elsewhere", "labels": { "atoll.dev/grain": "object" } } });
     team.post("/api/v1/namespaces", namespace).await.expect(201);

@@ -8,7 +8,6 @@ mod grain;
 mod network;
 mod nodes;
 mod playground;
-mod running_command;
 mod server_nodes;
 mod storage;
 #[path = "../support/support.rs"]

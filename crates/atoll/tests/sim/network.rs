@@ -2,21 +2,20 @@
 
 use std::time::{Duration, Instant};
 
+use atoll_testkit::wait::{eventually, within};
+use atoll_testkit::{Atoll, Next, RequestContent, Watch};
 use futures_util::poll;
 use http::Method;
 use serde_json::json;
 
-use crate::running_command::SimulatedCluster;
-use crate::support::access::Body;
-use crate::support::watching::{Next, Watch};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, within};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// Long enough to be distinguishable from no delay on any machine.
 const LATENCY: Duration = Duration::from_millis(700);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn latency_delays_responses_and_events() {
-    let cluster = SimulatedCluster::start(&["--nodes=0"]);
+    let cluster = Atoll::simulate(&["--nodes=0"]);
     let admin = cluster.admin();
     let mut watch =
         Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=a")).await;
@@ -39,7 +38,7 @@ async fn latency_delays_responses_and_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn loss_breaks_some_connections() {
-    let cluster = SimulatedCluster::start(&["--nodes=0"]);
+    let cluster = Atoll::simulate(&["--nodes=0"]);
     let admin = cluster.admin();
     cluster.fault("add lossy --rate 0.5");
     let (mut answered, mut broken) = (0, 0);
@@ -47,7 +46,7 @@ async fn loss_breaks_some_connections() {
     eventually("some requests were answered and some were not", async || {
         let attempt = async {
             let mut http = admin.http1().await.ok()?;
-            http.request(Method::GET, "/version", Body::None).await.ok()
+            http.request(Method::GET, "/version", RequestContent::None).await.ok()
         };
         match within("a request is answered or broken off", attempt).await {
             Some(_) => answered += 1,
@@ -64,15 +63,16 @@ async fn loss_breaks_some_connections() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partition_stalls_connections_until_it_ends() {
-    let cluster = SimulatedCluster::start(&["--nodes=0"]);
+    let cluster = Atoll::simulate(&["--nodes=0"]);
     let admin = cluster.admin();
     let mut watch =
         Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=b")).await;
     let mut old = admin.http2().await.unwrap();
-    assert_eq!(old.request(Method::GET, "/version", Body::None).await.unwrap().status, 200);
+    assert_eq!(old.request(Method::GET, "/version", RequestContent::None).await.unwrap().status, 200);
     cluster.fault("add partition");
     // Requests in flight stall, connections stay open, and new connections wait.
-    let mut late = Box::pin(old.request(Method::POST, CONFIG_MAPS, Body::Json(config_map_with("b", "1"))));
+    let mut late =
+        Box::pin(old.request(Method::POST, CONFIG_MAPS, RequestContent::Json(config_map_with("b", "1"))));
     let mut new = Box::pin(admin.get("/version"));
     let mut event = Box::pin(watch.next());
     // Requests outside the partition are answered meanwhile.
@@ -90,7 +90,7 @@ async fn partition_stalls_connections_until_it_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_cluster_refuses_connections_and_recovers_its_objects() {
-    let cluster = SimulatedCluster::start(&["--nodes=0"]);
+    let cluster = Atoll::simulate(&["--nodes=0"]);
     let admin = cluster.admin();
     admin.post(CONFIG_MAPS, config_map_with("c", "1")).await.expect(201);
     let mut watch = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&resourceVersion=0")).await;
@@ -118,7 +118,7 @@ async fn dead_cluster_refuses_connections_and_recovers_its_objects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_api_is_not_served_and_keeps_its_objects() {
-    let cluster = SimulatedCluster::start(&["--nodes=0"]);
+    let cluster = Atoll::simulate(&["--nodes=0"]);
     let admin = cluster.admin();
     let jobs = "/apis/batch/v1/namespaces/default/cronjobs";
     let job = json!({
@@ -153,7 +153,7 @@ async fn missing_api_is_not_served_and_keeps_its_objects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clock_skew_affects_objects_tokens_and_certificates() {
-    let cluster = SimulatedCluster::start(&["--nodes=0"]);
+    let cluster = Atoll::simulate(&["--nodes=0"]);
     let admin = cluster.admin();
     let created = async |name: &str| {
         let object = admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);

@@ -1,15 +1,13 @@
 //! Nodes and their Pods with faults, and their recovery.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Process, atoll};
 use serde_json::{Value, json};
-
-use crate::running_command::{RunningCommand, SimulatedCluster};
-use crate::support::access::Access;
-use crate::support::eventually;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-fn deployment(name: &str, image: &str, replicas: u32) -> Value {
+pub fn deployment(name: &str, image: &str, replicas: u32) -> Value {
     let labels = json!({ "app": name });
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
@@ -20,13 +18,13 @@ fn deployment(name: &str, image: &str, replicas: u32) -> Value {
     })
 }
 
-async fn available(admin: &Access, name: &str) -> u64 {
+async fn available(admin: &Client, name: &str) -> u64 {
     let found = admin.get(&format!("{DEPLOYMENTS}/{name}")).await.expect(200);
     found["status"]["availableReplicas"].as_u64().unwrap_or(0)
 }
 
 /// Returns the status of a node's condition.
-async fn condition(admin: &Access, node: &str, kind: &str) -> String {
+async fn condition(admin: &Client, node: &str, kind: &str) -> String {
     let found = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
     let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.iter().find(|condition| condition["type"] == kind);
@@ -34,7 +32,7 @@ async fn condition(admin: &Access, node: &str, kind: &str) -> String {
 }
 
 /// Waits until a node is ready and schedulable.
-async fn wait_until_ready(admin: &Access, node: &str) {
+async fn wait_until_ready(admin: &Client, node: &str) {
     let path = format!("/api/v1/nodes/{node}");
     eventually("the node exists", async || admin.get(&path).await.status == 200).await;
     eventually("the node is ready", async || condition(admin, node, "Ready").await == "True").await;
@@ -46,8 +44,7 @@ async fn wait_until_ready(admin: &Access, node: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_run_on_simulated_nodes() {
-    let cluster =
-        SimulatedCluster::start(&["--nodes=2", "--name=lab", "--region=r", "--zones=a,b", "--node-cpu=4"]);
+    let cluster = Atoll::simulate(&["--nodes=2", "--name=lab", "--region=r", "--zones=a,b", "--node-cpu=4"]);
     let admin = cluster.admin();
     // Pods that are created before a node is ready are scheduled to others.
     for node in ["lab-node-1", "lab-node-2"] {
@@ -67,7 +64,7 @@ async fn pods_run_on_simulated_nodes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn crashing_image_runs_after_the_fault_ends() {
-    let cluster = SimulatedCluster::start(&["--nodes=1"]);
+    let cluster = Atoll::simulate(&["--nodes=1"]);
     let admin = cluster.admin();
     cluster.fault("add crash-loop --image bad:*");
     admin.post(DEPLOYMENTS, deployment("bad", "bad:1", 1)).await.expect(201);
@@ -84,7 +81,7 @@ async fn crashing_image_runs_after_the_fault_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn full_node_reports_disk_pressure_until_the_fault_ends() {
-    let cluster = SimulatedCluster::start(&["--nodes=1"]);
+    let cluster = Atoll::simulate(&["--nodes=1"]);
     let admin = cluster.admin();
     wait_until_ready(&admin, "sim-node-1").await;
     cluster.fault("add full-node sim-node-1");
@@ -102,7 +99,7 @@ async fn full_node_reports_disk_pressure_until_the_fault_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_and_partitioned_nodes_are_evicted_and_recover() {
     // Leases are renewed every ten seconds, and test machines are busy.
-    let cluster = SimulatedCluster::start(&["--nodes=3", "--node-monitor-grace-period=25s"]);
+    let cluster = Atoll::simulate(&["--nodes=3", "--node-monitor-grace-period=25s"]);
     let admin = cluster.admin();
     let all = ["sim-node-1", "sim-node-2", "sim-node-3"];
     for node in all {
@@ -134,11 +131,11 @@ async fn dead_and_partitioned_nodes_are_evicted_and_recover() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_can_be_added_to_any_server() {
-    let server = SimulatedCluster::start(&["--nodes=0", "--scheduler=false"]);
+    let server = Atoll::simulate(&["--nodes=0", "--scheduler=false"]);
     let kubeconfig = server.kubeconfig();
     let at = ["sim", "nodes", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let line = [&at[..], &["--nodes", "2", "--name", "extra", "--scheduler"]].concat();
-    let running = RunningCommand::start(&line, "Simulating 2 nodes at https://").unwrap();
+    let running = Process::start(&mut atoll(&line), "Simulating 2 nodes at https://").unwrap();
     let admin = server.admin();
     wait_until_ready(&admin, "extra-node-2").await;
     let pod = json!({

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::running_command::RunningCommand;
-use crate::support::access::Access;
-use crate::support::programs::{self, succeed};
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Kubectl, Process, Programs, Signal, atoll, succeed};
+
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 const CLUSTERS: [&str; 3] = ["east", "west", "north"];
 
 struct Playground {
-    running: RunningCommand,
+    running: Process,
     directory: PathBuf,
 }
 
@@ -19,17 +19,18 @@ impl Playground {
     fn start(directory: &Path, arguments: &[&str]) -> Result<Playground, String> {
         let mut line = vec!["playground", "--data-dir", directory.to_str().unwrap()];
         line.extend(arguments);
-        let running = RunningCommand::start(&line, "The playground is ready")?;
+        let running =
+            Process::start(&mut atoll(&line), "The playground is ready").map_err(|failed| failed.errors)?;
         Ok(Playground { running, directory: directory.into() })
     }
 
     /// Returns the administrator of a cluster or of the control plane.
-    fn admin(&self, name: &str) -> Access {
+    fn admin(&self, name: &str) -> Client {
         let place = match name {
             "atoll" => self.directory.join("control-plane"),
             cluster => self.directory.join("clusters").join(cluster),
         };
-        Access::from_kubeconfig(&place.join("admin.kubeconfig"))
+        Client::from_kubeconfig(&place.join("admin.kubeconfig"))
     }
 
     fn kubeconfig(&self) -> PathBuf {
@@ -72,14 +73,13 @@ async fn playground_keeps_its_objects_until_it_is_reset() {
     }
     for cluster in CLUSTERS {
         let seen = playground.admin(cluster).get(CONFIG_MAPS).await.expect(200);
-        let others =
-            CLUSTERS.iter().filter(|other| crate::support::access::names(&seen).contains(&other.to_string()));
+        let others = CLUSTERS.iter().filter(|other| atoll_testkit::names(&seen).contains(&other.to_string()));
         assert_eq!(others.collect::<Vec<_>>(), [&cluster], "clusters must not have objects of each other");
     }
     assert_eq!(playground.admin("atoll").get(&config_map("east")).await.status, 404);
     let refused = Playground::start(&directory, &["--reset"]).err().unwrap();
     assert!(refused.contains("already runs"), "{refused}");
-    let before: Vec<Access> = CLUSTERS.iter().map(|cluster| playground.admin(cluster)).collect();
+    let before: Vec<Client> = CLUSTERS.iter().map(|cluster| playground.admin(cluster)).collect();
     playground.running.stop();
 
     let playground = Playground::start(&directory, &[]).unwrap();
@@ -109,7 +109,7 @@ async fn playground_keeps_its_objects_until_it_is_reset() {
     .await;
     // As ctrl-c does.
     let mut running = playground.running;
-    running.signal("INT");
+    running.signal(Signal::INT);
     assert!(running.wait().success());
 }
 
@@ -131,7 +131,7 @@ fn foreign_directory_is_not_changed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn printed_commands_work() {
-    let Some(programs) = programs::kubectl() else { return };
+    let Some(programs) = Programs::build(&["kubectl"]) else { return };
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("it's a place");
     let playground = Playground::start(&directory, &[]).unwrap();
@@ -141,7 +141,7 @@ async fn printed_commands_work() {
     };
     let commands: Vec<&str> = printed.iter().map(|line| line.trim()).filter(is_command).collect();
     assert!(commands.len() >= 6, "{printed:?}");
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", programs.directory().display(), std::env::var("PATH").unwrap());
     for command in commands {
         // In another terminal with another working directory.
         let mut shell = Command::new("sh");
@@ -149,12 +149,9 @@ async fn printed_commands_work() {
         let printed = succeed(&mut shell);
         assert!(!printed.contains("error"), "{command}: {printed}");
     }
-    let contexts = |arguments: &[&str]| {
-        let mut kubectl = Command::new(programs.join("kubectl"));
-        succeed(kubectl.arg("--kubeconfig").arg(playground.kubeconfig()).args(arguments))
-    };
-    assert_eq!(contexts(&["config", "get-contexts", "-o", "name"]), "atoll\neast\nnorth\nwest\n");
-    assert_eq!(contexts(&["config", "current-context"]), "atoll\n");
+    let kubectl = Kubectl::new(&playground.kubeconfig()).unwrap();
+    assert_eq!(kubectl.run("config get-contexts -o name"), "atoll\neast\nnorth\nwest\n");
+    assert_eq!(kubectl.run("config current-context"), "atoll\n");
     let scaled = "/apis/apps/v1/namespaces/default/deployments/hello";
     let north = playground.admin("north");
     eventually("the change is applied in north", async || {

@@ -2,28 +2,23 @@
 //! them as well.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use atoll_meta::time;
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Kubectl, Process, atoll, fail, fault, succeed};
 use serde_json::{Value, json};
-
-use crate::running_command::{RunningCommand, fault};
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::{Atoll, atoll};
-use crate::support::programs::{fail, kubectl, succeed};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubelets_respond_and_have_faults_at_any_server() {
     let server = Atoll::start();
-    let kubeconfig = server.admin_kubeconfig();
+    let kubeconfig = server.kubeconfig();
     let line =
         ["sim", "nodes", "--kubeconfig", kubeconfig.to_str().unwrap(), "--nodes", "1", "--name", "lab"];
     let line = [&line[..], &["--scheduler"]].concat();
-    let running = RunningCommand::start(&line, "Simulating 1 nodes at https://").unwrap();
+    let running = Process::start(&mut atoll(&line), "Simulating 1 nodes at https://").unwrap();
     let admin = server.admin();
     let pod = json!({
         "metadata": { "name": "one" },
@@ -38,10 +33,8 @@ async fn kubelets_respond_and_have_faults_at_any_server() {
     .await;
     let log = format!("{PODS}/one/log");
     eventually("the log is served", async || admin.get(&log).await.text() == "hello\n").await;
-    if let Some(programs) = kubectl() {
-        let mut command = Command::new(programs.join("kubectl"));
-        command.arg("--kubeconfig").arg(&kubeconfig).args(["exec", "one", "--", "echo", "from within"]);
-        assert_eq!(succeed(&mut command), "from within\n");
+    if let Some(kubectl) = Kubectl::new(&kubeconfig) {
+        assert_eq!(kubectl.run("exec one -- echo from within"), "from within\n");
     }
 
     let condition = async |kind: &str| {
@@ -71,7 +64,7 @@ async fn kubelets_respond_and_have_faults_at_any_server() {
 /// An ordinary server with simulated nodes.
 struct ServerWithNodes {
     // Declared before the server: its clients are dropped first.
-    _nodes: RunningCommand,
+    _nodes: Process,
     server: Atoll,
     kubeconfig: PathBuf,
 }
@@ -80,11 +73,11 @@ impl ServerWithNodes {
     /// Starts nodes named `lab-node-1` and so on, and waits until they are ready and read faults.
     async fn start(count: usize) -> ServerWithNodes {
         let server = Atoll::start();
-        let kubeconfig = server.admin_kubeconfig();
+        let kubeconfig = server.kubeconfig();
         let number = count.to_string();
         let line = ["sim", "nodes", "--name", "lab", "--nodes", &number, "--kubeconfig"];
         let line = [&line[..], &[kubeconfig.to_str().unwrap()]].concat();
-        let nodes = RunningCommand::start(&line, "nodes at https://").unwrap();
+        let nodes = Process::start(&mut atoll(&line), "nodes at https://").unwrap();
         let server = ServerWithNodes { _nodes: nodes, server, kubeconfig };
         for node in 1..=count {
             eventually("the node is ready", async || server.condition(node, "Ready").await == "True").await;
@@ -97,7 +90,7 @@ impl ServerWithNodes {
         server
     }
 
-    fn admin(&self) -> Access {
+    fn admin(&self) -> Client {
         self.server.admin()
     }
 
@@ -216,13 +209,13 @@ async fn nodes_have_latency_crashes_and_clock_skew() {
 async fn kubelets_of_a_workspace_serve_logs() {
     let server = Atoll::start();
     let root = server.admin();
-    succeed(atoll(&["workspace", "create", "team"]).env("KUBECONFIG", server.admin_kubeconfig()));
+    succeed(atoll(&["workspace", "create", "team"]).env("KUBECONFIG", server.kubeconfig()));
     let kubeconfig = server.directory.join("team.kubeconfig");
-    std::fs::copy(server.admin_kubeconfig(), &kubeconfig).unwrap();
+    std::fs::copy(server.kubeconfig(), &kubeconfig).unwrap();
     succeed(atoll(&["workspace", "use", "team"]).env("KUBECONFIG", &kubeconfig));
     let file = kubeconfig.to_str().unwrap();
     let line = ["sim", "nodes", "--nodes", "1", "--name", "lab", "--scheduler", "--kubeconfig", file];
-    let running = RunningCommand::start(&line, "Simulating 1 nodes at https://").unwrap();
+    let running = Process::start(&mut atoll(&line), "Simulating 1 nodes at https://").unwrap();
     let team = root.workspace("root:team");
     let pod = |name: &str| {
         json!({ "metadata": { "name": name }, "spec": { "containers": [{

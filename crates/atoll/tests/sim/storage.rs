@@ -1,10 +1,8 @@
 //! Claims get volumes from a provisioner, as in a cloud.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
-
-use crate::running_command::SimulatedCluster;
-use crate::support::access::Access;
-use crate::support::eventually;
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
@@ -22,14 +20,14 @@ fn claim(name: &str, class: Option<&str>) -> Value {
     claim
 }
 
-async fn phase(admin: &Access, name: &str) -> String {
+async fn phase(admin: &Client, name: &str) -> String {
     let found = admin.get(&format!("{CLAIMS}/{name}")).await.json();
     found["status"]["phase"].as_str().unwrap_or_default().into()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stateful_set_gets_volumes_that_are_deleted_with_their_claims() {
-    let cluster = SimulatedCluster::start(&["--nodes=2", "--zones=a,b"]);
+    let cluster = Atoll::simulate(&["--nodes=2", "--zones=a,b"]);
     let admin = cluster.admin();
     eventually("the default StorageClass exists", async || {
         admin.get(&format!("{CLASSES}/standard")).await.status == 200
@@ -81,7 +79,7 @@ async fn stateful_set_gets_volumes_that_are_deleted_with_their_claims() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn storage_classes_set_binding_mode_and_reclaim_policy() {
-    let cluster = SimulatedCluster::start(&["--nodes=1"]);
+    let cluster = Atoll::simulate(&["--nodes=1"]);
     let admin = cluster.admin();
     let class = json!({
         "metadata": { "name": "soon" }, "provisioner": "sim.atoll.dev",

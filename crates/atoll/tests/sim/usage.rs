@@ -1,13 +1,8 @@
 //! Resource usage of nodes and Pods, metrics and autoscaling.
 
-use std::process::Command;
-
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Kubectl, names};
 use serde_json::{Value, json};
-
-use crate::running_command::SimulatedCluster;
-use crate::support::access::{Access, names};
-use crate::support::eventually;
-use crate::support::programs::{kubectl, succeed};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
@@ -25,14 +20,14 @@ fn pod(name: &str, annotations: Value) -> Value {
 }
 
 /// Returns the usage of a pod, if there are metrics.
-async fn pod_usage(admin: &Access, name: &str) -> Option<Value> {
+async fn pod_usage(admin: &Client, name: &str) -> Option<Value> {
     let answer = admin.get(&format!("{USED_BY_PODS}/{name}")).await;
     (answer.status == 200).then(|| answer.json()["containers"][0]["usage"].clone())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_and_nodes_have_the_configured_usage() {
-    let cluster = SimulatedCluster::start(&["--nodes=1"]);
+    let cluster = Atoll::simulate(&["--nodes=1"]);
     let admin = cluster.admin();
     let usage = json!({ "sim.atoll.dev/usage": "cpu=300m,memory=100Mi" });
     for pod in [pod("told", usage), pod("plain", json!({}))] {
@@ -94,7 +89,7 @@ async fn pods_and_nodes_have_the_configured_usage() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_api_is_in_openapi() {
-    let cluster = SimulatedCluster::start(&["--nodes=0", "--controllers=false"]);
+    let cluster = Atoll::simulate(&["--nodes=0", "--controllers=false"]);
     let admin = cluster.admin();
     let package = "io.k8s.metrics.pkg.apis.metrics.v1beta1";
     let index = admin.get("/openapi/v3").await.expect(200);
@@ -123,22 +118,21 @@ async fn metrics_api_is_in_openapi() {
         assert_eq!(of("PodMetrics")["x-kubernetes-group-version-kind"], kind);
         assert_eq!(of("ContainerMetrics").get("x-kubernetes-group-version-kind"), None);
     }
-    let silent = SimulatedCluster::start(&["--nodes=0", "--controllers=false", "--metrics-api=false"]);
+    let silent = Atoll::simulate(&["--nodes=0", "--controllers=false", "--metrics-api=false"]);
     let index = silent.admin().get("/openapi/v3").await.expect(200);
     assert_eq!(index["paths"].get("apis/metrics.k8s.io/v1beta1"), None, "without metrics");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_top_shows_usage() {
-    let Some(programs) = kubectl() else { return };
-    let cluster = SimulatedCluster::start(&["--nodes=1", "--node-cpu=2", "--node-memory=1Gi"]);
+    let cluster = Atoll::simulate(&["--nodes=1", "--node-cpu=2", "--node-memory=1Gi"]);
+    let Some(kubectl) = Kubectl::new(&cluster.kubeconfig()) else { return };
     let admin = cluster.admin();
     let usage = json!({ "sim.atoll.dev/usage": "cpu=500m,memory=256Mi" });
     admin.post(PODS, pod("web", usage)).await.expect(201);
     eventually("the pod has metrics", async || pod_usage(&admin, "web").await.is_some()).await;
     let kubectl = |words: &str| {
-        let mut command = Command::new(programs.join("kubectl"));
-        let shown = succeed(command.arg("--kubeconfig").arg(cluster.kubeconfig()).args(words.split(' ')));
+        let shown = kubectl.run(words);
         shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     };
     let of_pods = ["NAME CPU(cores) MEMORY(bytes)", "web 500m 256Mi"];
@@ -171,7 +165,7 @@ async fn kubectl_top_shows_usage() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn load_scales_a_deployment_up_and_down() {
-    let cluster = SimulatedCluster::start(&["--nodes=2", "--horizontal-pod-autoscaler-sync-period=1s"]);
+    let cluster = Atoll::simulate(&["--nodes=2", "--horizontal-pod-autoscaler-sync-period=1s"]);
     let admin = cluster.admin();
     let template = pod("web", json!({ "sim.atoll.dev/usage": "cpu=50%" }));
     let deployment = json!({

@@ -1,29 +1,30 @@
 //! kubectl exec and attach, over WebSocket and SPDY, to kubelets that speak both or only SPDY.
 
-use crate::harness::{CommandResult, TestCluster};
-use crate::support::within;
+use atoll_testkit::wait::within;
+
+use crate::harness::{CommandResult, TestCluster, run, with_spdy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_run_over_every_protocol() {
     let cluster = TestCluster::new().await;
     let Some(kubectl) = cluster.kubectl() else { return };
-    for kubectl in [kubectl.clone(), kubectl.with_spdy()] {
+    for kubectl in [kubectl.clone(), with_spdy(&kubectl)] {
         for pod in ["old", "new"] {
-            let result = kubectl.run(&format!("exec -i {pod} -- cat"), "to and fro\n").await;
+            let result = run(&kubectl, &format!("exec -i {pod} -- cat"), "to and fro\n").await;
             assert_eq!(result, CommandResult { out: "to and fro\n".into(), error: String::new(), code: 0 });
-            let result = kubectl.run(&format!("exec {pod} -c main -- both a&b=c +% é"), "").await;
+            let result = run(&kubectl, &format!("exec {pod} -c main -- both a&b=c +% é"), "").await;
             let expected = CommandResult {
                 out: "out a&b=c|+%|é\n".into(),
                 error: "err\ncommand terminated with exit code 3\n".into(),
                 code: 3,
             };
             assert_eq!(result, expected);
-            let result = kubectl.run(&format!("exec {pod} -- big 3000000"), "").await;
+            let result = run(&kubectl, &format!("exec {pod} -- big 3000000"), "").await;
             assert_eq!((result.out.len(), result.code), (3_000_000, 0), "{}", result.error);
-            let result = kubectl.run(&format!("exec {pod} -- nonsense"), "").await;
+            let result = run(&kubectl, &format!("exec {pod} -- nonsense"), "").await;
             let complaint = "error executing command in container: no [\"nonsense\"]";
             assert!(result.error.contains(complaint) && result.code == 1, "{result:?}");
-            let result = kubectl.run(&format!("attach -i {pod}"), "hello\n").await;
+            let result = run(&kubectl, &format!("attach -i {pod}"), "hello\n").await;
             assert_eq!(
                 (result.out.as_str(), result.code),
                 ("attached to main\nhello\n", 0),
@@ -54,7 +55,7 @@ async fn disconnected_client_ends_its_command() {
     let cluster = TestCluster::new().await;
     let Some(kubectl) = cluster.kubectl() else { return };
     let mut running = cluster.kubelet.running();
-    for kubectl in [kubectl.clone(), kubectl.with_spdy()] {
+    for kubectl in [kubectl.clone(), with_spdy(&kubectl)] {
         for pod in ["old", "new"] {
             let mut command = kubectl.command(&format!("exec {pod} -- wait"));
             let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();

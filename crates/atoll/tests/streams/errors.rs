@@ -1,10 +1,10 @@
 //! Errors with upstream's messages.
 
+use atoll_testkit::RequestContent;
 use http::Method;
 use serde_json::json;
 
-use crate::harness::{PODS, TestCluster};
-use crate::support::access::Body;
+use crate::harness::{PODS, TestCluster, run, with_spdy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreachable_targets_give_upstream_errors() {
@@ -53,15 +53,15 @@ async fn unreachable_targets_give_upstream_errors() {
     let nothing = cluster.admin.get(&format!("{PODS}/unscheduled/log")).await;
     assert_eq!((nothing.status, nothing.text().as_str()), (204, ""));
     let Some(kubectl) = cluster.kubectl() else { return };
-    let result = kubectl.run("exec lost -- x", "").await;
+    let result = run(&kubectl, "exec lost -- x", "").await;
     assert!(result.error.contains(&refused) && result.code == 1, "{result:?}");
-    let result = kubectl.with_spdy().run("exec lost -- x", "").await;
+    let result = run(&with_spdy(&kubectl), "exec lost -- x", "").await;
     assert!(
         result.error.contains(&format!("error dialing backend: {refused}")) && result.code == 1,
         "{result:?}"
     );
-    for kubectl in [kubectl.clone(), kubectl.with_spdy()] {
-        let result = kubectl.run("exec missing -- x", "").await;
+    for kubectl in [kubectl.clone(), with_spdy(&kubectl)] {
+        let result = run(&kubectl, "exec missing -- x", "").await;
         assert!(result.error.contains("pod does not exist") && result.code == 1, "{result:?}");
     }
 }
@@ -84,7 +84,7 @@ async fn exec_needs_the_create_verb() {
     for path in ["exec?command=x", "attach", "portforward"] {
         let answer = ann.get(&format!("{PODS}/old/{path}")).await;
         assert_eq!(answer.expect_status(403, "Forbidden"), "pods \"old\" is forbidden: ", "{path}");
-        ann.request(Method::POST, &format!("{PODS}/old/{path}"), Body::None).await.expect(403);
+        ann.request(Method::POST, &format!("{PODS}/old/{path}"), RequestContent::None).await.expect(403);
     }
     ann.get(&format!("{PODS}/old/log")).await.expect_status_code(200);
     cluster.admin.acting_as("bob", &[]).get(&format!("{PODS}/old/log")).await.expect(403);

@@ -1,16 +1,13 @@
 //! A server, a kubelet that it can reach, nodes, Pods and kubectl.
 
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::sync::Arc;
 
+use atoll_testkit::{Atoll, Client, Kubectl, Setup};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::kubelet::Kubelet;
-use crate::support::access::Access;
-use crate::support::process::{Atoll, Setup};
-use crate::support::programs;
 
 /// The declared feature of nodes whose kubelets support WebSocket.
 const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
@@ -20,8 +17,8 @@ pub const PODS: &str = "/api/v1/namespaces/default/pods";
 pub struct TestCluster {
     pub atoll: Atoll,
     pub kubelet: Arc<Kubelet>,
-    pub admin: Access,
-    home: TempDir,
+    pub admin: Client,
+    _directory: TempDir,
 }
 
 impl TestCluster {
@@ -39,8 +36,8 @@ impl TestCluster {
             .directory(&data)
             .start();
         let kubelet = Kubelet::start(&atoll.directory).await;
-        let admin = Access::from_kubeconfig(&atoll.admin_kubeconfig());
-        let cluster = TestCluster { atoll, kubelet, admin, home: directory };
+        let admin = atoll.admin();
+        let cluster = TestCluster { atoll, kubelet, admin, _directory: directory };
         cluster.create_node("old", cluster.kubelet.address.port(), &[]).await;
         cluster.create_node("new", cluster.kubelet.address.port(), &[WEBSOCKETS]).await;
         for name in ["old", "new"] {
@@ -79,18 +76,8 @@ impl TestCluster {
 
     /// Returns `None`, with a printed reason, where kubectl is not available.
     pub fn kubectl(&self) -> Option<Kubectl> {
-        let program = programs::kubectl()?.join("kubectl");
-        let kubeconfig = self.atoll.admin_kubeconfig();
-        Some(Kubectl { program, kubeconfig, home: self.home.path().to_path_buf(), websockets: true })
+        Some(with_websockets(&Kubectl::new(&self.atoll.kubeconfig())?, true))
     }
-}
-
-#[derive(Clone)]
-pub struct Kubectl {
-    program: PathBuf,
-    kubeconfig: PathBuf,
-    home: PathBuf,
-    websockets: bool,
 }
 
 /// Result of a kubectl command.
@@ -101,37 +88,21 @@ pub struct CommandResult {
     pub code: i32,
 }
 
-impl Kubectl {
-    /// Returns the same kubectl with SPDY instead of WebSockets.
-    pub fn with_spdy(&self) -> Kubectl {
-        Kubectl { websockets: false, ..self.clone() }
-    }
+fn with_websockets(kubectl: &Kubectl, enabled: bool) -> Kubectl {
+    let names = ["KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"];
+    names.iter().fold(kubectl.clone(), |kubectl, name| kubectl.variable(name, enabled))
+}
 
-    /// `line` is split at spaces.
-    pub fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(&self.program);
-        command.env("HOME", &self.home).env("KUBECONFIG", &self.kubeconfig).args(line.split(' '));
-        for name in ["KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"] {
-            command.env(name, self.websockets.to_string());
-        }
-        command
-    }
+/// Returns the same kubectl with SPDY instead of WebSockets.
+pub fn with_spdy(kubectl: &Kubectl) -> Kubectl {
+    with_websockets(kubectl, false)
+}
 
-    /// Runs a command with `input`, without blocking the kubelet.
-    pub async fn run(&self, line: &str, input: &'static str) -> CommandResult {
-        let mut command = self.command(line);
-        let running = tokio::task::spawn_blocking(move || {
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let mut child = command.spawn().unwrap();
-            let mut stdin = child.stdin.take().unwrap();
-            let writing = std::thread::spawn(move || std::io::Write::write_all(&mut stdin, input.as_bytes()));
-            let output = child.wait_with_output().unwrap();
-            // The command may exit before it has read all input.
-            let _ = writing.join().unwrap();
-            output
-        });
-        let Output { status, stdout, stderr } = running.await.unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        CommandResult { out: text(stdout), error: text(stderr), code: status.code().unwrap() }
-    }
+/// Runs a command with `input`, without blocking the kubelet.
+pub async fn run(kubectl: &Kubectl, line: &str, input: &'static str) -> CommandResult {
+    let (kubectl, line) = (kubectl.clone(), line.to_string());
+    let running = tokio::task::spawn_blocking(move || kubectl.run_with_input(&line, input));
+    let Output { status, stdout, stderr } = running.await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    CommandResult { out: text(stdout), error: text(stderr), code: status.code().unwrap() }
 }

@@ -3,8 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::harness::{PODS, TestCluster};
-use crate::support::within;
+use atoll_testkit::wait::within;
+
+use crate::harness::{PODS, TestCluster, run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_are_passed_through_from_the_kubelet() {
@@ -24,7 +25,7 @@ async fn logs_are_passed_through_from_the_kubelet() {
         ("logs old --previous --since 10s", "previous=true&sinceSeconds=10"),
         ("logs old -c main --limit-bytes 7", "limitBytes=7"),
     ] {
-        let result = kubectl.run(line, "").await;
+        let result = run(&kubectl, line, "").await;
         assert_eq!(
             (result.out, result.code),
             (format!("log of main: {expected}\n"), 0),

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::process::Stdio;
 
 use atoll_client::https::http1;
+use atoll_testkit::wait::within;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -14,8 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::TestCluster;
-use crate::support::within;
+use crate::harness::{TestCluster, with_spdy};
 
 /// Serves large responses that repeat the requested path.
 async fn start_service() -> SocketAddr {
@@ -51,7 +51,7 @@ async fn connections_are_forwarded_in_parallel() {
     let Some(kubectl) = cluster.kubectl() else { return };
     cluster.kubelet.forward_to(start_service().await);
     let mut running = cluster.kubelet.running();
-    for kubectl in [kubectl.clone(), kubectl.with_spdy()] {
+    for kubectl in [kubectl.clone(), with_spdy(&kubectl)] {
         for pod in ["old", "new"] {
             let mut command = kubectl.command(&format!("port-forward {pod} :80"));
             let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use atoll_client::https::http1;
 use atoll_streams::websocket::{Event, Message, Opcode, Reader, Role};
+use atoll_testkit::wait::within;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Empty;
@@ -11,7 +12,6 @@ use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 
 use crate::harness::{PODS, TestCluster};
-use crate::support::within;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn terminal_size_reaches_the_command() {

@@ -2,12 +2,11 @@
 
 use std::io;
 
+use atoll_testkit::Client;
+use atoll_testkit::wait::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
-
-use super::access::Access;
-use super::within;
 
 pub struct Raw {
     pub stream: TlsStream<TcpStream>,
@@ -23,13 +22,13 @@ pub struct Head {
 }
 
 impl Raw {
-    pub async fn open(access: &Access) -> Raw {
-        Raw::open_with_protocol(access, "http/1.1").await
+    pub async fn open(client: &Client) -> Raw {
+        Raw::open_with_protocol(client, "http/1.1").await
     }
 
-    pub async fn open_with_protocol(access: &Access, protocol: &str) -> Raw {
-        let stream = within("the server accepts a connection", access.stream(&[protocol])).await.unwrap();
-        Raw { stream, host: access.authority().to_string(), received: Vec::new() }
+    pub async fn open_with_protocol(client: &Client, protocol: &str) -> Raw {
+        let stream = within("the server accepts a connection", client.stream(&[protocol])).await.unwrap();
+        Raw { stream, host: client.authority().to_string(), received: Vec::new() }
     }
 
     /// Sends all of `bytes`. Fails if the server has closed the connection.

@@ -1,14 +1,7 @@
-//! A real server in its own process, and clients for it.
+//! Objects that several suites use, and raw bytes on a connection. Everything else is in `atoll_testkit`.
 #![allow(dead_code, reason = "every suite uses a part of this")]
 
-pub mod access;
-pub mod process;
-pub mod programs;
 pub mod raw;
-pub mod watching;
-
-#[allow(unused_imports, reason = "not every suite uses all of them")]
-pub use atoll_testkit::wait::{WAIT_TIMEOUT, eventually, eventually_blocking, within};
 
 /// Returns the path of a `ConfigMap` in the namespace `default`.
 pub fn config_map(name: &str) -> String {

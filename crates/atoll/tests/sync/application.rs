@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use atoll_testkit::Client;
 use serde_json::{Value, json};
 
 use crate::joining::place;
 use crate::objects::{create, object, wait_for, wait_until_deleted};
-use crate::support::access::Access;
 
 /// A deployment of the application: a namespace of the control plane, and a cluster.
 pub struct Site<'a> {
-    pub above: Access,
+    pub above: Client,
     /// The path of an administrator's kubeconfig.
     pub control_plane: PathBuf,
-    pub below: Access,
+    pub below: Client,
     pub cluster: &'a str,
     pub namespace: &'a str,
 }
@@ -208,9 +208,9 @@ impl Site<'_> {
 }
 
 /// Waits until an object is at least being deleted.
-async fn wait_until_deleting(access: &Access, path: &str) {
-    crate::support::eventually(&format!("{path} is being deleted"), async || {
-        let answer = access.get(path).await;
+async fn wait_until_deleting(client: &Client, path: &str) {
+    atoll_testkit::wait::eventually(&format!("{path} is being deleted"), async || {
+        let answer = client.get(path).await;
         answer.status == 404 || answer.json()["metadata"]["deletionTimestamp"].is_string()
     })
     .await;

@@ -1,12 +1,11 @@
 //! Tokens are renewed while they are used, and invalid tokens do no harm.
 
+use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::running_command::fault;
-use crate::support::access::Access;
-use crate::support::eventually;
 use crate::{Fleet, Mode, create, object, wait_for};
 
 const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
@@ -19,7 +18,7 @@ fn token(kubeconfig: &str) -> String {
     config["users"][0]["user"]["token"].as_str().unwrap().to_string()
 }
 
-async fn stored_credentials(above: &Access) -> (String, String) {
+async fn stored_credentials(above: &Client) -> (String, String) {
     let secret = above.get(SECRET).await.expect(200);
     let text = STANDARD.decode(secret["data"]["kubeconfig"].as_str().unwrap()).unwrap();
     let expires = secret["metadata"]["annotations"]["atoll.dev/expires"].as_str().unwrap().to_string();
@@ -65,12 +64,12 @@ async fn objects_are_kept_on_a_cluster_that_rejects_the_token_as_expired() {
     wait_for("the object exists below", &east, &format!("{CONFIG_MAPS}/stays"), |_| true).await;
     let before = east.get(&format!("{CONFIG_MAPS}/stays")).await.expect(200);
     // More than a year later, by the cluster's clock.
-    fault(&fleet.clusters[0].kubeconfig(), "add clock-skew 10000h");
+    fleet.clusters[0].fault("add clock-skew 10000h");
     wait_for("the rejected token is reported", &above, EAST, |cluster| {
         is_ready(cluster, &["CredentialsRefused"])
     })
     .await;
-    fault(&fleet.clusters[0].kubeconfig(), "clear");
+    fleet.clusters[0].fault("clear");
     wait_for("the cluster is ready again", &above, EAST, |cluster| is_ready(cluster, &["Synced"])).await;
     let after = east.get(&format!("{CONFIG_MAPS}/stays")).await.expect(200);
     assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);

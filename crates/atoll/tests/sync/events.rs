@@ -1,9 +1,9 @@
 //! Events of objects in clusters are reported above, about the objects above.
 
+use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::eventually;
 use crate::{Fleet, Mode, create, object};
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
@@ -20,7 +20,7 @@ fn deployment(name: &str, more: Value) -> Value {
 }
 
 /// Waits for an event for which `wanted` holds.
-async fn wait_for_event(above: &Access, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+async fn wait_for_event(above: &Client, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let mut found = None;
     eventually(what, async || {
         let list = above.get(EVENTS).await.expect(200);

@@ -15,13 +15,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, SanType};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+
+use crate::fake_cluster::server_config;
 
 /// The behaviour of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,13 +153,7 @@ fn tls_config(mode: ProxyMode, key: &str) -> ServerConfig {
         _ => (now - Duration::days(1), now + Duration::days(1)),
     };
     let own = KeyPair::generate().unwrap();
-    let certificate = parameters.signed_by(&own, &issuer).unwrap();
-    let chain = vec![CertificateDer::from_pem_slice(certificate.pem().as_bytes()).unwrap()];
-    let key = PrivateKeyDer::from_pem_slice(own.serialize_pem().as_bytes()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder =
-        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let mut config = server_config(&parameters.signed_by(&own, &issuer).unwrap(), &own);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config
 }

@@ -3,18 +3,17 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Setup, revision};
 use serde_json::{Value, json};
 
 use crate::health::{EAST, condition};
-use crate::support::access::{Access, revision};
-use crate::support::eventually;
-use crate::support::process::Setup;
 
 /// Long enough that a busy machine makes no difference.
 const GRACE: u32 = 300;
 
 /// Sends a heartbeat as a syncer does.
-async fn send_heartbeat(above: &Access, problem: Option<&str>) {
+async fn send_heartbeat(above: &Client, problem: Option<&str>) {
     let mut heartbeat = json!({ "id": "a", "syncer": { "version": "1", "instance": "one" } });
     if let Some(reason) = problem {
         heartbeat["reason"] = reason.into();
@@ -24,7 +23,7 @@ async fn send_heartbeat(above: &Access, problem: Option<&str>) {
 }
 
 /// Sends heartbeats until the condition Ready has this reason.
-async fn heartbeat_until(above: &Access, problem: Option<&str>, reason: &str) -> Value {
+async fn heartbeat_until(above: &Client, problem: Option<&str>, reason: &str) -> Value {
     let mut cluster = Value::Null;
     eventually(reason, async || {
         send_heartbeat(above, problem).await;

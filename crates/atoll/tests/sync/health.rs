@@ -1,14 +1,12 @@
 //! Failures of clusters, syncers and credentials: each has its own reason in the Cluster's conditions, and
 //! recovers without intervention.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Setup, Signal};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::running_command::fault;
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::Setup;
 use crate::{Fleet, Mode, join, start_agent, wait_for};
 
 pub const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
@@ -29,17 +27,17 @@ pub fn condition(cluster: &Value, kind: &str) -> (String, String, String) {
     (text("status"), text("reason"), text("message"))
 }
 
-pub async fn wait_until_ready(above: &Access) {
+pub async fn wait_until_ready(above: &Client) {
     wait_for("the cluster is ready", above, EAST, |cluster| condition(cluster, "Ready").0 == "True").await;
 }
 
 /// Waits until the cluster is not ready for this reason. Returns the message and the status of Reachable.
-pub async fn wait_for_failure(above: &Access, reason: &str) -> (String, String) {
+pub async fn wait_for_failure(above: &Client, reason: &str) -> (String, String) {
     wait_for_failure_of(above, &[reason]).await
 }
 
 /// The same for one of several reasons.
-async fn wait_for_failure_of(above: &Access, reasons: &[&str]) -> (String, String) {
+async fn wait_for_failure_of(above: &Client, reasons: &[&str]) -> (String, String) {
     let mut failure = None;
     eventually(&reasons.join(" or "), async || {
         let cluster = above.get(EAST).await.expect(200);
@@ -55,7 +53,7 @@ async fn wait_for_failure_of(above: &Access, reasons: &[&str]) -> (String, Strin
 }
 
 /// Replaces a value in the kubeconfig of the cluster's Secret.
-pub async fn replace_in_kubeconfig(above: &Access, from: &str, to: impl Fn(&str) -> String) {
+pub async fn replace_in_kubeconfig(above: &Client, from: &str, to: impl Fn(&str) -> String) {
     let secret = above.get(SECRET).await.expect(200);
     let text = STANDARD.decode(secret["data"]["kubeconfig"].as_str().unwrap()).unwrap();
     let text = String::from_utf8(text).unwrap();
@@ -74,18 +72,19 @@ async fn failures_have_reasons_and_repeated_ones_are_flapping() {
     assert_eq!(lease["metadata"]["labels"]["atoll.dev/cluster"], "east");
     assert_eq!(lease["spec"]["holderIdentity"], "push");
 
-    fleet.clusters[0].running = None;
+    fleet.clusters[0].kill();
     let (message, reachable) = wait_for_failure(&above, "ConnectionRefused").await;
     assert!(message.contains("kubectl --kubeconfig FILE get --raw /readyz"), "{message}");
     assert_eq!(reachable, "False");
-    fleet.clusters[0].resume();
+    fleet.clusters[0].restart();
     wait_until_ready(&above).await;
 
     replace_in_kubeconfig(&above, "/users/0/user/token", |_| "wrong".into()).await;
     let (message, _) = wait_for_failure(&above, "CredentialsRefused").await;
     assert!(message.contains("atoll cluster join east --kubeconfig FILE"), "{message}");
-    let join_again =
-        |fleet: &Fleet| join(&fleet.atoll.admin_kubeconfig(), &fleet.clusters[0], Mode::Push, "/".as_ref());
+    let join_again = |fleet: &Fleet| {
+        join(&fleet.atoll.kubeconfig(), "east", &fleet.clusters[0].kubeconfig(), Mode::Push, "/".as_ref())
+    };
     join_again(&fleet);
     wait_until_ready(&above).await;
 
@@ -122,7 +121,8 @@ async fn missing_rights_and_wrong_authorities_have_different_reasons() {
     east.delete(&format!("{roles}/clusterrolebindings/atoll-syncer")).await.expect(200);
     let (message, _) = wait_for_failure(&above, "PermissionsMissing").await;
     assert!(message.contains("atoll cluster join east --kubeconfig FILE"), "{message}");
-    let join_again = || join(&fleet.atoll.admin_kubeconfig(), &fleet.clusters[0], Mode::Push, "/".as_ref());
+    let join_again =
+        || join(&fleet.atoll.kubeconfig(), "east", &fleet.clusters[0].kubeconfig(), Mode::Push, "/".as_ref());
     join_again();
     wait_until_ready(&above).await;
     // A different authority than the cluster's.
@@ -133,7 +133,7 @@ async fn missing_rights_and_wrong_authorities_have_different_reasons() {
     join_again();
     wait_until_ready(&above).await;
     // The credentials are those of another cluster.
-    let west = crate::Cluster::start("west");
+    let west = crate::start_cluster("west");
     let admin: Value = serde_saphyr::from_str(&std::fs::read_to_string(west.kubeconfig()).unwrap()).unwrap();
     let secret_of_east = above.get(EAST).await.expect(200)["spec"]["credentials"]["secret"].clone();
     let secret = json!({
@@ -154,7 +154,7 @@ async fn missing_rights_and_wrong_authorities_have_different_reasons() {
     above.merge(EAST, json!({ "spec": { "credentials": { "secret": secret_of_east } } })).await.expect(200);
     wait_until_ready(&above).await;
     // Connections hang without being refused.
-    fault(&fleet.clusters[0].kubeconfig(), "add partition");
+    fleet.clusters[0].fault("add partition");
     wait_for_failure(&above, "TimedOut").await;
 }
 
@@ -171,10 +171,10 @@ async fn hanging_agent_is_reported_until_it_continues() {
     let above = fleet.admin();
     wait_until_ready(&above).await;
     let syncer = fleet.agents.pop().unwrap();
-    syncer.signal("STOP");
+    syncer.signal(Signal::STOP);
     let (message, _) = wait_for_failure_of(&above, &SYNCER_MISSING).await;
     assert!(message.contains("atoll syncer --from-kubeconfig"), "{message}");
-    syncer.signal("CONT");
+    syncer.signal(Signal::CONT);
     wait_until_ready(&above).await;
 }
 

@@ -44,7 +44,7 @@ async fn unreachable_cluster_catches_up() {
     fleet.place("configmaps/old", "east");
     let east = fleet.clusters[0].admin();
     wait_for("the object exists below", &east, &format!("{CONFIG_MAPS}/old"), |_| true).await;
-    fleet.clusters[0].running = None;
+    fleet.clusters[0].kill();
     above.delete(&format!("{CONFIG_MAPS}/old")).await.expect(200);
     create(&above, CONFIG_MAPS, object("v1", "ConfigMap", "new", json!({ "data": { "a": "1" } }))).await;
     fleet.place("configmaps/new", "east");
@@ -58,7 +58,7 @@ async fn unreachable_cluster_catches_up() {
         })
     };
     wait_for("the cluster is reported as not ready", &above, &format!("{CLUSTERS}/east"), ready).await;
-    fleet.clusters[0].resume();
+    fleet.clusters[0].restart();
     let east = fleet.clusters[0].admin();
     wait_for("the new object exists below", &east, &format!("{CONFIG_MAPS}/new"), |_| true).await;
     wait_until_deleted(&east, &format!("{CONFIG_MAPS}/old")).await;

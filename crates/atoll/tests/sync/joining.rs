@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use crate::running_command::RunningCommand;
-use crate::support::process::atoll;
-use crate::support::programs::succeed;
+use atoll_testkit::{Process, atoll, succeed};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Mode {
@@ -24,10 +22,10 @@ pub fn join(control_plane: &Path, name: &str, kubeconfig: &Path, mode: Mode, cre
 }
 
 /// Starts the agent with the command line that joining has printed.
-pub fn start_agent(printed: &str) -> RunningCommand {
+pub fn start_agent(printed: &str) -> Process {
     let line = printed.lines().map(str::trim).find(|line| line.contains("--from-kubeconfig")).unwrap();
     let words: Vec<&str> = line.split_whitespace().skip(1).collect();
-    RunningCommand::start(&words, "Syncing cluster").unwrap()
+    Process::start(&mut atoll(&words), "Syncing cluster").unwrap()
 }
 
 /// Places objects on clusters by hand.

@@ -1,25 +1,24 @@
 //! Creating objects, and waiting for their state.
 
+use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::support::access::Access;
-use crate::support::eventually;
-
-pub async fn create(access: &Access, path: &str, object: Value) -> Value {
-    access.post(path, object).await.expect(201)
+pub async fn create(client: &Client, path: &str, object: Value) -> Value {
+    client.post(path, object).await.expect(201)
 }
 
 /// Waits until the object at `path` exists and `is` holds for it.
-pub async fn wait_for(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
+pub async fn wait_for(what: &str, client: &Client, path: &str, is: impl Fn(&Value) -> bool) {
     eventually(what, async || {
-        let answer = access.get(path).await;
+        let answer = client.get(path).await;
         answer.status == 200 && is(&answer.json())
     })
     .await;
 }
 
-pub async fn wait_until_deleted(access: &Access, path: &str) {
-    eventually(&format!("{path} is gone"), async || access.get(path).await.status == 404).await;
+pub async fn wait_until_deleted(client: &Client, path: &str) {
+    eventually(&format!("{path} is gone"), async || client.get(path).await.status == 404).await;
 }
 
 pub fn object(api_version: &str, kind: &str, name: &str, more: Value) -> Value {

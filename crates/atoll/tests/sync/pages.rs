@@ -1,14 +1,13 @@
 //! Lists of clusters with large objects.
 
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Setup};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::fake_cluster::{FakeCluster, FakeResponse, condition};
-use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::Setup;
 
-async fn wait_until_ready(above: &Access) {
+async fn wait_until_ready(above: &Client) {
     eventually("the cluster is ready", async || condition(above, "large", "Ready").await[0] == "True").await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use atoll_testkit::{Atoll, Client, Setup, atoll, fail, succeed};
 use serde_json::Value;
 use tokio::net::TcpSocket;
 
@@ -9,10 +10,7 @@ use crate::faulty_proxy::{FaultyProxy, ProxyMode};
 use crate::health::{
     EAST, GRACE, SECRET, condition, replace_in_kubeconfig, wait_for_failure, wait_until_ready,
 };
-use crate::support::access::Access;
-use crate::support::process::{Atoll, Setup, atoll};
-use crate::support::programs::{fail, succeed};
-use crate::{Cluster, wait_for};
+use crate::{start_cluster, wait_for};
 
 /// Writes a copy of a kubeconfig with another address.
 fn write_with_address(kubeconfig: &Path, address: &str, to: &Path) {
@@ -35,7 +33,7 @@ fn secrets(kubeconfig: &Path) -> Vec<String> {
 fn join_command(above: &Atoll, kubeconfig: &Path) -> std::process::Command {
     // Not all of these control planes run syncers.
     let mut command = atoll(&["cluster", "join", "east", "--wait", "0", "--kubeconfig"]);
-    command.arg(kubeconfig).env("KUBECONFIG", above.admin_kubeconfig()).stdin(std::process::Stdio::null());
+    command.arg(kubeconfig).env("KUBECONFIG", above.kubeconfig()).stdin(std::process::Stdio::null());
     command
 }
 
@@ -50,8 +48,8 @@ fn reserve_address() -> (TcpSocket, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_join_reports_the_reason_and_a_hint() {
     let above = Atoll::start_bare();
-    let east = Cluster::start("east");
-    let proxy = FaultyProxy::start_for(&east.address, &east.data_directory()).await;
+    let east = start_cluster("east");
+    let proxy = FaultyProxy::start_for(&east.address.to_string(), &east.directory).await;
     let (_reserved, closed) = reserve_address();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
@@ -108,7 +106,7 @@ async fn failed_join_reports_the_reason_and_a_hint() {
 }
 
 /// Waits for a reason and checks the conditions: they have a hint and contain no secrets.
-async fn assert_reason(above: &Access, hidden: &[String], reason: &str, reachable: &str, next: &str) {
+async fn assert_reason(above: &Client, hidden: &[String], reason: &str, reachable: &str, next: &str) {
     let (message, printed) = wait_for_failure(above, reason).await;
     assert_eq!(printed, reachable, "{reason}");
     let (_, advice) =
@@ -130,8 +128,8 @@ async fn assert_reason(above: &Access, hidden: &[String], reason: &str, reachabl
 #[tokio::test(flavor = "multi_thread")]
 async fn unreachable_cluster_reports_the_reason_and_recovers() {
     let control_plane = Setup::new().flag("--cluster-grace-period", GRACE).start();
-    let east = Cluster::start("east");
-    let proxy = FaultyProxy::start_for(&east.address, &east.data_directory()).await;
+    let east = start_cluster("east");
+    let proxy = FaultyProxy::start_for(&east.address.to_string(), &east.directory).await;
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     write_with_address(&east.kubeconfig(), &proxy.address.to_string(), &file);

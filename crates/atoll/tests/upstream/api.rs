@@ -1,45 +1,39 @@
-//! The API client of scenarios: failures are errors with a reason, and waiting times out.
+//! An API client for one namespace: failures are errors with a reason, and waiting times out.
 
 use std::time::{Duration, Instant};
 
-use atoll_testkit::{ApiResponse, Client};
+use atoll_testkit::{ApiResponse, Client, Kubectl, MERGE, RequestContent};
+use http::Method;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
-
-/// The timeout for a single condition.
-const TIMEOUT: Duration = Duration::from_secs(240);
 /// The polling interval. Many scenarios poll at the same time.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A client for one namespace.
-pub struct Api<'c> {
-    pub client: Client,
+pub struct Api {
+    client: Client,
+    kubectl: Option<Kubectl>,
     pub namespace: &'static str,
-    cluster: &'c Cluster,
+    /// The timeout for a single condition.
+    pub timeout: Duration,
 }
 
 pub type ScenarioResult = Result<(), String>;
 
-impl<'c> Api<'c> {
-    /// Creates the namespace.
-    pub async fn within(cluster: &'c Cluster, namespace: &'static str) -> Result<Api<'c>, String> {
-        let api = Api { client: cluster.client(), namespace, cluster };
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        api.create("/api/v1/namespaces", object).await?;
-        // Pods need it.
-        api.until("the default ServiceAccount", "serviceaccounts/default", |_| true).await?;
-        Ok(api)
+impl Api {
+    pub fn new(client: &Client, kubectl: Option<Kubectl>, namespace: &'static str, timeout: Duration) -> Api {
+        Api { client: client.keep_alive(), kubectl, namespace, timeout }
     }
 
-    /// Returns a client for cluster-scoped objects.
-    pub fn cluster_scoped(cluster: &'c Cluster) -> Api<'c> {
-        Api { client: cluster.client(), namespace: "default", cluster }
+    pub async fn create_namespace(&self) -> ScenarioResult {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
+        self.create("/api/v1/namespaces", object).await?;
+        // Pods need it.
+        self.until("the default ServiceAccount", "serviceaccounts/default", |_| true).await.map(drop)
     }
 
     /// Returns the path of `pods/a` or `apps/v1 deployments/a` in this namespace. Paths with a leading slash
     /// are returned unchanged.
-    pub fn path(&self, resource: &str) -> String {
+    fn path(&self, resource: &str) -> String {
         match resource.split_once(' ') {
             _ if resource.starts_with('/') => resource.to_owned(),
             Some((version, rest)) => format!("/apis/{version}/namespaces/{}/{rest}", self.namespace),
@@ -47,25 +41,44 @@ impl<'c> Api<'c> {
         }
     }
 
-    pub async fn create(&self, resource: &str, object: Value) -> Result<Value, String> {
+    /// Sends a request and returns the response, whatever its status is.
+    pub async fn send(
+        &self,
+        method: Method,
+        resource: &str,
+        body: RequestContent,
+    ) -> Result<ApiResponse, String> {
         let path = self.path(resource);
-        checked(&format!("POST {path}"), self.client.post(&path, &object).await)
+        let answer = self.client.try_request(method.clone(), &path, body).await;
+        answer.map_err(|error| format!("{method} {path}: {error}"))
+    }
+
+    /// Sends a request that must succeed.
+    async fn request(&self, method: Method, resource: &str, body: RequestContent) -> Result<Value, String> {
+        let answer = self.send(method.clone(), resource, body).await?;
+        if answer.status < 300 {
+            return Ok(answer.json_or_null());
+        }
+        let message = answer.json_or_null()["message"].as_str().map_or(answer.text(), str::to_owned);
+        Err(format!("{method} {}: {} {message}", self.path(resource), answer.status))
+    }
+
+    pub async fn create(&self, resource: &str, object: Value) -> Result<Value, String> {
+        self.request(Method::POST, resource, RequestContent::Json(object)).await
     }
 
     pub async fn merge(&self, resource: &str, patch: Value) -> Result<Value, String> {
-        let path = self.path(resource);
-        checked(&format!("PATCH {path}"), self.client.patch(&path, "merge", &patch).await)
+        self.request(Method::PATCH, resource, RequestContent::Raw(MERGE, patch.to_string().into())).await
     }
 
     /// Deletes an object with a propagation policy.
     pub async fn delete(&self, resource: &str, policy: &str) -> Result<Value, String> {
-        let path = format!("{}?propagationPolicy={policy}", self.path(resource));
-        checked(&format!("DELETE {path}"), self.client.delete(&path).await)
+        let resource = format!("{resource}?propagationPolicy={policy}");
+        self.request(Method::DELETE, &resource, RequestContent::None).await
     }
 
     pub async fn get(&self, resource: &str) -> Result<Value, String> {
-        let path = self.path(resource);
-        checked(&format!("GET {path}"), self.client.get(&path).await)
+        self.request(Method::GET, resource, RequestContent::None).await
     }
 
     /// Returns the items of a list.
@@ -80,7 +93,7 @@ impl<'c> Api<'c> {
         resource: &str,
         condition: impl Fn(&Value) -> bool,
     ) -> Result<Value, String> {
-        let (deadline, mut ticks) = (Instant::now() + TIMEOUT, tokio::time::interval(POLL_INTERVAL));
+        let (deadline, mut ticks) = (Instant::now() + self.timeout, tokio::time::interval(POLL_INTERVAL));
         loop {
             ticks.tick().await;
             let seen = self.get(resource).await;
@@ -109,41 +122,30 @@ impl<'c> Api<'c> {
 
     /// Polls until the object is gone.
     pub async fn until_gone(&self, resource: &str) -> ScenarioResult {
-        let path = self.path(resource);
-        let (deadline, mut ticks) = (Instant::now() + TIMEOUT, tokio::time::interval(POLL_INTERVAL));
+        let (deadline, mut ticks) = (Instant::now() + self.timeout, tokio::time::interval(POLL_INTERVAL));
         loop {
             ticks.tick().await;
-            match self.client.get(&path).await {
+            match self.send(Method::GET, resource, RequestContent::None).await {
                 Ok(answer) if answer.status == 404 => return Ok(()),
                 _ if Instant::now() < deadline => {}
-                Ok(answer) => return Err(format!("{path} is not deleted: {}", summary(&answer.json()))),
-                Err(error) => return Err(format!("{path}: {error}")),
+                Ok(answer) => {
+                    return Err(format!("{resource} is not deleted: {}", summary(&answer.json_or_null())));
+                }
+                Err(problem) => return Err(problem),
             }
         }
     }
 
-    /// Runs kubectl in this namespace. It must succeed.
-    pub async fn kubectl(&self, line: &str) -> Result<String, String> {
-        let mut command =
-            self.cluster.kubectl(&format!("--request-timeout=120s -n {} {line}", self.namespace));
+    /// Runs kubectl in this namespace. It must succeed. Returns `None` where kubectl is not available.
+    pub async fn kubectl(&self, line: &str) -> Result<Option<String>, String> {
+        let Some(kubectl) = &self.kubectl else { return Ok(None) };
+        let mut command = kubectl.command(&format!("--namespace {} {line}", self.namespace));
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         let output = output.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            true => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
             false => Err(format!("kubectl {line}: {}", String::from_utf8_lossy(&output.stderr).trim())),
         }
-    }
-}
-
-fn checked(what: &str, answer: Result<ApiResponse, atoll_testkit::ClientError>) -> Result<Value, String> {
-    match answer {
-        Ok(answer) if answer.status < 300 => Ok(answer.json()),
-        Ok(answer) => {
-            let body = answer.json();
-            let message = body["message"].as_str().map_or(answer.text(), str::to_owned);
-            Err(format!("{what}: {} {message}", answer.status))
-        }
-        Err(error) => Err(format!("{what}: {error}")),
     }
 }
 

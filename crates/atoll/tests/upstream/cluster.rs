@@ -3,9 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use atoll_testkit::{Atoll, Client, Program, Programs, Upstream};
+use atoll_testkit::{Atoll, Client, Kubectl, Program, Programs, Upstream};
 use tempfile::TempDir;
 
 /// Builds the programs of such a cluster. Returns `None`, with a printed reason, where Go is absent.
@@ -27,11 +26,29 @@ enum Server {
     KubeApiserver(Upstream),
 }
 
+impl Server {
+    fn kubeconfig(&self) -> PathBuf {
+        match self {
+            Server::Atoll(atoll) => atoll.kubeconfig(),
+            Server::KubeApiserver(upstream) => upstream.kubeconfig(),
+        }
+    }
+
+    /// Returns the path of the certificate authority in PEM.
+    fn authority(&self) -> PathBuf {
+        match self {
+            Server::Atoll(atoll) => atoll.directory.join("ca.crt"),
+            Server::KubeApiserver(upstream) => upstream.directory().join("keys/ca.crt"),
+        }
+    }
+}
+
 // Fields are dropped in this order: first the clients, then the server.
 pub struct Cluster {
     programs: Vec<Program>,
     server: Server,
-    kubectl: PathBuf,
+    /// kubectl as an administrator.
+    pub kubectl: Kubectl,
     directory: TempDir,
 }
 
@@ -50,9 +67,10 @@ impl Cluster {
 
     fn start(programs: &Programs, stages: &str, server: Server) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
-        let kubectl = programs.command("kubectl").get_program().into();
+        let kubectl = Kubectl::new(&server.kubeconfig()).unwrap();
         let mut cluster = Cluster { programs: Vec::new(), server, kubectl, directory };
-        let (keys, kubeconfig, authority) = (cluster.path("keys"), cluster.kubeconfig(), cluster.authority());
+        let (keys, kubeconfig, authority) =
+            (cluster.path("keys"), cluster.kubeconfig(), cluster.server.authority());
         assert!(programs.command("keys").arg(&keys).status().unwrap().success());
         let key = |name: &str| keys.join(name).display().to_string();
         let client_flags = |port: u16| {
@@ -105,31 +123,11 @@ impl Cluster {
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        match &self.server {
-            Server::Atoll(atoll) => atoll.kubeconfig(),
-            Server::KubeApiserver(upstream) => upstream.kubeconfig(),
-        }
+        self.server.kubeconfig()
     }
 
-    fn authority(&self) -> PathBuf {
-        match &self.server {
-            Server::Atoll(atoll) => atoll.authority(),
-            Server::KubeApiserver(upstream) => upstream.authority(),
-        }
-    }
-
-    pub fn client(&self) -> Client {
-        match &self.server {
-            Server::Atoll(atoll) => atoll.client(),
-            Server::KubeApiserver(upstream) => upstream.client(),
-        }
-    }
-
-    /// Returns kubectl as an administrator. `line` is split at spaces.
-    pub fn kubectl(&self, line: &str) -> Command {
-        let mut command = Command::new(&self.kubectl);
-        command.env("HOME", self.directory.path()).env("KUBECONFIG", self.kubeconfig()).args(line.split(' '));
-        command
+    pub fn admin(&self) -> Client {
+        Client::from_kubeconfig(&self.kubeconfig())
     }
 
     /// Stops the programs and copies their logs to `logs`. An unexpected exit is added to the log as an

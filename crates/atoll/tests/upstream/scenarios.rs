@@ -20,10 +20,12 @@ use crate::cluster::Cluster;
 /// The number of nodes.
 pub const NODES: usize = 5;
 
+/// The timeout for a single condition.
+const TIMEOUT: Duration = Duration::from_secs(240);
 /// The timeout of one scenario.
 const LIMIT: Duration = Duration::from_secs(900);
 
-type Scenario = for<'a> fn(&'a Api<'a>) -> Pin<Box<dyn Future<Output = ScenarioResult> + 'a>>;
+type Scenario = for<'a> fn(&'a Api) -> Pin<Box<dyn Future<Output = ScenarioResult> + 'a>>;
 
 macro_rules! scenarios {
     ($($module:ident::$name:ident),* $(,)?) => {
@@ -75,14 +77,15 @@ pub async fn run_scenarios(cluster: &Cluster) -> Vec<ScenarioOutcome> {
     let selected = selected_scenarios();
     let running = selected.iter().map(|(name, scenario)| {
         timed(name, async move {
-            let api = Api::within(cluster, namespace(name)).await?;
+            let api = api(cluster, namespace(name));
+            api.create_namespace().await?;
             scenario(&api).await
         })
     });
     let mut outcomes = vec![ready];
     outcomes.extend(futures_util::future::join_all(running).await);
     let deletions = selected.iter().map(|(name, _)| async move {
-        let api = Api::cluster_scoped(cluster);
+        let api = api(cluster, "default");
         let place = format!("/api/v1/namespaces/{}", namespace(name));
         api.delete(&place, "Background").await?;
         api.until_gone(&place).await
@@ -99,6 +102,10 @@ fn selected_scenarios() -> Vec<(&'static str, Scenario)> {
     ALL.iter().filter(|(name, _)| names.split(',').any(|wanted| wanted == *name)).copied().collect()
 }
 
+fn api(cluster: &Cluster, namespace: &'static str) -> Api {
+    Api::new(&cluster.admin(), Some(cluster.kubectl.clone()), namespace, TIMEOUT)
+}
+
 /// Returns a namespace with a digit in its name, which is masked in log messages.
 fn namespace(name: &'static str) -> &'static str {
     Box::leak(format!("{}-1", name.replace('_', "-")).into_boxed_str())
@@ -113,7 +120,7 @@ async fn timed(name: &'static str, scenario: impl Future<Output = ScenarioResult
 
 /// Creates nodes and waits until they are ready.
 async fn create_nodes(cluster: &Cluster) -> ScenarioResult {
-    let api = Api::cluster_scoped(cluster);
+    let api = api(cluster, "default");
     for number in 0..NODES {
         api.create("/api/v1/nodes", node(&format!("node-{number}"))).await?;
     }

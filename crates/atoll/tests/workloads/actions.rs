@@ -6,7 +6,8 @@ use std::time::Instant;
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use crate::player::{POLL_INTERVAL, PlayResult, Player, TIMEOUT, items};
+use crate::api::POLL_INTERVAL;
+use crate::player::{PlayResult, Player, items};
 
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/workloads/manifests");
 const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
@@ -30,19 +31,6 @@ fn collection(kind: &str) -> &'static str {
 }
 
 impl Player {
-    /// Runs kubectl in this namespace. It must succeed. Returns `None` where kubectl is not available. `line`
-    /// is split at spaces.
-    async fn kubectl(&self, line: &str) -> Result<Option<String>, String> {
-        let Some(mut command) = self.cluster.kubectl() else { return Ok(None) };
-        command.args(["--namespace", self.namespace]).args(line.split(' '));
-        let output = tokio::task::spawn_blocking(move || command.output()).await;
-        let output = output.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
-            false => Err(format!("kubectl {line}: {}", String::from_utf8_lossy(&output.stderr).trim())),
-        }
-    }
-
     /// `kubectl apply` of a file of manifests.
     pub async fn apply(&self, file: &str) -> PlayResult {
         let path = Path::new(MANIFESTS).join(file);
@@ -146,7 +134,7 @@ impl Player {
         for pod in self.items(&there).await? {
             let name = object::name(&pod);
             let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
-            let (deadline, mut looks) = (Instant::now() + TIMEOUT, tokio::time::interval(POLL_INTERVAL));
+            let (deadline, mut looks) = (Instant::now() + self.timeout, tokio::time::interval(POLL_INTERVAL));
             while let Err(problem) = self.create(&format!("pods/{name}/eviction"), eviction.clone()).await {
                 if Instant::now() > deadline || !problem.contains(": 429 ") {
                     return Err(problem);

@@ -1,14 +1,7 @@
 //! The three clusters that must not differ.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::Command;
-
-use atoll_testkit::{Atoll, Client, Programs, SimulatedNodes, TOKEN};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use atoll_testkit::{Atoll, Client, Kubectl, Process, Programs, atoll};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::real;
 
@@ -19,100 +12,53 @@ const NODES: [&str; 2] = ["sim-node-1", "sim-node-2"];
 
 // Fields are dropped in this order: first the clients, then the server.
 enum Server {
-    Simulated(Atoll),
-    Workspace { _nodes: SimulatedNodes, atoll: Atoll },
-    Real(real::Cluster),
+    Simulated { _atoll: Atoll },
+    Workspace { _nodes: Process, _atoll: Atoll },
+    Real { _cluster: real::Cluster },
 }
 
 pub struct Cluster {
     pub name: &'static str,
     server: Server,
-    /// The prefix of all paths.
-    base: &'static str,
-    kubeconfig: PathBuf,
-    /// The kubectl binary, if available.
-    kubectl: Option<OsString>,
-    /// The home directory of kubectl, for its discovery cache.
-    home: TempDir,
+    pub admin: Client,
+    /// kubectl as an administrator, if available.
+    pub kubectl: Option<Kubectl>,
 }
 
 impl Cluster {
     /// Starts `atoll sim`.
-    pub fn simulated(kubectl: Option<OsString>) -> Cluster {
+    pub fn simulated() -> Cluster {
         let atoll = Atoll::simulate(&["--name=sim", "--nodes=2"]);
-        let kubeconfig = atoll.kubeconfig();
-        Cluster::new("atoll sim", Server::Simulated(atoll), "", kubeconfig, kubectl)
+        let (admin, kubectl) = (atoll.admin(), Kubectl::new(&atoll.kubeconfig()));
+        Cluster { name: "atoll sim", server: Server::Simulated { _atoll: atoll }, admin, kubectl }
     }
 
     /// Starts `atoll start` with a workspace of grain `pod`, and `atoll sim nodes`.
-    pub fn workspace(kubectl: Option<OsString>) -> Cluster {
-        let base = "/clusters/root:team";
-        let atoll = Atoll::start_with(&["--grain=pod"]);
+    pub fn workspace() -> Cluster {
+        let server = Atoll::start_with(&["--grain=pod"]);
         let workspace =
             json!({"apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": {"name": "team"}});
-        let client = atoll.client();
-        let making = client.post("/apis/atoll.dev/v1alpha1/workspaces", &workspace);
-        let made = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-            .block_on(making)
-            .unwrap();
-        assert_eq!(made.status, 201, "{}", made.text());
-        let kubeconfig = atoll.data_dir().join("team.kubeconfig");
-        let authority = STANDARD.encode(std::fs::read(atoll.authority()).unwrap());
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "team",
-            "clusters": [{"name": "team", "cluster": {
-                "server": format!("{}{base}", atoll.url()), "certificate-authority-data": authority,
-            }}],
-            "users": [{"name": "admin", "user": {"token": TOKEN}}],
-            "contexts": [{"name": "team", "context": {"cluster": "team", "user": "admin"}}],
-        });
-        std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        let nodes = SimulatedNodes::start(&kubeconfig, &["--nodes=2", "--scheduler"]);
-        let server = Server::Workspace { _nodes: nodes, atoll };
-        Cluster::new("a workspace", server, base, kubeconfig, kubectl)
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let root = server.admin();
+        runtime.block_on(root.post("/apis/atoll.dev/v1alpha1/workspaces", workspace)).expect(201);
+        let admin = root.workspace("root:team");
+        let kubeconfig = server.directory.join("team.kubeconfig");
+        std::fs::write(&kubeconfig, admin.kubeconfig()).unwrap();
+        let mut nodes = atoll(&["sim", "nodes", "--nodes=2", "--scheduler", "--kubeconfig"]);
+        let nodes = Process::start(nodes.arg(&kubeconfig), "nodes at https://").unwrap();
+        let server = Server::Workspace { _nodes: nodes, _atoll: server };
+        Cluster { name: "a workspace", server, admin, kubectl: Kubectl::new(&kubeconfig) }
     }
 
     /// Starts kube-apiserver, kube-controller-manager, kube-scheduler and KWOK.
-    pub fn real(programs: &Programs, kubectl: Option<OsString>) -> Cluster {
+    pub fn real(programs: &Programs) -> Cluster {
         let cluster = real::Cluster::of_kube_apiserver(programs, STAGES);
-        let kubeconfig = cluster.kubeconfig();
-        Cluster::new("kube-apiserver", Server::Real(cluster), "", kubeconfig, kubectl)
-    }
-
-    fn new(
-        name: &'static str,
-        server: Server,
-        base: &'static str,
-        kubeconfig: PathBuf,
-        kubectl: Option<OsString>,
-    ) -> Cluster {
-        Cluster { name, server, base, kubeconfig, kubectl, home: tempfile::tempdir().unwrap() }
+        let (admin, kubectl) = (cluster.admin(), Some(cluster.kubectl.clone()));
+        Cluster { name: "kube-apiserver", server: Server::Real { _cluster: cluster }, admin, kubectl }
     }
 
     pub fn is_real(&self) -> bool {
-        matches!(self.server, Server::Real(_))
-    }
-
-    pub fn client(&self) -> Client {
-        match &self.server {
-            Server::Simulated(atoll) | Server::Workspace { atoll, .. } => atoll.client(),
-            Server::Real(cluster) => cluster.client(),
-        }
-    }
-
-    /// Returns the full path of an API path.
-    pub fn path(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
-    }
-
-    /// Returns kubectl as an administrator, if available.
-    pub fn kubectl(&self) -> Option<Command> {
-        let mut command = Command::new(self.kubectl.as_ref()?);
-        command.env("HOME", self.home.path()).env("KUBECONFIG", &self.kubeconfig);
-        Some(command)
+        matches!(self.server, Server::Real { .. })
     }
 
     /// Returns nodes that must be created. Simulated nodes register themselves.

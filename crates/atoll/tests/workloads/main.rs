@@ -13,6 +13,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod actions;
+#[allow(dead_code, reason = "another suite uses the rest")]
+#[path = "../upstream/api.rs"]
+mod api;
 mod autoscaler;
 mod cluster;
 mod cron_job;
@@ -34,7 +37,6 @@ mod rule_tests;
 mod scenario;
 mod stateful_set;
 
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -63,17 +65,15 @@ struct ClusterRun {
 fn manifests_lead_to_the_same_objects_on_all_clusters() {
     let scenarios: &'static [Scenario] = Vec::leak(scenario::selected_scenarios());
     let programs = real::programs();
-    let kubectl: Option<OsString> =
-        programs.as_ref().map(|programs| programs.command("kubectl").get_program().into());
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     // Child programs end with the thread that starts them, which is this one. The first clusters run
     // scenarios while the last one starts.
     let mut started = vec![
-        start_scenarios(&runtime, Cluster::simulated(kubectl.clone()), scenarios),
-        start_scenarios(&runtime, Cluster::workspace(kubectl.clone()), scenarios),
+        start_scenarios(&runtime, Cluster::simulated(), scenarios),
+        start_scenarios(&runtime, Cluster::workspace(), scenarios),
     ];
     if let Some(programs) = &programs {
-        started.push(start_scenarios(&runtime, Cluster::real(programs, kubectl), scenarios));
+        started.push(start_scenarios(&runtime, Cluster::real(programs), scenarios));
     }
     let runs: Vec<ClusterRun> = started.into_iter().map(|runs| runtime.block_on(runs).unwrap()).collect();
     let mut problems = Vec::new();

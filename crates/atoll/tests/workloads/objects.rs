@@ -36,17 +36,15 @@ const LABELLED: &[&str] = &["/api/v1 nodes", "/api/v1 persistentvolumes"];
 pub type Objects = BTreeMap<String, Vec<Value>>;
 
 pub async fn list_objects(cluster: &Cluster, namespace: &str) -> Objects {
-    let client = cluster.client();
+    let client = cluster.admin.keep_alive();
     let mut found = Vec::new();
     let within = LISTED.iter().map(|entry| (entry, format!("/namespaces/{namespace}"), ""));
     let labelled = LABELLED.iter().map(|entry| (entry, String::new(), "?labelSelector=scenario%3D"));
     for (entry, place, query) in within.chain(labelled) {
         let (prefix, resource) = entry.split_once(' ').unwrap();
         let namespace = if query.is_empty() { "" } else { namespace };
-        let path = cluster.path(&format!("{prefix}{place}/{resource}{query}{namespace}"));
-        let answer = client.get(&path).await.unwrap();
-        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-        let listed = answer.json();
+        let path = format!("{prefix}{place}/{resource}{query}{namespace}");
+        let listed = client.get(&path).await.expect(200);
         // Exists in every namespace, with the cluster's own certificate.
         let of_manifests = items(&listed).filter(|item| object::name(item) != "kube-root-ca.crt");
         found.extend(of_manifests.map(|item| (resource, item.clone())));

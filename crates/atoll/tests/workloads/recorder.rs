@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use atoll_meta::object;
+use atoll_testkit::Watch;
 use atoll_testkit::wait::eventually;
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -41,10 +42,10 @@ pub struct RecordedEvents(Vec<Event>);
 impl Recorder {
     pub async fn start(cluster: &Cluster) -> Recorder {
         let mut recorder = Recorder { recording: Arc::default(), watching: Vec::new() };
-        let client = cluster.client();
+        let client = &cluster.admin;
         for &(prefix, resource) in WATCHED {
-            let path = cluster.path(&format!("{prefix}/{resource}"));
-            let list = client.get(&path).await.unwrap().json();
+            let path = format!("{prefix}/{resource}");
+            let list = client.get(&path).await.json();
             let version = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
             let items = list["items"].as_array().cloned().unwrap_or_default();
             recorder
@@ -54,12 +55,11 @@ impl Recorder {
                 .events
                 .extend(items.into_iter().map(|item| event(resource, "ADDED", item)));
             let path = format!("{path}?watch=true&resourceVersion={version}&timeoutSeconds=1800");
-            let mut watch = client.watch(&path).await.unwrap();
-            assert_eq!(watch.status(), 200, "{path}");
+            let mut watch = Watch::open(client, &path).await;
             let recording = recorder.recording.clone();
             recorder.watching.push(tokio::spawn(async move {
                 let error = loop {
-                    match watch.next().await {
+                    match watch.next_line().await {
                         Ok(Some(change)) => match change["type"].as_str() {
                             Some(kind @ ("ADDED" | "MODIFIED" | "DELETED")) => {
                                 let event = event(resource, kind, change["object"].clone());
@@ -69,7 +69,7 @@ impl Recorder {
                             _ => break change["object"].to_string(),
                         },
                         Ok(None) => break "the watch has ended".into(),
-                        Err(error) => break error.to_string(),
+                        Err(problem) => break problem,
                     }
                 };
                 recording.lock().unwrap().errors.push(format!("the watch of {resource}: {error}"));
@@ -80,9 +80,9 @@ impl Recorder {
 
     /// Waits until the current state of all objects has been recorded.
     pub async fn catch_up(&self, cluster: &Cluster) {
-        let client = cluster.client();
+        let client = &cluster.admin;
         for &(prefix, resource) in WATCHED {
-            let list = client.get(&cluster.path(&format!("{prefix}/{resource}"))).await.unwrap().json();
+            let list = client.get(&format!("{prefix}/{resource}")).await.json();
             for item in items(&list) {
                 let now = event(resource, "ADDED", item.clone());
                 let is_it = |event: &Event| {

@@ -13,18 +13,17 @@ mod topology;
 
 use std::sync::Arc;
 
-use atoll_informer::{Cache, Change, Key, Next, Queue, Recorder, resources};
+use atoll_informer::{Cache, Change, Key, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use crate::context::{Context, WorkloadScope};
+use crate::network::large_services::{self, Lane, Size};
 use crate::network::service_pods::{self, TriggerTimeTracker};
 use crate::network::slice_writes::{self, MANAGED_BY, SERVICE_NAME};
-use reconcile::{MANAGER, Observed};
+pub(super) use fill::CAPACITY as SLICE_CAPACITY;
+use reconcile::{MANAGER, Observed, Plan};
 use topology::{Topologies, ZONE};
-
-/// Number of Services that are reconciled concurrently.
-const WORKERS: usize = 5;
 
 pub async fn run(context: Context) {
     let informers = context.informers.clone();
@@ -67,12 +66,11 @@ pub async fn run(context: Context) {
             }
         }
     });
-    queue
-        .work("endpoint slices", WORKERS, move |key| {
-            let controller = controller.clone();
-            async move { controller.sync(&key).await }
-        })
-        .await;
+    large_services::work("endpoint slices", &queue, move |key, lane| {
+        let controller = controller.clone();
+        async move { controller.sync(&key, lane).await }
+    })
+    .await;
 }
 
 /// Index of slices by namespace and Service.
@@ -114,29 +112,72 @@ struct Controller {
     context: Context,
 }
 
+/// Slices as they should be.
+struct Computed {
+    size: Size,
+    /// The slices to write, or why there are none.
+    plan: Result<Plan, String>,
+}
+
 impl Controller {
-    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+    fn compute(&self, key: &Key, service: &Value, pods: &[Arc<Value>]) -> Computed {
+        let mut slices = self.slices.by_index(self.by_service, &key.to_string());
+        slices.retain(|slice| !object::is_being_deleted(slice));
+        let (size, fits) = (large_services::size(service, pods), large_services::check_ports(service, pods));
+        let plan = fits.map(|()| {
+            reconcile::reconcile(&Observed {
+                service,
+                pods,
+                slices: &slices,
+                node: &|name| self.nodes.get(&key.in_workspace(name)),
+                // The nodes of pods that are placed one by one are in member clusters.
+                knows_nodes: self.context.workloads == WorkloadScope::All,
+                shares: &|| topology::shares(&self.nodes.list(&key.workspace, "")),
+                trigger: self.triggers.compute_trigger_time(key, service, pods).as_deref(),
+            })
+        });
+        Computed { size, plan }
+    }
+
+    async fn sync(self: Arc<Self>, key: &Key, lane: Lane) -> Result<Size, Status> {
         let Some(service) = self.services.get(key) else {
             self.triggers.forget(key);
             self.topologies.forget(key);
-            return Ok(Next::Done);
+            return Ok(Size::Small);
         };
         if !service_pods::has_selector(&service) || !self.context.manages(&service) {
-            return Ok(Next::Done);
+            return Ok(Size::Small);
         }
-        let pods = service_pods::selected_pods(&self.pods, &service);
-        let mut slices = self.slices.by_index(self.by_service, &key.to_string());
-        slices.retain(|slice| !object::is_being_deleted(slice));
-        let plan = reconcile::reconcile(&Observed {
-            service: &service,
-            pods: &pods,
-            slices: &slices,
-            node: &|name| self.nodes.get(&key.in_workspace(name)),
-            // The nodes of pods that are placed one by one are in member clusters.
-            knows_nodes: self.context.workloads == WorkloadScope::All,
-            shares: &|| topology::shares(&self.nodes.list(&key.workspace, "")),
-            trigger: self.triggers.compute_trigger_time(key, &service, &pods).as_deref(),
-        });
+        let Computed { size, plan } = match lane {
+            Lane::Shared => {
+                let pods = service_pods::selected_pods(&self.pods, &service);
+                if large_services::size(&service, &pods) == Size::Large {
+                    return Ok(Size::Large);
+                }
+                self.compute(key, &service, &pods)
+            }
+            Lane::Large(turn) => {
+                let (own, key, service) = (self.clone(), key.clone(), service.clone());
+                turn.run(move || {
+                    let pods = service_pods::selected_pods(&own.pods, &service);
+                    own.compute(&key, &service, &pods)
+                })
+                .await?
+            }
+        };
+        let failed = |error: &str| {
+            let service = format!("{}/{}", key.namespace, key.name);
+            format!("Error updating Endpoint Slices for Service {service}: {error}")
+        };
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(reason) => {
+                // Another attempt has the same result until something changes.
+                let kind = &resources::SERVICES;
+                self.recorder.warning(kind, &service, "FailedToUpdateEndpointSlices", failed(&reason));
+                return Ok(size);
+            }
+        };
         let written = slice_writes::write(&self.context, &self.slices, key, "Service", &plan.writes).await;
         for (family, outcome) in plan.topologies {
             if let Some(event) = self.topologies.record(key, &family, outcome) {
@@ -149,7 +190,7 @@ impl Controller {
         }
         let error = match written {
             Ok(()) => match reconcile::missing_nodes_error(&plan.pods_without_node, &service) {
-                None => return Ok(Next::Done),
+                None => return Ok(size),
                 Some(error) => Status::plain_internal(error),
             },
             Err((did, status)) if status.reason() == "Conflict" => {
@@ -158,12 +199,7 @@ impl Controller {
             }
             Err((did, status)) => Status::plain_internal(format!("{did}: {}", status.message())),
         };
-        let message = format!(
-            "Error updating Endpoint Slices for Service {}/{}: {}",
-            key.namespace,
-            key.name,
-            error.message()
-        );
+        let message = failed(error.message());
         self.recorder.warning(&resources::SERVICES, &service, "FailedToUpdateEndpointSlices", message);
         Err(error)
     }

@@ -6,17 +6,16 @@ mod reconcile;
 
 use std::sync::Arc;
 
-use atoll_informer::{Cache, Key, Next, Queue, Recorder, resources};
+use atoll_informer::{Cache, Key, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use crate::context::{Context, WorkloadScope};
 use crate::network::endpoints::LEADER_ANNOTATION;
+use crate::network::large_services::{self, Lane, Size};
 use crate::network::slice_writes::{self, MANAGED_BY, SERVICE_NAME, Writes};
 use reconcile::{CAPACITY, MANAGER};
 
-/// Number of Services that are reconciled concurrently.
-const WORKERS: usize = 5;
 const SKIP_MIRROR_LABEL: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 pub async fn run(context: Context) {
@@ -47,12 +46,11 @@ pub async fn run(context: Context) {
             }
         }
     });
-    queue
-        .work("mirrored endpoint slices", WORKERS, move |key| {
-            let controller = controller.clone();
-            async move { controller.sync(&key).await }
-        })
-        .await;
+    large_services::work("mirrored endpoint slices", &queue, move |key, lane| {
+        let controller = controller.clone();
+        async move { controller.sync(&key, lane).await }
+    })
+    .await;
 }
 
 /// Index of slices by namespace and Service.
@@ -78,7 +76,7 @@ struct Controller {
 }
 
 impl Controller {
-    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+    async fn sync(&self, key: &Key, lane: Lane) -> Result<Size, Status> {
         let mut existing = self.slices.by_index(self.by_service, &key.to_string());
         existing.retain(|slice| !object::is_being_deleted(slice));
         let service = self.services.get(key);
@@ -88,20 +86,34 @@ impl Controller {
             None => self.context.workloads == WorkloadScope::All || !existing.is_empty(),
         };
         if !acts {
-            return Ok(Next::Done);
+            return Ok(Size::Small);
         }
         let wants = service.is_some_and(|service| service["spec"]["selector"].is_null());
         let endpoints = self.endpoints.get(key).filter(|endpoints| wants && is_mirrored(endpoints));
+        let size = endpoints.as_deref().map_or(Size::Small, large_services::size_of_endpoints);
         let writes = match endpoints {
             None => Writes { delete: existing, ..Writes::default() },
             Some(endpoints) => {
-                let plan = reconcile::reconcile(&endpoints, &existing);
+                let plan = match lane {
+                    Lane::Shared if size == Size::Large => return Ok(size),
+                    Lane::Shared => reconcile::reconcile(&endpoints, &existing),
+                    Lane::Large(turn) => {
+                        let endpoints = endpoints.clone();
+                        turn.run(move || reconcile::reconcile(&endpoints, &existing)).await?
+                    }
+                };
+                let Some(plan) = plan else {
+                    let message = "The ports have too many different addresses to mirror to EndpointSlices";
+                    let kind = &resources::ENDPOINTS;
+                    self.recorder.warning(kind, &endpoints, "TooManyAddressesToMirror", message);
+                    return Ok(size);
+                };
                 self.record_events(&endpoints, plan.invalid, plan.too_many);
                 plan.writes
             }
         };
         match slice_writes::write(&self.context, &self.slices, key, "Endpoints", &writes).await {
-            Ok(()) => Ok(Next::Done),
+            Ok(()) => Ok(size),
             Err((did, status)) => {
                 tracing::debug!(%status, %key, "{did}");
                 Err(status)

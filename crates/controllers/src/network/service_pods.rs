@@ -3,6 +3,7 @@
 // upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go
 // upstream: pkg/api/v1/pod/util.go
 
+mod targets;
 mod trigger;
 
 use std::net::IpAddr;
@@ -10,9 +11,10 @@ use std::sync::Arc;
 
 use atoll_informer::{Cache, Change, Key, Queue};
 use atoll_meta::object;
-use atoll_meta::views::{ContainerView, PodView};
+use atoll_meta::views::PodView;
 use serde_json::Value;
 
+pub use targets::{Resolution, ServicePort, Targets};
 pub use trigger::TriggerTimeTracker;
 
 use crate::context::Context;
@@ -52,19 +54,6 @@ pub fn hostname<'a>(pod: &'a Value, service: &Value) -> Option<&'a str> {
 pub fn addresses(pod: &Value, version_6: bool) -> Vec<String> {
     let addresses = PodView::of(pod).pod_ips().filter_map(|address| address.parse::<IpAddr>().ok());
     addresses.filter(|address| address.is_ipv6() == version_6).map(|address| address.to_string()).collect()
-}
-
-/// Returns the number of the pod's port that a Service port refers to.
-pub fn find_port(pod: &Value, service_port: &Value) -> Option<i64> {
-    let name = match &service_port["targetPort"] {
-        Value::String(name) => name,
-        other => return Some(other.as_i64().unwrap_or(0)),
-    };
-    let spec = PodView::of(pod).spec();
-    // Sidecar containers count, too.
-    let mut ports = spec.containers().chain(spec.sidecars()).flat_map(ContainerView::ports);
-    let matches = |port: &&Value| port["name"] == **name && port["protocol"] == service_port["protocol"];
-    ports.find(matches).and_then(|port| port["containerPort"].as_i64())
 }
 
 pub fn ports(service: &Value) -> &[Value] {

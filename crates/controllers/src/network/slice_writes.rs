@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use atoll_informer::{Cache, DeleteOptions, Key, WORKSPACE, resources};
 use atoll_meta::{Status, names, object};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::context::Context;
 use crate::shared::go_print;
@@ -74,15 +74,19 @@ pub fn identity(endpoint: &Value) -> String {
 
 /// Whether two endpoints with the same identity have the same state.
 pub fn is_same_state(one: &Value, other: &Value) -> bool {
-    let target = |endpoint: &Value| {
-        let mut target = endpoint["targetRef"].clone();
-        if let Some(fields) = target.as_object_mut() {
-            fields.remove("resourceVersion");
+    let is_same_target = match (one["targetRef"].as_object(), other["targetRef"].as_object()) {
+        (Some(one), Some(other)) => {
+            let relevant = |target: &Map<String, Value>| {
+                target.len() - usize::from(target.contains_key("resourceVersion"))
+            };
+            relevant(one) == relevant(other)
+                && one
+                    .iter()
+                    .all(|(field, value)| field == "resourceVersion" || other.get(field) == Some(value))
         }
-        target
+        _ => one["targetRef"] == other["targetRef"],
     };
-    ["nodeName", "zone", "conditions"].into_iter().all(|field| one[field] == other[field])
-        && target(one) == target(other)
+    is_same_target && ["nodeName", "zone", "conditions"].into_iter().all(|field| one[field] == other[field])
 }
 
 /// Writes slices of `of` (`Service` or `Endpoints`). Returns the failed action and its error.

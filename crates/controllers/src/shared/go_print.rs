@@ -11,7 +11,12 @@ const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
 /// FNV-1a with 128 bits. Its bytes compare like the number.
 pub fn fnv(text: &str) -> u128 {
-    text.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
+    fnv_after(OFFSET, text)
+}
+
+/// Continues a hash with more text.
+fn fnv_after(hash: u128, text: &str) -> u128 {
+    text.bytes().fold(hash, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
 }
 
 /// Prints a required string field.
@@ -40,7 +45,7 @@ pub fn slice_port(port: &Value) -> String {
 }
 
 /// Prints a port of Endpoints without its type, which is omitted inside a list.
-fn port(port: &Value) -> String {
+pub fn listed_port(port: &Value) -> String {
     format!(
         "{{Name:(string){} Port:(int32){} Protocol:(v1.Protocol){} AppProtocol:(*string){}}}",
         text(port, "name"),
@@ -52,10 +57,11 @@ fn port(port: &Value) -> String {
 
 /// Prints a port of Endpoints.
 pub fn endpoint_port(value: &Value) -> String {
-    format!("(v1.EndpointPort){}", port(value))
+    format!("(v1.EndpointPort){}", listed_port(value))
 }
 
-fn address(address: &Value) -> String {
+/// Prints an address of Endpoints without its type.
+pub fn listed_address(address: &Value) -> String {
     let target = match &address["targetRef"] {
         Value::Null => "<nil>".into(),
         target => format!(
@@ -77,22 +83,30 @@ fn address(address: &Value) -> String {
     )
 }
 
-/// Prints a list field, which is nil if empty.
-fn list(value: &Value, print: fn(&Value) -> String) -> String {
-    match value.as_array().filter(|items| !items.is_empty()) {
-        None => "<nil>".into(),
-        Some(items) => format!("[{}]", items.iter().map(print).collect::<Vec<_>>().join(" ")),
-    }
+/// Returns the hash of a subset of Endpoints from its printed addresses and ports. The text of a whole subset
+/// may be long and is never in memory.
+pub fn subset_hash<'a>(
+    addresses: impl Iterator<Item = &'a str>,
+    not_ready_addresses: impl Iterator<Item = &'a str>,
+    ports: impl Iterator<Item = &'a str>,
+) -> u128 {
+    let mut hash = fnv("(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)");
+    hash = list_hash(hash, addresses);
+    hash = fnv_after(hash, " NotReadyAddresses:([]v1.EndpointAddress)");
+    hash = list_hash(hash, not_ready_addresses);
+    hash = fnv_after(hash, " Ports:([]v1.EndpointPort)");
+    hash = list_hash(hash, ports);
+    fnv_after(hash, "}")
 }
 
-/// Prints a subset of Endpoints.
-pub fn subset(subset: &Value) -> String {
-    format!(
-        "(v1.EndpointSubset){{Addresses:([]v1.EndpointAddress){} NotReadyAddresses:([]v1.EndpointAddress){} Ports:([]v1.EndpointPort){}}}",
-        list(&subset["addresses"], address),
-        list(&subset["notReadyAddresses"], address),
-        list(&subset["ports"], port),
-    )
+/// Continues a hash with a list, which is nil if empty.
+fn list_hash<'a>(mut hash: u128, items: impl Iterator<Item = &'a str>) -> u128 {
+    let mut before = "[";
+    for item in items {
+        hash = fnv_after(fnv_after(hash, before), item);
+        before = " ";
+    }
+    fnv_after(hash, if before == "[" { "<nil>" } else { "]" })
 }
 
 /// Prints a label selector for messages.
@@ -129,19 +143,23 @@ mod tests {
         let slice_unnamed = json!({"name": "", "port": 80, "protocol": "TCP", "appProtocol": "h2"});
         let address = json!({"ip": "10.0.0.1", "hostname": "h", "nodeName": "n",
             "targetRef": {"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u"}});
-        let ready = json!({"addresses": [address, address], "ports": [http]});
-        let waiting = json!({"notReadyAddresses": [{"ip": "1.2.3.4"}]});
+        let (address, port) = (listed_address(&address), listed_port(&http));
+        let (address, port) = (address.as_str(), port.as_str());
+        let unready = listed_address(&json!({"ip": "1.2.3.4"}));
+        let none = || std::iter::empty::<&str>();
         // From fnv.New128a over dump.ForHash of the same values.
         for (printed, hash) in [
             (endpoint_port(&http), 0x754b003f50f133a539c60d18cfb30a55_u128),
             (endpoint_port(&unnamed), 0x37ee7437affda815545503cde56ea508),
             (slice_port(&http), 0xb6c4d325122a5ba6f795b0bbffcebb6f),
             (slice_port(&slice_unnamed), 0xb74058f6460dd83c973dee95653d3ad2),
-            (subset(&ready), 0x0129d2d38f774e13f15b0e4b3b52e367),
-            (subset(&waiting), 0x4b67fd63c52c25456f2bfe51caa99231),
         ] {
             assert_eq!(fnv(&printed), hash, "{printed}");
         }
+        let ready = subset_hash([address, address].into_iter(), none(), [port].into_iter());
+        assert_eq!(ready, 0x0129d2d38f774e13f15b0e4b3b52e367);
+        let waiting = subset_hash(none(), [unready.as_str()].into_iter(), none());
+        assert_eq!(waiting, 0x4b67fd63c52c25456f2bfe51caa99231);
     }
 
     #[test]

@@ -49,13 +49,13 @@ async fn autoscalers_do_as_in_kube_controller_manager() {
     let arguments = ["--nodes=4", "--node-cpu=64", &format!("--controllers={OTHERS}")];
     let (upstream, atoll) = (Atoll::simulate(&arguments), Atoll::simulate(&arguments));
     let cases = cases::all();
-    let clients = [upstream.client(), atoll.client()];
+    let clients = [upstream.admin().keep_alive(), atoll.admin().keep_alive()];
     futures_util::future::join_all(clients.iter().map(|client| make(client, &cases))).await;
     let more = [
         format!("--horizontal-pod-autoscaler-sync-period={}s", SYNC_PERIOD.as_secs()),
         format!("--horizontal-pod-autoscaler-downscale-stabilization={}s", STABILIZATION.as_secs()),
     ];
-    let log = upstream.data_dir().join("controller-manager.log");
+    let log = upstream.directory.join("controller-manager.log");
     let _upstream =
         sides::start_kube_controller_manager(&programs, &upstream.kubeconfig(), CONTROLLER, &more, &log);
     let settings = Settings {
@@ -63,7 +63,7 @@ async fn autoscalers_do_as_in_kube_controller_manager() {
         horizontal_pod_autoscaler_downscale_stabilization: STABILIZATION,
         ..Settings::default()
     };
-    let _atoll = AtollControllers::start(atoll.url(), &atoll.authority(), CONTROLLER, settings);
+    let _atoll = AtollControllers::start(&atoll.admin(), CONTROLLER, settings);
     same(&clients, |status_of| {
         cases.iter().filter_map(|case| difference_to_expected(case, &status_of(case.name))).collect()
     })
@@ -117,13 +117,12 @@ async fn same(clients: &[Client; 2], missing: impl Fn(&dyn Fn(&str) -> Value) ->
 }
 
 async fn create(client: &Client, path: &str, object: &Value) {
-    let answer = client.post(path, object).await.expect("an answer");
+    let answer = client.post(path, object).await;
     assert_eq!(answer.status, 201, "{path}: {}\n{object:#}", answer.text());
 }
 
 async fn merge(client: &Client, path: &str, patch: &Value) {
-    let answer = client.patch(path, "merge", patch).await.expect("an answer");
-    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    client.merge(path, patch).await.expect(200);
 }
 
 fn autoscaler(name: &str, mut spec: Value) -> Value {
@@ -137,7 +136,7 @@ fn autoscaler(name: &str, mut spec: Value) -> Value {
 async fn make(client: &Client, cases: &[Case]) {
     create(client, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}})).await;
     let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
-    let is_there = async |path: &str| client.get(path).await.expect("an answer").status == 200;
+    let is_there = async |path: &str| client.get(path).await.status == 200;
     eventually("there is an account for pods", async || is_there(&account).await).await;
     create(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &cases::definition()).await;
     eventually("widgets are served", async || is_there(WIDGETS).await).await;
@@ -168,8 +167,7 @@ async fn make(client: &Client, cases: &[Case]) {
     })
     .await;
     for pod in list(client, PODS).await.iter().filter(|pod| pod["metadata"]["finalizers"][0] == KEPT) {
-        let answer = client.delete(&format!("{PODS}/{}", name(pod))).await.expect("an answer");
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        client.delete(&format!("{PODS}/{}", name(pod))).await.expect(200);
     }
     for case in cases {
         create(client, AUTOSCALERS, &autoscaler(case.name, case.spec.clone())).await;

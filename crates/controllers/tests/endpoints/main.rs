@@ -42,7 +42,7 @@ async fn endpoints_are_those_of_kube_controller_manager() {
     ];
     let Some(upstream) = Upstream::start(&arguments) else { return };
     let Some(programs) = sides::controller_manager() else { return };
-    let client = upstream.client();
+    let client = upstream.admin().keep_alive();
     make(&client, further).await;
     let mut disagreements = Vec::new();
     while let Err(disagreement) = compare(&upstream, &client, &programs).await {
@@ -64,8 +64,7 @@ async fn compare(upstream: &Upstream, client: &Client, programs: &Programs) -> R
     drop(controller_manager);
     log_progress("recorded upstream");
     clear(client).await;
-    let atoll =
-        AtollControllers::start(upstream.url(), &upstream.authority(), CONTROLLERS, Settings::default());
+    let atoll = AtollControllers::start(client, CONTROLLERS, Settings::default());
     same(client, "atoll, from nothing", &first, &events_text, EndpointState::whole).await?;
     log_progress("compared atoll");
     change(client, true).await;
@@ -85,7 +84,7 @@ async fn compare(upstream: &Upstream, client: &Client, programs: &Programs) -> R
 
 async fn make(client: &Client, further: usize) {
     for made in cluster::made(further) {
-        let answer = client.post(&made.path, &made.object).await.expect("an answer");
+        let answer = client.post(&made.path, &made.object).await;
         assert_eq!(answer.status, 201, "{}: {}\n{:#}", made.path, answer.text(), made.object);
         if let Some(status) = made.status {
             let name = made.object["metadata"]["name"].as_str().expect("a name");
@@ -93,14 +92,12 @@ async fn make(client: &Client, further: usize) {
         }
     }
     for name in cluster::TERMINATING_PODS {
-        let answer = client.delete(&format!("/api/v1/namespaces/test/pods/{name}")).await.expect("an answer");
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        client.delete(&format!("/api/v1/namespaces/test/pods/{name}")).await.expect(200);
     }
 }
 
 async fn patch(client: &Client, path: &str, body: &Value) {
-    let answer = client.patch(path, "merge", body).await.expect("an answer");
-    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    client.merge(path, body).await.expect(200);
 }
 
 async fn change(client: &Client, there: bool) {
@@ -118,8 +115,7 @@ async fn clear(client: &Client) {
     ];
     for (path, label) in managed {
         let path = if label.is_empty() { path.to_string() } else { format!("{path}?labelSelector={label}") };
-        let answer = client.delete(&path).await.expect("an answer");
-        assert_eq!(answer.status, 200, "{}", answer.text());
+        client.delete(&path).await.expect(200);
     }
 }
 

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use atoll_client::https::{Endpoint, Https};
+use atoll_client::https::Https;
 use atoll_controllers::context::{Context, WorkloadScope};
 use atoll_controllers::settings::Settings;
 use atoll_informer::{ApiScope, SystemClock};
-use atoll_testkit::{Program, Programs, TOKEN};
+use atoll_testkit::{Client, Program, Programs};
 use tokio::task::JoinHandle;
 
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
@@ -41,14 +41,8 @@ pub fn start_kube_controller_manager(
 pub struct AtollControllers(JoinHandle<()>);
 
 impl AtollControllers {
-    pub fn start(url: &str, authority: &Path, controllers: &str, settings: Settings) -> AtollControllers {
-        let endpoint = Endpoint {
-            server: url.to_string(),
-            authority_pem: std::fs::read(authority).expect("the authority"),
-            token: Some(TOKEN.to_string()),
-            ..Endpoint::default()
-        };
-        let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
+    pub fn start(user: &Client, controllers: &str, settings: Settings) -> AtollControllers {
+        let client = atoll_client::Client::new(Arc::new(Https::new(user.endpoint()).expect("a client")));
         let context = Context::new(ApiScope::single(client), Arc::new(SystemClock), WorkloadScope::All);
         let selection = controllers.parse().expect("controllers");
         AtollControllers(tokio::spawn(async move {

@@ -19,7 +19,7 @@ use atoll_registry::dialect::sealing::LABEL;
 use serde_json::{Value, json};
 
 use super::status::{self, Readiness};
-use super::{GROUP, KINDS, NAME, VERSION, evict, kubeconfig, secret_gc};
+use super::{GROUP, KINDS, NAME, VERSION, evict, kubeconfig};
 use crate::ControllerContext;
 
 /// Annotation of an Atoll Cluster: the dialect's object it was created from.
@@ -82,12 +82,11 @@ pub async fn run(context: ControllerContext) {
             }
         }
     };
-    let sweeping = secret_gc::run(dialect.clone());
     let working = queue.work("clusters of kcp", WORKERS, move |key| {
         let dialect = dialect.clone();
         async move { dialect.sync(&key).await }
     });
-    tokio::join!(sweeping, working, enabling);
+    tokio::join!(working, enabling);
 }
 
 /// The queue key of a kcp object. Both kinds are cluster-scoped, so the namespace holds the plural.

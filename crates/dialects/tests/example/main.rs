@@ -120,15 +120,28 @@ fn registrations() -> Vec<Registration> {
 async fn start() -> TestServer {
     let server = TestServer::start(&registrations()).await;
     let admin = server.admin();
+    assert_eq!(admin.get(WIDGETS).await.unwrap_err().code(), 404, "the dialect is not enabled");
+    enable(&admin, "").await;
+    server
+}
+
+/// Enables the dialect in the workspace with this path prefix.
+async fn enable(admin: &Client, workspace: &str) {
     let namespace =
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "atoll-system" } });
-    admin.create("/api/v1/namespaces", &namespace).await.unwrap();
-    assert_eq!(admin.get(WIDGETS).await.unwrap_err().code(), 404, "the dialect is not enabled");
+    admin.create(&format!("{workspace}/api/v1/namespaces"), &namespace).await.unwrap();
     let marker = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "atoll-dialects" }, "data": { "example": "" },
     });
-    admin.create("/api/v1/namespaces/atoll-system/configmaps", &marker).await.unwrap();
-    server
+    let maps = format!("{workspace}/api/v1/namespaces/atoll-system/configmaps");
+    admin.create(&maps, &marker).await.unwrap();
+}
+
+async fn register_cluster(admin: &Client, name: &str) {
+    let cluster = json!({
+        "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name }, "spec": { "mode": "none" },
+    });
+    admin.create("/apis/atoll.dev/v1alpha1/clusters", &cluster).await.unwrap();
 }
 
 fn widget(kind: &str, name: &str, spec: Value) -> Value {
@@ -210,10 +223,7 @@ async fn placement(admin: &Client, name: &str) -> Value {
 async fn objects_are_placed_by_intent_and_shaped_for_the_cluster() {
     let server = start().await;
     let admin = server.admin();
-    let cluster = json!({
-        "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": "east" }, "spec": { "mode": "none" },
-    });
-    admin.create("/apis/atoll.dev/v1alpha1/clusters", &cluster).await.unwrap();
+    register_cluster(&admin, "east").await;
     server.run(registrations(), &["example-placement-controller"]);
     admin.create(MAPS, &config_map("a")).await.unwrap();
     eventually("the object is placed", async || placement(&admin, "a").await["by"] == "example").await;
@@ -233,6 +243,28 @@ async fn objects_are_placed_by_intent_and_shaped_for_the_cluster() {
     }
     assert_eq!(name.as_deref(), Some("example-default"));
     assert_eq!(labels, json!({ "example.com/from": "root" }));
+}
+
+/// Root does not serve the kinds of a dialect that only a workspace below it enables.
+#[tokio::test(flavor = "multi_thread")]
+async fn own_kinds_are_placed_by_intent_in_a_workspace_below_root() {
+    let server = TestServer::start(&registrations()).await;
+    let admin = server.admin();
+    register_cluster(&admin, "east").await;
+    let workspace =
+        json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
+    let made = admin.create("/apis/atoll.dev/v1alpha1/workspaces", &workspace).await.unwrap();
+    server.tree.insert(made["status"]["id"].as_str().unwrap(), "root", "team");
+    enable(&admin, "/clusters/root:team").await;
+    server.run(registrations(), &["example-placement-controller"]);
+    let mut placed = widget("Widget", "a", json!({}));
+    placed["metadata"]["annotations"] = json!({ ON: "east" });
+    admin.create(&format!("/clusters/root:team{WIDGETS}"), &placed).await.unwrap();
+    let placement = format!("/clusters/root:team{WIDGETS}/a/placement");
+    eventually("the widget is placed", async || {
+        admin.get(&placement).await.unwrap()["spec"]["clusters"][0]["name"] == "east"
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,8 @@ use serde_json::json;
 
 pub struct TestServer {
     server: Arc<Server>,
+    /// The workspaces that the controllers know.
+    pub tree: Arc<Tree>,
     _directory: tempfile::TempDir,
 }
 
@@ -71,7 +73,7 @@ impl TestServer {
         let directory = tempfile::tempdir().expect("a directory");
         let keys = KeyRing::open(directory.path()).expect("keys");
         server.tokens = Some(Arc::new(Tokens::new("https://example", keys)));
-        TestServer { server: Arc::new(server), _directory: directory }
+        TestServer { server: Arc::new(server), tree: Arc::default(), _directory: directory }
     }
 
     /// A client of an administrator.
@@ -86,7 +88,7 @@ impl TestServer {
 
     /// Runs the controllers of dialects that have one of these names.
     pub fn run(&self, dialects: Vec<Registration>, names: &'static [&'static str]) {
-        let api = ApiScope::all_workspaces(self.controllers(), Arc::new(Tree::default()));
+        let api = ApiScope::all_workspaces(self.controllers(), self.tree.clone());
         let tenants = Arc::new(TenantAddresses::unrestricted());
         tokio::spawn(atoll_dialects::run(
             dialects,

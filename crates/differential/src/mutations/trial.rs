@@ -3,7 +3,8 @@
 use std::fmt;
 
 use atoll_schema::Types;
-use atoll_testkit::{Client, ClientError};
+use atoll_testkit::{ApiResponse, Client, ClientError, RequestContent};
+use http::Method;
 use serde_json::{Value, json};
 
 use super::changes;
@@ -65,7 +66,8 @@ pub async fn run(pair: &ServerPair, sample: &Sample, settings: TrialSettings) ->
     if sample.resource.namespaced {
         let namespace = json!({"metadata": {"name": sample.namespace()}});
         for client in [&pair.atoll, &pair.upstream] {
-            let answer = client.post("/api/v1/namespaces", &namespace).await.map_err(to_text)?;
+            let answer =
+                send(client, Method::POST, "/api/v1/namespaces", &namespace).await.map_err(to_text)?;
             if answer.status != 201 {
                 return Err(format!("namespace: {}", answer.text()));
             }
@@ -117,7 +119,10 @@ async fn create(
     let mut object = base.clone();
     change.apply(&mut object);
     let path = format!("{}?dryRun=All", sample.collection());
-    let (atoll, upstream) = tokio::join!(pair.atoll.post(&path, &object), pair.upstream.post(&path, &object));
+    let (atoll, upstream) = tokio::join!(
+        send(&pair.atoll, Method::POST, &path, &object),
+        send(&pair.upstream, Method::POST, &path, &object)
+    );
     Ok(Trial { operation, change, atoll: WriteVerdict::of(atoll)?, upstream: WriteVerdict::of(upstream)? })
 }
 
@@ -132,16 +137,18 @@ impl StoredObject {
     /// Creates the object on both servers. If Atoll rejects it, every later update counts as a disagreement.
     async fn create(pair: &ServerPair, sample: &Sample, base: &Value) -> Result<StoredObject, String> {
         let collection = sample.collection();
-        let (atoll, upstream) =
-            tokio::join!(pair.atoll.post(&collection, base), pair.upstream.post(&collection, base));
+        let (atoll, upstream) = tokio::join!(
+            send(&pair.atoll, Method::POST, &collection, base),
+            send(&pair.upstream, Method::POST, &collection, base)
+        );
         let (atoll, upstream) = (atoll.map_err(to_text)?, upstream.map_err(to_text)?);
         if upstream.status != 201 {
             return Err(format!("kube-apiserver rejects the sample: {}", upstream.text()));
         }
         let path = format!("{collection}/{}", base["metadata"]["name"].as_str().unwrap_or_default());
-        let atoll = atoll.json();
+        let atoll = atoll.json_or_null();
         let atoll = if atoll["kind"] == base["kind"] { atoll } else { Value::Null };
-        Ok(StoredObject { path, atoll, upstream: upstream.json() })
+        Ok(StoredObject { path, atoll, upstream: upstream.json_or_null() })
     }
 
     async fn update(
@@ -171,17 +178,31 @@ async fn update(
         if !change.apply(&mut object) {
             return Ok(WriteVerdict::Inapplicable);
         }
-        let verdict = WriteVerdict::of(client.put(&format!("{path}?dryRun=All"), &object).await)?;
+        let verdict =
+            WriteVerdict::of(send(client, Method::PUT, &format!("{path}?dryRun=All"), &object).await)?;
         if !verdict.is_conflict() {
             return Ok(verdict);
         }
-        let current = client.get(path).await.map_err(to_text)?.json();
+        let current = client
+            .try_request(Method::GET, path, RequestContent::None)
+            .await
+            .map_err(to_text)?
+            .json_or_null();
         if current["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"] {
             return Ok(verdict);
         }
         *stored = current;
     }
     Err(format!("{path} changes too often: five conflicts in a row"))
+}
+
+async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    object: &Value,
+) -> Result<ApiResponse, ClientError> {
+    client.try_request(method, path, RequestContent::Json(object.clone())).await
 }
 
 fn to_text(error: ClientError) -> String {

@@ -36,7 +36,7 @@ impl WriteVerdict {
         if answer.status < 300 {
             return WriteVerdict::Accepted;
         }
-        let body = answer.json();
+        let body = answer.json_or_null();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let causes = body["details"]["causes"].as_array().into_iter().flatten();
         let causes = causes.map(|cause| (text(&cause["field"]), text(&cause["reason"]))).collect();

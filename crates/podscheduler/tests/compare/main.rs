@@ -30,7 +30,7 @@ async fn pods_go_where_kube_scheduler_sends_them() {
     let flags =
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection";
     let Some(upstream) = Upstream::start(&["--scheduler", "--", flags]) else { return };
-    let client = upstream.client();
+    let client = upstream.admin().keep_alive();
     prepare(&client).await;
     println!("ATOLL_SEED={seed} SCHEDULER_ROUNDS={rounds}");
     let mut random = Random::new(seed);
@@ -115,7 +115,7 @@ fn classes() -> [Value; 3] {
 }
 
 async fn create(client: &Client, path: &str, object: &Value) -> Value {
-    let answer = client.post(path, object).await.expect("an answer");
+    let answer = client.post(path, object).await;
     assert_eq!(answer.status, 201, "{path}: {}\n{object:#}", answer.text());
     answer.json()
 }
@@ -171,7 +171,7 @@ impl<'a> Both<'a> {
         for class in classes() {
             both.node_index.storage.set_class(&class);
         }
-        let namespaces = client.get("/api/v1/namespaces").await.expect("namespaces").json();
+        let namespaces = client.get("/api/v1/namespaces").await.json();
         for namespace in namespaces["items"].as_array().into_iter().flatten() {
             both.node_index.set_namespace(namespace);
         }
@@ -239,7 +239,7 @@ impl<'a> Both<'a> {
     async fn verdict(&self, pod: &Value) -> Verdict {
         let waiting = Waiting::until("kube-scheduler has decided");
         loop {
-            let now = self.client.get(&path_of("pods", pod)).await.expect("the Pod").json();
+            let now = self.client.get(&path_of("pods", pod)).await.json();
             let text = |value: &Value| value.as_str().map(str::to_owned);
             let mut conditions = now["status"]["conditions"].as_array().into_iter().flatten();
             let refused = conditions
@@ -265,7 +265,7 @@ impl<'a> Both<'a> {
         let none = json!({"metadata": {"annotations": null}, "spec": {"claimRef": null}});
         if let Some(volume) = &verdict.given {
             let path = format!("/api/v1/persistentvolumes/{volume}");
-            self.client.patch(&path, "merge", &none).await.expect("an answer");
+            self.client.merge(&path, &none).await;
         }
         if verdict.selected.is_some() {
             let claim =
@@ -273,7 +273,7 @@ impl<'a> Both<'a> {
             let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
             let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}");
             let none = json!({"metadata": {"annotations": null}});
-            self.client.patch(&path, "merge", &none).await.expect("an answer");
+            self.client.merge(&path, &none).await;
         }
     }
 
@@ -283,12 +283,12 @@ impl<'a> Both<'a> {
         let claim = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"].as_str()?;
         let namespace = pod["metadata"]["namespace"].as_str()?;
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}");
-        let claim = self.client.get(&path).await.ok()?.json();
+        let claim = self.client.get(&path).await.json();
         let node = claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].as_str();
         if let Some(node) = node {
             return Some(Verdict { selected: Some(node.to_owned()), ..Verdict::default() });
         }
-        let volumes = self.client.get("/api/v1/persistentvolumes").await.ok()?.json();
+        let volumes = self.client.get("/api/v1/persistentvolumes").await.json();
         let given = volumes["items"].as_array()?.iter().find(|volume| {
             let uid = &volume["spec"]["claimRef"]["uid"];
             !uid.is_null() && *uid == claim["metadata"]["uid"]
@@ -365,14 +365,14 @@ impl<'a> Both<'a> {
     /// Updates the status of an object.
     async fn say(&self, kind: &str, object: &Value, status: &Value) -> Value {
         let path = format!("{}/status", path_of(kind, object));
-        let answer = self.client.patch(&path, "merge", &json!({"status": status})).await.expect("an answer");
+        let answer = self.client.merge(&path, &json!({"status": status})).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()
     }
 
     /// Returns the Pods that are being deleted.
     async fn leaving(&self) -> BTreeSet<String> {
-        let pods = self.client.get("/api/v1/pods").await.expect("the Pods").json();
+        let pods = self.client.get("/api/v1/pods").await.json();
         let pods = pods["items"].as_array().cloned().unwrap_or_default();
         let leaving = pods.iter().filter(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
         leaving.filter_map(|pod| pod["metadata"]["name"].as_str()).map(str::to_owned).collect()
@@ -393,7 +393,7 @@ impl<'a> Both<'a> {
 
     async fn delete(&self, kind: &str, object: &Value) {
         let path = format!("{}?gracePeriodSeconds=0", path_of(kind, object));
-        let answer = self.client.delete(&path).await.expect("an answer");
+        let answer = self.client.delete(&path).await;
         assert!(matches!(answer.status, 200 | 404), "{path}: {}", answer.text());
     }
 

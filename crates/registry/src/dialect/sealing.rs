@@ -16,9 +16,11 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub struct SealedField {
     pub group: &'static str,
     pub resource: &'static str,
-    /// The path of the field: the names of a string, from the top of the object.
+    /// The path of the field: the names of a string, from the top of the object. It reads as empty, so the
+    /// schema must accept an empty string.
     pub path: &'static [&'static str],
-    /// Annotation of the object: the name of the Secret. Only the server writes it.
+    /// Annotation of the object: the name of the Secret. Only the server writes it. Each field of a kind has
+    /// its own.
     pub annotation: &'static str,
     /// The type of the Secret.
     pub secret_type: &'static str,

@@ -13,7 +13,7 @@ use crate::{RunningSyncer, at, client, map_line, start_without_controllers};
 #[tokio::test(flavor = "multi_thread")]
 async fn exhausted_budget_does_not_stop_heartbeats() {
     let atoll = start_without_controllers();
-    let below = client(atoll.url(), &atoll.authority());
+    let below = client(&atoll.admin());
     let above = FakeControlPlane::with_lines("plane", vec![map_line("first", 1, "one")]);
     let budget = Arc::new(Semaphore::new(1));
     let shared = budget.clone();

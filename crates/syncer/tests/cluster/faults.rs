@@ -70,11 +70,11 @@ impl Transport for FaultyTransport {
 #[tokio::test(flavor = "multi_thread")]
 async fn above_and_below_agree_after_faults() {
     let atoll = start_without_controllers();
-    let plain = client(atoll.url(), &atoll.authority());
+    let plain = client(&atoll.admin());
     let seed = std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("ATOLL_SEED={seed}");
     let faulty = Arc::new(FaultyTransport {
-        inner: transport(atoll.url(), &atoll.authority()),
+        inner: transport(&atoll.admin()),
         seed: AtomicU64::new(seed),
         is_repaired: AtomicBool::new(false),
         deletions: Mutex::default(),
@@ -148,8 +148,8 @@ impl Transport for SwitchingTransport {
 async fn different_cluster_at_the_same_address_is_not_written() {
     let (mut one, other) = (start_without_controllers(), start_without_controllers());
     let switch = Arc::new(SwitchingTransport {
-        first: transport(one.url(), &one.authority()),
-        second: transport(other.url(), &other.authority()),
+        first: transport(&one.admin()),
+        second: transport(&other.admin()),
         is_switch_requested: AtomicBool::new(false),
         is_switched: AtomicBool::new(false),
         writes: Mutex::default(),
@@ -175,7 +175,7 @@ async fn different_cluster_at_the_same_address_is_not_written() {
     }
     running.stop().await;
     assert_eq!(*switch.writes.lock().unwrap(), Vec::<String>::new());
-    let there = client(other.url(), &other.authority());
+    let there = client(&other.admin());
     assert!(there.get("/api/v1/namespaces/shop").await.is_err());
     assert_eq!(
         above.record("settings").map(|record| record.state),

@@ -177,7 +177,7 @@ pub async fn check_custom_objects_wait_for_their_definition(below: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_with_special_handling() {
     let atoll = start_without_controllers();
-    let below = client(atoll.url(), &atoll.authority());
+    let below = client(&atoll.admin());
     check_objects_that_cannot_be_applied(&below).await;
     check_reported_drift_of_objects_that_cannot_be_applied(&below).await;
     check_custom_objects_wait_for_their_definition(&below).await;

@@ -11,16 +11,15 @@ mod namespace_deletion;
 mod prescribed_names;
 mod unserved;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_client::https::{Endpoint, Https};
+use atoll_client::https::Https;
 use atoll_client::{Client, PatchType};
 use atoll_fleet::view::{ObjectTarget, State, SyncLine, SyncResource};
 use atoll_syncer::{Drift, Settings};
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, TOKEN, Upstream};
+use atoll_testkit::{Atoll, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -55,18 +54,12 @@ impl RunningSyncer {
     }
 }
 
-fn transport(url: &str, authority: &Path) -> Https {
-    let endpoint = Endpoint {
-        server: url.into(),
-        authority_pem: std::fs::read(authority).unwrap(),
-        token: Some(TOKEN.into()),
-        ..Endpoint::default()
-    };
-    Https::new(&endpoint).unwrap()
+fn transport(user: &atoll_testkit::Client) -> Https {
+    Https::new(user.endpoint()).unwrap()
 }
 
-fn client(url: &str, authority: &Path) -> Client {
-    Client::new(Arc::new(transport(url, authority)))
+fn client(user: &atoll_testkit::Client) -> Client {
+    Client::new(Arc::new(transport(user)))
 }
 
 fn target(group: &str, resource: &str, kind: &str, name: &str) -> ObjectTarget {
@@ -129,7 +122,7 @@ fn start_without_controllers() -> Atoll {
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_applied_and_their_status_is_reported() {
     let atoll = start_without_controllers();
-    check_applying_and_reporting(&client(atoll.url(), &atoll.authority())).await;
+    check_applying_and_reporting(&client(&atoll.admin())).await;
 }
 
 async fn check_applying_and_reporting(below: &Client) {
@@ -212,7 +205,7 @@ async fn check_applying_and_reporting(below: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_objects_are_kept_and_unchanged_ones_not_written() {
     let atoll = start_without_controllers();
-    let below = client(atoll.url(), &atoll.authority());
+    let below = client(&atoll.admin());
     let above =
         FakeControlPlane::with_lines("plane", vec![map_line("kept", 1, "one"), map_line("unsaid", 1, "one")]);
     let running = RunningSyncer::start(&above, &below, |_| {});
@@ -241,7 +234,7 @@ async fn unknown_objects_are_kept_and_unchanged_ones_not_written() {
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_other_users_are_not_changed() {
     let atoll = start_without_controllers();
-    check_objects_of_other_users(&client(atoll.url(), &atoll.authority())).await;
+    check_objects_of_other_users(&client(&atoll.admin())).await;
 }
 
 async fn check_objects_of_other_users(below: &Client) {
@@ -303,7 +296,7 @@ async fn check_objects_of_other_users(below: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn drift_is_corrected_or_reported() {
     let atoll = start_without_controllers();
-    check_drift(&client(atoll.url(), &atoll.authority())).await;
+    check_drift(&client(&atoll.admin())).await;
 }
 
 async fn check_drift(below: &Client) {
@@ -361,7 +354,7 @@ async fn check_drift(below: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_cluster_lease_or_claim_prevents_writes() {
     let atoll = start_without_controllers();
-    let below = client(atoll.url(), &atoll.authority());
+    let below = client(&atoll.admin());
     let heartbeat = async |above: &FakeControlPlane, reason: &str| {
         eventually(reason, async || above.heartbeat()["reason"] == reason).await;
     };
@@ -396,7 +389,7 @@ async fn wrong_cluster_lease_or_claim_prevents_writes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_apiserver_can_be_synced() {
     let Some(upstream) = Upstream::start(&[]) else { return };
-    let below = client(upstream.url(), &upstream.authority());
+    let below = client(&upstream.admin());
     // No controllers run that would create it.
     let system = json!({"metadata": {"name": "kube-system"}});
     let _ = below.create("/api/v1/namespaces", &system).await;

@@ -59,7 +59,7 @@ impl Transport for RejectingTransport {
 #[tokio::test(flavor = "multi_thread")]
 async fn temporarily_rejected_requests_are_retried() {
     let atoll = start_without_controllers();
-    let plain = client(atoll.url(), &atoll.authority());
+    let plain = client(&atoll.admin());
     // A group whose discovery may fail independently.
     let names = json!({ "plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList" });
     let schema = json!({ "openAPIV3Schema": { "type": "object" } });
@@ -73,7 +73,7 @@ async fn temporarily_rejected_requests_are_retried() {
     });
     plain.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.unwrap();
     eventually("the resource is served", async || plain.get("/apis/example.com/v1").await.is_ok()).await;
-    let inner = transport(atoll.url(), &atoll.authority());
+    let inner = transport(&atoll.admin());
     let rejecting = Arc::new(RejectingTransport { inner, rejection: Mutex::default() });
     let above = FakeControlPlane::with_lines("plane", Vec::new());
     let running = RunningSyncer::start(&above, &Client::new(rejecting.clone()), |_| {});

@@ -19,7 +19,7 @@ fn namespace_line(below: &str) -> SyncLine {
 #[tokio::test(flavor = "multi_thread")]
 async fn prescribed_name_is_used_and_kept() {
     let atoll = start_without_controllers();
-    let below = client(atoll.url(), &atoll.authority());
+    let below = client(&atoll.admin());
     let lines = vec![namespace_line("tenant-shop"), map_line("a", 1, "one")];
     let above = FakeControlPlane::with_lines("plane", lines);
     let running = RunningSyncer::start(&above, &below, |_| {});
@@ -41,7 +41,7 @@ async fn prescribed_name_is_used_and_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn namespace_of_another_owner_is_not_used() {
     let atoll = start_without_controllers();
-    let below = client(atoll.url(), &atoll.authority());
+    let below = client(&atoll.admin());
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "taken" } });
     below.create("/api/v1/namespaces", &namespace).await.unwrap();
     let lines = vec![namespace_line("taken"), map_line("a", 1, "one")];

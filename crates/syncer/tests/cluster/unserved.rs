@@ -26,7 +26,7 @@ fn definition(version: &str) -> Value {
 async fn unserved_resources_wait_without_blocking_others() {
     const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let atoll = start_without_controllers();
-    let below = client(atoll.url(), &atoll.authority());
+    let below = client(&atoll.admin());
     let widget = |name: &str| target("example.com", "widgets", "Widget", name);
     let line = |name: &str, size: i64| SyncLine::Object {
         target: widget(name),

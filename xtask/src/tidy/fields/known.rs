@@ -9,11 +9,12 @@ use crate::tidy::tokens::{SourceToken, TokenKind, closing};
 /// The facts about Kubernetes' types: lines with a field begin with a space, those with a type with `struct`.
 const FACTS: &str = "crates/schema/data/types.txt";
 
-/// Files with schemas of kinds that are not in the facts: Atoll's, kcp's and those of metrics.k8s.io.
-const SCHEMAS: [&str; 3] = [
-    "crates/registry/src/atoll_kinds/",
-    "crates/dialects/src/kcp/definitions.rs",
-    "crates/openapi/src/metrics.rs",
+/// Files with schemas of kinds that are not in the facts, by the beginning and the end of their paths: Atoll's,
+/// those of dialects and those of metrics.k8s.io.
+const SCHEMAS: [(&str, &str); 3] = [
+    ("crates/registry/src/atoll_kinds/", ".rs"),
+    ("crates/dialects/src/", "/definitions.rs"),
+    ("crates/openapi/src/metrics", ".rs"),
 ];
 
 /// Names with fewer characters are too similar to others to guess which one was meant.
@@ -29,7 +30,9 @@ impl Known {
         let facts = all.iter().filter(|(path, _)| path == FACTS);
         names.extend(facts.flat_map(|(_, text)| text.lines().filter_map(fact)).map(str::to_owned));
         for file in files {
-            if SCHEMAS.iter().any(|schema| file.path.starts_with(schema)) {
+            let is_schema =
+                |(begin, end): &(&str, &str)| file.path.starts_with(begin) && file.path.ends_with(end);
+            if SCHEMAS.iter().any(is_schema) {
                 names.extend(json_keys(&file.tokens).map(str::to_owned));
             }
             names.extend(serde_fields(&file.tokens));

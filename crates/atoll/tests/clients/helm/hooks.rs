@@ -44,7 +44,7 @@ async fn complete(site: Site, completed: Arc<Mutex<BTreeSet<String>>>) {
     loop {
         for (version, kind, field, status) in &ends {
             let path = format!("/{version}/namespaces/{}/{kind}s", site.namespace);
-            let list = client.get(&path).await.unwrap().json();
+            let list = client.get(&path).await.json();
             for object in list["items"].as_array().into_iter().flatten() {
                 if object["status"][field] == status[field] {
                     continue;
@@ -53,7 +53,7 @@ async fn complete(site: Site, completed: Arc<Mutex<BTreeSet<String>>>) {
                 // Recorded before Helm can observe the completion.
                 completed.lock().unwrap().insert(format!("{kind}/{name}"));
                 let patch = json!({ "status": status });
-                let answer = client.patch(&format!("{path}/{name}/status"), "merge", &patch).await.unwrap();
+                let answer = client.merge(&format!("{path}/{name}/status"), &patch).await;
                 // Helm may have deleted it in the meantime.
                 assert!([200, 404].contains(&answer.status), "{kind} {name}: {}", answer.text());
             }

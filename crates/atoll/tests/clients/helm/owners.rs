@@ -1,7 +1,6 @@
 //! Releases whose fields another manager or another version of Helm has set.
 
-use atoll_testkit::{ApiResponse, request};
-use http::{HeaderValue, header};
+use atoll_testkit::ApiResponse;
 use serde_json::{Value, json};
 
 use super::releases::revisions;
@@ -24,10 +23,7 @@ async fn apply(site: &Site, manager: &str, spec: Value) -> ApiResponse {
     );
     let object =
         json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": NAME }, "spec": spec });
-    let mut request = request("PATCH", &path, &object);
-    let media = HeaderValue::from_static("application/apply-patch+yaml");
-    request.headers_mut().insert(header::CONTENT_TYPE, media);
-    site.client().send(request).await.unwrap()
+    site.client().apply(&path, object).await
 }
 
 fn deployment(state: &State) -> &Value {

@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use atoll_testkit::{Atoll, Client, Upstream};
+use atoll_testkit::{Atoll, Client, Programs, Upstream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::support::programs;
 
 /// Both major versions, with the names that `upstream/build` gives them.
 pub const HELM_3: &str = "helm3";
@@ -21,8 +19,6 @@ pub const NAME: &str = "demo-shop";
 #[derive(Clone)]
 pub struct Site {
     programs: PathBuf,
-    url: String,
-    authority: PathBuf,
     kubeconfig: PathBuf,
     pub namespace: &'static str,
 }
@@ -37,37 +33,25 @@ pub struct Sites {
 impl Sites {
     /// Starts both servers. Returns `None`, with a printed reason, where Go is absent.
     pub fn start(namespace: &'static str) -> Option<Sites> {
-        let programs = programs::upstream(&[HELM_3, HELM_4])?;
+        let programs = Programs::build(&[HELM_3, HELM_4])?.directory().to_path_buf();
         let upstream = Upstream::shared()?;
-        let on_upstream = Site {
-            programs: programs.clone(),
-            url: upstream.url().to_owned(),
-            authority: upstream.authority(),
-            kubeconfig: upstream.kubeconfig(),
-            namespace,
-        };
+        let on_upstream = Site { programs: programs.clone(), kubeconfig: upstream.kubeconfig(), namespace };
         let atoll = Atoll::start();
-        let on_atoll = Site {
-            programs,
-            url: atoll.url().to_owned(),
-            authority: atoll.authority(),
-            kubeconfig: atoll.kubeconfig(),
-            namespace,
-        };
+        let on_atoll = Site { programs, kubeconfig: atoll.kubeconfig(), namespace };
         Some(Sites { on_atoll, on_upstream, _atoll: atoll })
     }
 }
 
 impl Site {
     pub fn client(&self) -> Client {
-        Client::new(&self.url, &self.authority, Some(atoll_testkit::TOKEN))
+        Client::from_kubeconfig(&self.kubeconfig)
     }
 
     /// Creates the default ServiceAccount of the namespace, which a server without controllers does not
     /// create.
     pub async fn create_default_account(&self) {
         let path = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
-        let made = self.client().post(&path, &json!({"metadata": {"name": "default"}})).await.unwrap();
+        let made = self.client().post(&path, json!({"metadata": {"name": "default"}})).await;
         assert!(matches!(made.status, 201 | 409), "{made:?}");
     }
 
@@ -116,7 +100,13 @@ impl Helm {
 
     pub async fn run(&self, line: &str) -> String {
         let printed = self.try_run(line).await;
-        assert!(printed.success, "{} {line} at {}: {}", self.program, self.site.url, printed.errors);
+        assert!(
+            printed.success,
+            "{} {line} with {}: {}",
+            self.program,
+            self.site.kubeconfig.display(),
+            printed.errors
+        );
         printed.output
     }
 

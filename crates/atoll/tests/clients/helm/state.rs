@@ -41,7 +41,7 @@ pub async fn state(site: &Site) -> State {
         let (version, resource) = path.rsplit_once('/').unwrap();
         let selector = "labelSelector=app.kubernetes.io/managed-by%3DHelm";
         let path = format!("/{version}/namespaces/{}/{resource}?{selector}", site.namespace);
-        let answer = client.get(&path).await.unwrap();
+        let answer = client.get(&path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         let Value::Array(items) = answer.json()["items"].take() else { panic!("no items in {path}") };
         for object in items {
@@ -120,7 +120,7 @@ pub async fn releases(site: &Site, release: &str) -> Vec<(u64, String)> {
         "/api/v1/namespaces/{}/secrets?fieldSelector=type%3Dhelm.sh%2Frelease.v1&labelSelector=owner%3Dhelm,name%3D{release}",
         site.namespace
     );
-    let list = site.client().get(&path).await.unwrap().json();
+    let list = site.client().get(&path).await.json();
     let mut releases = Vec::new();
     for secret in list["items"].as_array().unwrap() {
         let stored = decode_release(secret["data"]["release"].as_str().unwrap());

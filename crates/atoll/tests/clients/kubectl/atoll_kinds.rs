@@ -1,15 +1,12 @@
 //! Atoll's kinds are explained and validated like built-in kinds.
 
+use atoll_testkit::{Kubectl, Setup, fail};
 use serde_json::{Value, json};
-
-use super::Kubectl;
-use crate::support::process::Setup;
-use crate::support::programs::fail;
 
 #[test]
 fn atoll_kinds_are_explained_and_unknown_fields_rejected() {
     let server = Setup::new().flag("--controllers", false).start();
-    let Some(kubectl) = Kubectl::of(&server) else { return };
+    let Some(kubectl) = Kubectl::new(&server.kubeconfig()) else { return };
     for (path, words) in [
         ("clusters.atoll.dev", "FIELDS:"),
         ("clusters.atoll.dev.spec.mode", "ENUM:"),

@@ -1,14 +1,12 @@
 //! The same commands on Atoll and on kube-apiserver: kubectl prints the same on both, and prints what is
 //! expected.
 
-use std::path::Path;
-
-use atoll_testkit::{Atoll, Upstream};
+use atoll_testkit::{Atoll, Kubectl, Setup, TOKEN, TOKENS, Upstream};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::{Kubectl, is_recent, programs};
+use super::is_recent;
 
 /// Both servers, and a directory of files that replaces `DIR` in commands.
 struct BothServers {
@@ -22,31 +20,22 @@ struct BothServers {
 impl BothServers {
     /// Starts both servers. Returns `None`, with a printed reason, where Go is absent.
     fn start(namespace: &'static str) -> Option<BothServers> {
-        let directory = programs::kubectl()?;
         let upstream = Upstream::shared()?;
         // As on kube-apiserver, the tests set conditions and taints of nodes.
-        let atoll = Atoll::start_with(&["--controllers=*,-nodelifecycle,-taint-eviction-controller"]);
-        let of = |kubeconfig: &Path| {
-            let home = tempfile::tempdir().unwrap();
-            Kubectl { directory: directory.clone(), kubeconfig: kubeconfig.to_owned(), home }
-        };
+        let controllers = "*,-nodelifecycle,-taint-eviction-controller";
+        let atoll = Setup::new().flag("--controllers", controllers).tokens(TOKENS).start();
         // The same user as on kube-apiserver, with a token.
-        let kubeconfig = atoll.data_dir().join("token.kubeconfig");
-        std::fs::write(&kubeconfig, token_kubeconfig(&atoll)).unwrap();
-        let (on_atoll, on_upstream) = (of(&kubeconfig), of(&upstream.kubeconfig()));
+        let files = tempfile::tempdir().unwrap();
+        let kubeconfig = files.path().join("token.kubeconfig");
+        std::fs::write(&kubeconfig, atoll.admin().token(TOKEN).kubeconfig()).unwrap();
+        let (on_atoll, on_upstream) = (Kubectl::new(&kubeconfig)?, Kubectl::new(&upstream.kubeconfig())?);
         for kubectl in [&on_atoll, &on_upstream] {
             kubectl.run(&format!("create namespace {namespace}"));
         }
         // Atoll creates the account asynchronously. kube-apiserver runs without controllers.
         on_atoll.run(&format!("wait serviceaccount/default --for=create --timeout=180s -n {namespace}"));
         on_upstream.run(&format!("create serviceaccount default -n {namespace}"));
-        Some(BothServers {
-            on_atoll,
-            on_upstream,
-            files: tempfile::tempdir().unwrap(),
-            namespace,
-            _atoll: atoll,
-        })
+        Some(BothServers { on_atoll, on_upstream, files, namespace, _atoll: atoll })
     }
 
     fn file(&self, name: &str, object: &Value) {
@@ -99,19 +88,6 @@ fn sort_managers(lines: &mut Vec<String>) {
     managers.sort_unstable();
     let sorted = managers.concat();
     lines.splice(first..first, sorted);
-}
-
-fn token_kubeconfig(atoll: &Atoll) -> String {
-    let cluster = json!({ "server": atoll.url(), "certificate-authority": atoll.authority() });
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "it",
-        "clusters": [{ "name": "it", "cluster": cluster }],
-        "users": [{ "name": "it", "user": { "token": atoll_testkit::TOKEN } }],
-        "contexts": [{ "name": "it", "context": { "cluster": "it", "user": "it" } }],
-    })
-    .to_string()
 }
 
 /// Returns whether a line differs from run to run: resource versions, uids, creation times, names and times

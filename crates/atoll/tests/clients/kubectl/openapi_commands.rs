@@ -2,15 +2,13 @@
 
 use std::fs;
 
+use atoll_testkit::{Atoll, Kubectl};
 use serde_json::{Value, json};
-
-use super::Kubectl;
-use crate::support::process::Atoll;
 
 #[test]
 fn explain_shows_kinds_and_fields() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     // Command lines, and parts of the expected output.
     let cases: [(&str, &[&str]); 9] = [
         (
@@ -45,7 +43,7 @@ fn explain_shows_kinds_and_fields() {
 #[test]
 fn explain_works_in_other_workspaces() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     kubectl.run_with_file(
         "create",
         &json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } }),
@@ -61,7 +59,7 @@ fn explain_works_in_other_workspaces() {
 #[test]
 fn create_validates_files() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);
@@ -91,7 +89,7 @@ fn create_validates_files() {
 #[test]
 fn create_commands_build_objects() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     let cases = [
         ("create deployment web --image=nginx --port=80", "deployment.apps/web created"),
         ("create service clusterip front --tcp=80:8080", "service/front created"),
@@ -152,7 +150,7 @@ fn deployment(image: &str) -> Value {
 #[test]
 fn apply_diff_and_edit() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     let images = || kubectl.run("get deployment web -o jsonpath={.spec.template.spec.containers[*].image}");
     assert_eq!(kubectl.run_with_file("apply", &deployment("web:1")), "deployment.apps/web created\n");
     assert_eq!(kubectl.run_with_file("apply", &deployment("web:1")), "deployment.apps/web unchanged\n");
@@ -174,8 +172,7 @@ fn apply_diff_and_edit() {
     fs::write(&editor, "sed -i 's/replicas: 2/replicas: 5/' \"$1\"\n").unwrap();
     // Run by a shell: executing a file that was just written fails while another test forks.
     let editor = format!("sh {}", editor.display());
-    let edited =
-        crate::support::programs::succeed(kubectl.command("edit deployment web").env("EDITOR", &editor));
+    let edited = atoll_testkit::succeed(kubectl.command("edit deployment web").env("EDITOR", &editor));
     assert_eq!(edited, "deployment.apps/web edited\n");
     assert_eq!(kubectl.run("get deployment web -o jsonpath={.spec.replicas}"), "5");
 }
@@ -183,7 +180,7 @@ fn apply_diff_and_edit() {
 #[test]
 fn set_and_rollout_commands() {
     let atoll = Atoll::start();
-    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
     kubectl.run_with_file("create", &deployment("web:1"));
     let cases = [
         ("set image deployment/web web=web:2", "deployment.apps/web image updated"),

@@ -1,12 +1,14 @@
 //! Pods that a disruption budget protects.
 
+use atoll_testkit::RequestContent;
+use http::Method;
 use serde_json::json;
 
 use super::{is_running_of, template};
 use crate::api::{Api, ScenarioResult};
 
 /// A budget rejects an eviction, then allows one, and the pod is replaced.
-pub async fn eviction(api: &Api<'_>) -> ScenarioResult {
+pub async fn eviction(api: &Api) -> ScenarioResult {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kept"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "kept"}}, "template": template("kept")},
@@ -27,8 +29,8 @@ pub async fn eviction(api: &Api<'_>) -> ScenarioResult {
     let name = pods[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let evict = || {
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
-        let path = api.path(&format!("pods/{name}/eviction"));
-        async move { api.client.post(&path, &eviction).await.map_err(|error| error.to_string()) }
+        let path = format!("pods/{name}/eviction");
+        async move { api.send(Method::POST, &path, RequestContent::Json(eviction)).await }
     };
     let refused = evict().await?;
     if refused.status != 429 {

@@ -7,7 +7,7 @@ use crate::api::{Api, ScenarioResult};
 
 const OWNER: &str = "apps/v1 replicasets/owner";
 
-async fn create_owner(api: &Api<'_>) -> ScenarioResult {
+async fn create_owner(api: &Api) -> ScenarioResult {
     let object = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "owner"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "owned"}}, "template": template("owned")},
@@ -17,7 +17,7 @@ async fn create_owner(api: &Api<'_>) -> ScenarioResult {
 }
 
 /// Background deletion: the owner is deleted first, its pods afterwards.
-pub async fn background(api: &Api<'_>) -> ScenarioResult {
+pub async fn background(api: &Api) -> ScenarioResult {
     create_owner(api).await?;
     api.delete(OWNER, "Background").await?;
     api.until_gone(OWNER).await?;
@@ -25,7 +25,7 @@ pub async fn background(api: &Api<'_>) -> ScenarioResult {
 }
 
 /// Foreground deletion: the owner is deleted last.
-pub async fn foreground(api: &Api<'_>) -> ScenarioResult {
+pub async fn foreground(api: &Api) -> ScenarioResult {
     create_owner(api).await?;
     let deleted = api.delete(OWNER, "Foreground").await?;
     if deleted["metadata"]["finalizers"] != json!(["foregroundDeletion"]) {
@@ -37,7 +37,7 @@ pub async fn foreground(api: &Api<'_>) -> ScenarioResult {
 }
 
 /// Orphaning: the pods are kept without an owner, and a new ReplicaSet adopts them.
-pub async fn orphan(api: &Api<'_>) -> ScenarioResult {
+pub async fn orphan(api: &Api) -> ScenarioResult {
     create_owner(api).await?;
     let before = api.items("pods").await?;
     api.delete(OWNER, "Orphan").await?;

@@ -6,7 +6,7 @@ use super::template;
 use crate::api::{Api, ScenarioResult};
 
 /// A Service's EndpointSlices follow its pods, and are deleted with it.
-pub async fn endpoint_slices(api: &Api<'_>) -> ScenarioResult {
+pub async fn endpoint_slices(api: &Api) -> ScenarioResult {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "back"},
         "spec": {"replicas": 4, "selector": {"matchLabels": {"app": "back"}}, "template": template("back")},

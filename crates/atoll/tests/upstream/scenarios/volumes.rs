@@ -6,7 +6,7 @@ use super::template;
 use crate::api::{Api, ScenarioResult};
 
 /// A claim is bound, a pod waits for it, and a claim in use is protected until the pod is deleted.
-pub async fn claim(api: &Api<'_>) -> ScenarioResult {
+pub async fn claim(api: &Api) -> ScenarioResult {
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
         "spec": {

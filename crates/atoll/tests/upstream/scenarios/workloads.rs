@@ -6,7 +6,7 @@ use super::{NODES, is_running_of, node, template};
 use crate::api::{Api, ScenarioResult};
 
 /// A StatefulSet with three ordered pods is scaled up, updated and scaled down, with a claim for each pod.
-pub async fn stateful_set(api: &Api<'_>) -> ScenarioResult {
+pub async fn stateful_set(api: &Api) -> ScenarioResult {
     let place = "apps/v1 statefulsets/db";
     let mut template = template("db");
     template["spec"]["terminationGracePeriodSeconds"] = json!(1);
@@ -39,7 +39,7 @@ pub async fn stateful_set(api: &Api<'_>) -> ScenarioResult {
 }
 
 /// A DaemonSet has a pod on each node, and on a node that is added later.
-pub async fn daemon_set(api: &Api<'_>) -> ScenarioResult {
+pub async fn daemon_set(api: &Api) -> ScenarioResult {
     let place = "apps/v1 daemonsets/agent";
     let mut template = template("agent");
     // Not on a node of another scenario.
@@ -57,7 +57,7 @@ pub async fn daemon_set(api: &Api<'_>) -> ScenarioResult {
 }
 
 /// A Job with five completions and a parallelism of two completes and is deleted after its TTL.
-pub async fn job(api: &Api<'_>) -> ScenarioResult {
+pub async fn job(api: &Api) -> ScenarioResult {
     let mut template = template("work");
     template["spec"]["restartPolicy"] = json!("Never");
     let object = json!({
@@ -77,7 +77,7 @@ pub async fn job(api: &Api<'_>) -> ScenarioResult {
 }
 
 /// A CronJob creates a Job at the next minute.
-pub async fn cron_job(api: &Api<'_>) -> ScenarioResult {
+pub async fn cron_job(api: &Api) -> ScenarioResult {
     let mut template = template("tick");
     template["spec"]["restartPolicy"] = json!("OnFailure");
     let object = json!({
@@ -93,7 +93,7 @@ pub async fn cron_job(api: &Api<'_>) -> ScenarioResult {
 }
 
 /// Without metrics the autoscaler keeps the minimum and reports the missing metrics.
-pub async fn autoscaler(api: &Api<'_>) -> ScenarioResult {
+pub async fn autoscaler(api: &Api) -> ScenarioResult {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "few"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "few"}}, "template": template("few")},

@@ -28,12 +28,10 @@ impl Endpoints {
         if endpoint["addresses"].as_array().is_none_or(Vec::is_empty) {
             return;
         }
-        match self.places.get(&identity(&endpoint)) {
-            Some(place) => self.waiting[*place] = Some(endpoint),
-            None => {
-                self.places.insert(identity(&endpoint), self.waiting.len());
-                self.waiting.push(Some(endpoint));
-            }
+        let place = *self.places.entry(identity(&endpoint)).or_insert(self.waiting.len());
+        match self.waiting.get_mut(place) {
+            Some(same) => *same = Some(endpoint),
+            None => self.waiting.push(Some(endpoint)),
         }
     }
 

@@ -3,7 +3,7 @@
 // upstream: staging/src/k8s.io/endpointslice/reconciler.go
 // upstream: staging/src/k8s.io/endpointslice/utils.go
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use atoll_meta::object;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::fill::{self, Endpoints};
 use super::hints::{self, Hints};
 use super::topology::{self, HintsOutcome, Shares};
-use crate::network::service_pods::{self, HEADLESS, LAST_CHANGE};
+use crate::network::service_pods::{self, HEADLESS, LAST_CHANGE, Resolution, Targets};
 use crate::network::slice_writes::{self, MANAGED_BY, SERVICE_NAME, Writes};
 use crate::shared::pods;
 
@@ -97,6 +97,44 @@ fn families(service: &Value) -> Vec<&str> {
     }
 }
 
+/// Groups of endpoints with the same ports.
+#[derive(Default)]
+struct Groups {
+    groups: Vec<Group>,
+    /// Places of groups by a key of their ports.
+    places: BTreeMap<String, usize>,
+    /// Places of groups by the named ports of pods, so that ports are sorted and printed once for all pods
+    /// that have the same.
+    of_pods: HashMap<Resolution, usize>,
+}
+
+impl Groups {
+    fn with_ports(&mut self, mut ports: Vec<Value>) -> usize {
+        let key = slice_writes::sort_ports(&mut ports);
+        *self.places.entry(key).or_insert_with(|| {
+            self.groups.push(Group { ports, ..Group::default() });
+            self.groups.len() - 1
+        })
+    }
+
+    fn of_pod(&mut self, targets: &Targets<'_>, pod: &Value) -> &mut Group {
+        let resolution = targets.resolve(pod);
+        let place = match self.of_pods.get(&resolution) {
+            Some(place) => *place,
+            None => {
+                let place = self.with_ports(ports(targets, &resolution));
+                self.of_pods.insert(resolution, place);
+                place
+            }
+        };
+        &mut self.groups[place]
+    }
+
+    fn into_sorted(mut self) -> impl Iterator<Item = Group> {
+        self.places.into_values().map(move |place| std::mem::take(&mut self.groups[place]))
+    }
+}
+
 /// Endpoints with the same ports.
 #[derive(Default)]
 struct Group {
@@ -110,20 +148,21 @@ struct Group {
 fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
     let service = observed.service;
     let (mut plan, mut pods_without_node) = (Writes::default(), Vec::new());
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    let (mut groups, targets) = (Groups::default(), Targets::of(service));
     let existing: Vec<&Arc<Value>> =
         observed.slices.iter().filter(|slice| slice["addressType"] == family).collect();
     for slice in &existing {
         match is_owned(slice, service) {
             true => {
                 let ports = slice["ports"].as_array().cloned().unwrap_or_default();
-                group(&mut groups, ports).existing.push(Arc::clone(slice));
+                let place = groups.with_ports(ports);
+                groups.groups[place].existing.push(Arc::clone(slice));
             }
             false => plan.delete.push(Arc::clone(slice)),
         }
     }
     for pod in observed.pods.iter().filter(|pod| service_pods::should_be_in_endpoints(pod, true)) {
-        let group = group(&mut groups, ports(service, pod));
+        let group = groups.of_pod(&targets, pod);
         group.is_wanted = true;
         let node_name = PodView::of(pod).node_name().unwrap_or_default();
         let node = (observed.node)(node_name);
@@ -134,7 +173,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
         group.wanted.insert(endpoint(pod, node.as_deref(), service, family));
     }
     let empty = |ports: Vec<Value>| new_slice(service, family, ports);
-    for (_, group) in groups {
+    for group in groups.into_sorted() {
         if !group.is_wanted {
             plan.delete.extend(group.existing);
             continue;
@@ -153,11 +192,10 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
             _ => plan.create.push(placeholder),
         }
     }
-    let kept: Vec<&Arc<Value>> = existing
-        .into_iter()
-        .filter(|slice| !plan.update.iter().any(|other| object::name(other) == object::name(slice)))
-        .filter(|slice| !plan.delete.iter().any(|other| object::name(other) == object::name(slice)))
-        .collect();
+    let deleted = plan.delete.iter().map(|slice| object::name(slice));
+    let written: HashSet<&str> = plan.update.iter().map(object::name).chain(deleted).collect();
+    let kept: Vec<&Arc<Value>> =
+        existing.into_iter().filter(|slice| !written.contains(object::name(slice))).collect();
     let topology = if topology::is_requested(service) {
         match topology::assign((observed.shares)().as_ref(), &mut plan.create, &mut plan.update, &kept) {
             Ok(counts) => HintsOutcome::Assigned(counts),
@@ -177,11 +215,6 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
     Plan { writes: plan, pods_without_node, topologies: vec![(family.into(), topology)] }
 }
 
-fn group(groups: &mut BTreeMap<String, Group>, mut ports: Vec<Value>) -> &mut Group {
-    let key = slice_writes::sort_ports(&mut ports);
-    groups.entry(key).or_insert_with(|| Group { ports, ..Group::default() })
-}
-
 fn publishes_all(service: &Value) -> bool {
     service["spec"]["publishNotReadyAddresses"] == true
 }
@@ -192,17 +225,16 @@ fn is_owned(slice: &Value, service: &Value) -> bool {
     })
 }
 
-fn ports(service: &Value, pod: &Value) -> Vec<Value> {
-    let found = service_pods::ports(service).iter().filter_map(|port| {
-        let number = service_pods::find_port(pod, port)?;
-        let name = port["name"].as_str().unwrap_or_default();
-        let mut found = json!({"name": name, "port": number, "protocol": port["protocol"]});
-        if let Some(protocol) = port.get("appProtocol") {
-            found["appProtocol"] = protocol.clone();
+fn ports(targets: &Targets<'_>, resolution: &Resolution) -> Vec<Value> {
+    let slice_port = |of: service_pods::ServicePort<'_>| {
+        let name = of.port["name"].as_str().unwrap_or_default();
+        let mut port = json!({"name": name, "port": of.number, "protocol": of.port["protocol"]});
+        if let Some(protocol) = of.port.get("appProtocol") {
+            port["appProtocol"] = protocol.clone();
         }
-        Some(found)
-    });
-    found.collect()
+        port
+    };
+    targets.ports(resolution).map(slice_port).collect()
 }
 
 fn endpoint(pod: &Value, node: Option<&Value>, service: &Value, family: &str) -> Value {

@@ -37,10 +37,11 @@ struct Group {
     existing: Vec<Arc<Value>>,
 }
 
-pub fn reconcile(endpoints: &Value, existing: &[Arc<Value>]) -> Plan {
+/// Returns `None` if the slices would be too large.
+pub fn reconcile(endpoints: &Value, existing: &[Arc<Value>]) -> Option<Plan> {
     let mut plan = Plan::default();
     let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
-    for subset in repack(endpoints["subsets"].as_array().map_or(&[], Vec::as_slice)) {
+    for subset in repack(endpoints["subsets"].as_array().map_or(&[], Vec::as_slice))? {
         let mut ports: Vec<Value> = list(&subset, "ports").iter().map(slice_port).collect();
         let key = slice_writes::sort_ports(&mut ports);
         let mut room = CAPACITY;
@@ -92,7 +93,7 @@ pub fn reconcile(endpoints: &Value, existing: &[Arc<Value>]) -> Plan {
     if object::is_being_deleted(endpoints) {
         plan.writes.create.clear();
     }
-    plan
+    Some(plan)
 }
 
 fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {

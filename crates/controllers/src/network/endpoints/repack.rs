@@ -1,61 +1,53 @@
-//! Canonical form of endpoint subsets.
+//! Repacks the subsets of Endpoints.
 
 // upstream: pkg/api/v1/endpoints/util.go
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::pack::{self, Member, Subset};
 use crate::shared::go_print;
 
-/// Repacks subsets: addresses with the same ports share a subset.
-pub fn repack(subsets: &[Value]) -> Vec<Value> {
-    let mut known: HashMap<(String, String), usize> = HashMap::new();
-    let mut addresses: Vec<&Value> = Vec::new();
-    // For each port, the addresses that have it and whether they are ready. "No port" counts as a port.
-    let mut by_port: BTreeMap<String, (Option<&Value>, BTreeMap<usize, bool>)> = BTreeMap::new();
-    for subset in subsets {
-        let ports = list(subset, "ports");
-        let ports: Vec<Option<&Value>> =
-            if ports.is_empty() { vec![None] } else { ports.iter().map(Some).collect() };
-        for port in ports {
-            let printed = port.map(go_print::endpoint_port).unwrap_or_default();
-            let (_, offering) = by_port.entry(printed).or_insert_with(|| (port, BTreeMap::new()));
-            for (field, ready) in [("addresses", true), ("notReadyAddresses", false)] {
-                for address in list(subset, field) {
-                    let number = *known.entry(identity(address)).or_insert_with(|| {
-                        addresses.push(address);
-                        addresses.len() - 1
-                    });
-                    // An address that is unready in one subset is unready.
-                    *offering.entry(number).or_insert(ready) &= ready;
-                }
-            }
+/// Maximum number of addresses in all repacked subsets. Anyone may write Endpoints in which each port is in
+/// other subsets, so that each has a long list of addresses of its own.
+const MOST_ADDRESSES: usize = 200_000;
+
+/// Repacks subsets: addresses with the same ports share a subset. Returns `None` if the result is too large.
+pub fn repack(subsets: &[Value]) -> Option<Vec<Value>> {
+    let mut known: BTreeMap<(&str, &str), &Value> = BTreeMap::new();
+    for address in subsets.iter().flat_map(|subset| addresses(subset).map(|(address, _)| address)) {
+        known.entry(identity(address)).or_insert(address);
+    }
+    let places: HashMap<(&str, &str), usize> = known.keys().copied().zip(0..).collect();
+    let known: Vec<&Value> = known.into_values().collect();
+    let mut ports: Vec<Value> = Vec::new();
+    let mut port_places: HashMap<String, usize> = HashMap::new();
+    let mut place_of = |port: &Value| {
+        *port_places.entry(go_print::endpoint_port(port)).or_insert_with(|| {
+            ports.push(port.clone());
+            ports.len() - 1
+        })
+    };
+    let numbered = subsets.iter().map(|subset| {
+        let members =
+            addresses(subset).map(|(address, ready)| Member { place: places[&identity(address)], ready });
+        let members: Vec<Member> = members.collect();
+        Subset {
+            members: pack::combined(members.iter()),
+            ports: list(subset, "ports").iter().map(&mut place_of).collect(),
         }
-    }
-    let mut by_addresses: BTreeMap<Vec<(usize, bool)>, Vec<Value>> = BTreeMap::new();
-    for (port, offering) in by_port.into_values() {
-        by_addresses.entry(offering.into_iter().collect()).or_default().extend(port.cloned());
-    }
-    let mut packed: Vec<Value> = Vec::new();
-    for (offering, mut ports) in by_addresses {
-        ports.sort_by_cached_key(|port| go_print::fnv(&go_print::endpoint_port(port)));
-        let of = |wanted: bool| {
-            let of = offering.iter().filter(|(_, ready)| *ready == wanted);
-            let mut of: Vec<&Value> = of.map(|(number, _)| addresses[*number]).collect();
-            of.sort_by_cached_key(|address| identity(address));
-            of.into_iter().cloned().collect::<Vec<Value>>()
-        };
-        let mut subset = Map::new();
-        for (field, list) in [("addresses", of(true)), ("notReadyAddresses", of(false)), ("ports", ports)] {
-            if !list.is_empty() {
-                subset.insert(field.into(), list.into());
-            }
-        }
-        packed.push(subset.into());
-    }
-    packed.sort_by_cached_key(|subset| go_print::fnv(&go_print::subset(subset)));
-    packed
+    });
+    let numbered: Vec<Subset> = numbered.collect();
+    let mut packed = pack::pack(&numbered, MOST_ADDRESSES)?;
+    pack::sort(&mut packed, known.len(), |place| go_print::listed_address(known[place]), &ports);
+    Some(packed.iter().map(|subset| subset.to_value(|place| known[place].clone(), &ports)).collect())
+}
+
+/// Returns the addresses of a subset, and whether they are ready.
+fn addresses(subset: &Value) -> impl Iterator<Item = (&Value, bool)> {
+    let of = |field, ready| list(subset, field).iter().map(move |address| (address, ready));
+    of("addresses", true).chain(of("notReadyAddresses", false))
 }
 
 fn list<'a>(subset: &'a Value, field: &str) -> &'a [Value] {
@@ -63,7 +55,6 @@ fn list<'a>(subset: &'a Value, field: &str) -> &'a [Value] {
 }
 
 /// Returns address and pod uid, because pods may share an address.
-fn identity(address: &Value) -> (String, String) {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    (text(&address["ip"]), text(&address["targetRef"]["uid"]))
+fn identity(address: &Value) -> (&str, &str) {
+    (address["ip"].as_str().unwrap_or_default(), address["targetRef"]["uid"].as_str().unwrap_or_default())
 }

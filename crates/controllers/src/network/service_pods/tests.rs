@@ -19,8 +19,12 @@ fn ports_are_found_by_name_and_protocol() {
         (json!("side"), "UDP", Some(9)),
         (json!("other"), "TCP", None),
     ] {
-        let port = json!({"targetPort": target, "protocol": protocol});
-        assert_eq!(find_port(&pod, &port), expected, "{port}");
+        let service = json!({"spec": {"ports": [{"targetPort": target, "protocol": protocol}]}});
+        let targets = Targets::of(&service);
+        let resolution = targets.resolve(&pod);
+        let numbers: Vec<i64> = targets.ports(&resolution).map(|port| port.number).collect();
+        assert_eq!(numbers, expected.into_iter().collect::<Vec<i64>>(), "{service}");
+        assert_eq!(targets.count(&resolution), numbers.len(), "{service}");
     }
 }
 

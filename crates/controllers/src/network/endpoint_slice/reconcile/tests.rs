@@ -1,3 +1,5 @@
+mod reference;
+
 use super::*;
 
 fn service(changes: &Value) -> Value {

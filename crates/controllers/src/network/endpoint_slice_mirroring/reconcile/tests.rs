@@ -1,5 +1,9 @@
 use super::*;
 
+fn planned(endpoints: &Value, existing: &[Arc<Value>]) -> Plan {
+    reconcile(endpoints, existing).unwrap()
+}
+
 fn endpoints(subsets: &Value) -> Value {
     json!({
         "metadata": {
@@ -27,7 +31,7 @@ fn slices_mirror_endpoints() {
         "notReadyAddresses": [{"ip": "10.0.0.2"}],
         "ports": [{"name": "p", "port": 80, "protocol": "TCP"}],
     }]));
-    let plan = reconcile(&both, &[]);
+    let plan = planned(&both, &[]);
     assert_eq!((plan.invalid, plan.too_many, plan.writes.create.len()), (0, 0, 2));
     let first = &plan.writes.create[0];
     assert_eq!(
@@ -52,7 +56,7 @@ fn slices_mirror_endpoints() {
         })
     );
     let slices = carried_out(plan.writes);
-    let again = reconcile(&both, &slices).writes;
+    let again = planned(&both, &slices).writes;
     assert!(again.create.is_empty() && again.update.is_empty() && again.delete.is_empty(), "{again:?}");
 }
 
@@ -61,29 +65,29 @@ fn changes_are_mirrored() {
     let one = |ip: &str, port: u16| {
         endpoints(&json!([{"addresses": [{"ip": ip}], "ports": [{"port": port, "protocol": "TCP"}]}]))
     };
-    let slices = carried_out(reconcile(&one("10.0.0.1", 80), &[]).writes);
+    let slices = carried_out(planned(&one("10.0.0.1", 80), &[]).writes);
     for (what, changed, counts) in [
         ("another address", one("10.0.0.2", 80), (0, 1, 0)),
         ("another port", one("10.0.0.1", 81), (0, 1, 0)),
         ("another family", one("fd00::1", 80), (1, 0, 1)),
         ("nothing left", endpoints(&json!([])), (0, 0, 1)),
     ] {
-        let writes = reconcile(&changed, &slices).writes;
+        let writes = planned(&changed, &slices).writes;
         assert_eq!((writes.create.len(), writes.update.len(), writes.delete.len()), counts, "{what}");
     }
     let mut relabelled = one("10.0.0.1", 80);
     object::set_label(&mut relabelled, "a", "c");
-    assert_eq!(object::label(&reconcile(&relabelled, &slices).writes.update[0], "a"), Some("c"));
+    assert_eq!(object::label(&planned(&relabelled, &slices).writes.update[0], "a"), Some("c"));
     let mut newer = one("10.0.0.1", 80);
     object::set_uid(&mut newer, "f");
-    assert_eq!(reconcile(&newer, &slices).writes.update.len(), 1, "Endpoints of the same name came again");
+    assert_eq!(planned(&newer, &slices).writes.update.len(), 1, "Endpoints of the same name came again");
 }
 
 #[test]
 fn too_many_addresses_are_left_out() {
     let addresses: Vec<Value> =
         (0..1005).map(|number| json!({"ip": format!("10.0.{}.{}", number / 250, number % 250)})).collect();
-    let plan = reconcile(
+    let plan = planned(
         &endpoints(&json!([{"addresses": addresses, "ports": [{"port": 1, "protocol": "TCP"}]}])),
         &[],
     );

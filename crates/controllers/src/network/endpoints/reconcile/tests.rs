@@ -1,3 +1,5 @@
+mod reference;
+
 use super::*;
 
 fn service(changes: &Value) -> Value {
@@ -145,7 +147,8 @@ fn addresses_with_the_same_ports_share_a_subset() {
         single("10.0.0.2", &port(1)),
         single("10.0.0.2", &port(2)),
         single("10.0.0.3", &port(1)),
-    ]);
+    ])
+    .unwrap();
     let all = packed
         .iter()
         .map(|subset| (count(std::slice::from_ref(subset), "addresses"), subset["ports"].clone()));

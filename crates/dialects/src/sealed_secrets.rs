@@ -1,36 +1,77 @@
-//! Deletes Secrets of kubeconfigs that no kcp cluster refers to: the request that created them did not
-//! complete.
+//! Deletes Secrets of sealed fields that no object refers to: the object was deleted, or the request that
+//! created the Secret did not complete. Runs for every dialect with sealed fields.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_informer::{ApiScope, DeleteOptions, Key, resources};
+use atoll_informer::{ApiScope, Cache, DeleteOptions, Key, resources};
 use atoll_meta::{Status, object, time};
+use atoll_registry::dialect::SealedField;
 use atoll_registry::dialect::sealing::LABEL;
 use serde_json::Value;
 
-use super::controller::{KcpController, ignore_not_found};
-use super::{NAME, kubeconfig};
+use crate::ControllerContext;
 
 /// Interval between collections.
 const POLL_INTERVAL: Duration = Duration::from_secs(300);
-/// Minimum age of a deleted Secret: the kcp cluster that refers to it may not be stored yet.
+/// Minimum age of a deleted Secret: the object that refers to it may not be stored yet.
 const AGE_SECONDS: i64 = 300;
 
-pub(super) async fn run(dialect: Arc<KcpController>) {
+/// Runs the controller until it is dropped. Ends at once if the dialect has no sealed fields.
+pub async fn run(context: ControllerContext) {
+    let holders = Holders::of(&context);
+    if holders.kinds.is_empty() {
+        return;
+    }
+    for (_, cache) in &holders.kinds {
+        cache.synced().await;
+    }
+    let dialect = context.dialect.name();
     loop {
-        let now = dialect.context.clock.now().seconds;
-        if let Err(status) = collect(dialect.api(), now, |secret| dialect.is_referenced(secret)).await {
-            tracing::warn!(%status, "cannot delete unreferenced Secrets of kubeconfigs; will retry");
+        let now = context.clock.now().seconds;
+        let is_referenced = |secret: &Value| holders.refer_to(secret);
+        if let Err(status) = collect(context.api(), dialect, now, is_referenced).await {
+            tracing::warn!(%status, dialect, "cannot delete unreferenced Secrets of sealed fields; will retry");
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
+/// The objects with sealed fields, by field.
+struct Holders {
+    kinds: Vec<(SealedField, Arc<Cache>)>,
+}
+
+impl Holders {
+    fn of(context: &ControllerContext) -> Holders {
+        let definitions = context.dialect.definitions();
+        let all: Vec<_> = definitions.iter().filter_map(crate::resources::of_definition).collect();
+        let cache = |field: SealedField| {
+            let is_holder = |group: &str, plural: &str| (group, plural) == (field.group, field.resource);
+            let resource = all.iter().find(|resource| is_holder(&resource.group, &resource.plural))?;
+            Some((field, context.informers.of(resource)))
+        };
+        Holders { kinds: context.dialect.sealed_fields().into_iter().filter_map(cache).collect() }
+    }
+
+    fn refer_to(&self, secret: &Value) -> bool {
+        let at = Key::of(secret);
+        self.kinds.iter().any(|(field, cache)| {
+            let objects = cache.list(&at.workspace, "");
+            objects.iter().any(|object| field.secret_name(object) == Some(&*at.name))
+        })
+    }
+}
+
 /// Deletes old Secrets without a reference. A failed deletion does not stop the others.
-async fn collect(api: &ApiScope, now: i64, is_referenced: impl Fn(&Value) -> bool) -> Result<(), Status> {
+async fn collect(
+    api: &ApiScope,
+    dialect: &str,
+    now: i64,
+    is_referenced: impl Fn(&Value) -> bool,
+) -> Result<(), Status> {
     let everywhere = api.everywhere(&resources::SECRETS);
-    let path = format!("{everywhere}?labelSelector={}%3D{}", LABEL.replace('/', "%2F"), NAME);
+    let path = format!("{everywhere}?labelSelector={}%3D{dialect}", LABEL.replace('/', "%2F"));
     let found = api.client().list_metadata(&path).await?;
     let mut outcome = Ok(());
     for secret in found["items"].as_array().into_iter().flatten() {
@@ -38,20 +79,12 @@ async fn collect(api: &ApiScope, now: i64, is_referenced: impl Fn(&Value) -> boo
             continue;
         }
         let options = DeleteOptions { uid: Some(object::uid(secret)), ..DeleteOptions::default() };
-        let gone = api.delete(&resources::SECRETS, &Key::of(secret), options).await;
-        outcome = outcome.and(ignore_not_found(gone).map(|_| ()));
+        match api.delete(&resources::SECRETS, &Key::of(secret), options).await {
+            Err(status) if status.reason() != "NotFound" => outcome = outcome.and(Err(status)),
+            _ => {}
+        }
     }
     outcome
-}
-
-impl KcpController {
-    fn is_referenced(&self, secret: &Value) -> bool {
-        let at = Key::of(secret);
-        self.kcp
-            .iter()
-            .flat_map(|cache| cache.list(&at.workspace, ""))
-            .any(|cluster| kubeconfig::FIELD.secret_name(&cluster) == Some(&*at.name))
-    }
 }
 
 fn is_old(secret: &Value, now: i64) -> bool {
@@ -120,11 +153,11 @@ mod tests {
         let remaining = || server.secrets.lock().unwrap().join(" ");
         let made = time::parse(MADE).unwrap().seconds;
         let is_referenced = |secret: &Value| object::name(secret) == "named";
-        collect(&api, made + 10, is_referenced).await.expect("there is nothing to do yet");
+        collect(&api, "kcp", made + 10, is_referenced).await.expect("there is nothing to do yet");
         assert_eq!(remaining(), "left named other");
-        collect(&api, made + 301, is_referenced).await.expect_err("one is refused");
+        collect(&api, "kcp", made + 301, is_referenced).await.expect_err("one is refused");
         assert_eq!(remaining(), "left named", "the refused deletion does not stop the others");
-        collect(&api, made + 302, is_referenced).await.expect("nothing is refused any more");
+        collect(&api, "kcp", made + 302, is_referenced).await.expect("nothing is refused any more");
         assert_eq!(remaining(), "named");
     }
 }
