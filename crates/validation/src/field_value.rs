@@ -32,7 +32,7 @@ impl<'a> FieldValue<'a> {
 
     /// Returns a field at the root of the object.
     pub fn field(object: &'a Value, name: &'static str) -> FieldValue<'a> {
-        FieldValue { value: object.get(name).unwrap_or(&NULL), path: FieldPath::new(name) }
+        FieldValue { value: lookup(object, name).unwrap_or(&NULL), path: FieldPath::new(name) }
     }
 
     /// Returns a value under a different path, for messages in which upstream uses another path.
@@ -42,13 +42,13 @@ impl<'a> FieldValue<'a> {
 
     #[inline]
     pub fn get(&self, name: &'static str) -> FieldValue<'a> {
-        FieldValue { value: self.value.get(name).unwrap_or(&NULL), path: self.path.child(name) }
+        FieldValue { value: lookup(self.value, name).unwrap_or(&NULL), path: self.path.child(name) }
     }
 
     /// Returns a field that is set, even if it is empty: a non-nil pointer upstream.
     #[inline]
     pub fn given(&self, name: &'static str) -> Option<FieldValue<'a>> {
-        let value = self.value.get(name).filter(|value| !value.is_null())?;
+        let value = lookup(self.value, name).filter(|value| !value.is_null())?;
         Some(FieldValue { value, path: self.path.child(name) })
     }
 
@@ -65,6 +65,13 @@ impl<'a> FieldValue<'a> {
             .map(|(index, value)| FieldValue { value, path: self.path.index(index) })
     }
 
+    /// Returns the elements of this list that have a field. Paths of other elements are not created.
+    pub fn items_with<'b>(&'b self, name: &'b str) -> impl Iterator<Item = FieldValue<'a>> + use<'a, 'b> {
+        let is_set = move |value: &Value| lookup(value, name).is_some_and(|field| !field.is_null());
+        let values = self.list().iter().enumerate().filter(move |(_, value)| is_set(value));
+        values.map(|(index, value)| FieldValue { value, path: self.path.index(index) })
+    }
+
     /// Returns the entries of this map. Their paths end in the key.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, FieldValue<'a>)> + use<'a, '_> {
         let map = self.value.as_object().into_iter().flatten();
@@ -73,7 +80,7 @@ impl<'a> FieldValue<'a> {
 
     /// Returns an entry of this map.
     pub fn entry_of(&self, key: &str) -> Option<FieldValue<'a>> {
-        Some(FieldValue { value: self.value.get(key)?, path: self.path.key(key) })
+        Some(FieldValue { value: lookup(self.value, key)?, path: self.path.key(key) })
     }
 
     /// Returns the entries of this map of strings.
@@ -85,6 +92,12 @@ impl<'a> FieldValue<'a> {
     /// Returns the values of this map as if each were an object of its own, without their paths.
     pub fn values(&self) -> impl Iterator<Item = FieldValue<'a>> + use<'a> {
         self.value.as_object().into_iter().flatten().map(|(_, value)| FieldValue::root(value))
+    }
+
+    /// Returns the names of the fields that are set.
+    pub fn given_names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let map = self.value.as_object().into_iter().flatten();
+        map.filter(|(_, value)| !value.is_null()).map(|(name, _)| name.as_str())
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
@@ -146,16 +159,33 @@ impl<'a> FieldValue<'a> {
 
     /// Returns the quantity of a resource in this map.
     pub fn quantity_of(&self, resource: &str) -> Option<Quantity> {
-        self.value.get(resource).and_then(quantity)
+        lookup(self.value, resource).and_then(quantity)
     }
 
+    #[inline]
     pub fn has(&self, name: &str) -> bool {
-        self.value.get(name).is_some_and(|value| !value.is_null())
+        lookup(self.value, name).is_some_and(|value| !value.is_null())
+    }
+
+    /// Returns the value of a field for checks without an error about this field. Its path is not created.
+    #[inline]
+    pub fn value_of(&self, name: &str) -> &'a Value {
+        lookup(self.value, name).unwrap_or(&NULL)
+    }
+
+    #[inline]
+    pub fn flag_of(&self, name: &str) -> bool {
+        self.value_of(name).as_bool().unwrap_or_default()
+    }
+
+    #[inline]
+    pub fn integer_of(&self, name: &str) -> i64 {
+        self.value_of(name).as_i64().unwrap_or_default()
     }
 
     #[inline]
     pub fn text_of(&self, name: &str) -> &'a str {
-        self.value.get(name).and_then(Value::as_str).unwrap_or_default()
+        lookup(self.value, name).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// Returns the value as a Go string of a named type, which messages show as JSON.
@@ -230,8 +260,11 @@ impl<'a> FieldValue<'a> {
     }
 
     /// Adds an `Invalid` error for each of these messages about a string.
+    #[inline]
     pub fn rules(&self, errors: &mut Errors, broken: Vec<String>) {
-        errors.extend(broken.into_iter().map(|rule| self.invalid_as(self.text(), rule)));
+        if !broken.is_empty() {
+            self.part_rules(errors, self.text(), broken);
+        }
     }
 
     /// Adds an `Invalid` error for each of these messages about a part of a string, or a variant of it.
@@ -240,14 +273,26 @@ impl<'a> FieldValue<'a> {
     }
 
     /// Adds an `Invalid` error for each of these messages about a number.
+    #[inline]
     pub fn number_rules(&self, errors: &mut Errors, broken: Vec<String>) {
-        errors.extend(broken.into_iter().map(|rule| self.invalid_integer(rule)));
+        if !broken.is_empty() {
+            errors.extend(broken.into_iter().map(|rule| self.invalid_integer(rule)));
+        }
     }
 
     /// Checks that a number is not negative.
     pub fn not_negative(&self, errors: &mut Errors) {
         if self.integer() < 0 {
             errors.push(self.invalid_integer(NOT_NEGATIVE));
+        }
+    }
+
+    /// Checks that the numbers in these fields are not negative.
+    pub fn none_negative(&self, errors: &mut Errors, names: &[&'static str]) {
+        for name in names {
+            if self.integer_of(name) < 0 {
+                self.get(name).not_negative(errors);
+            }
         }
     }
 
@@ -259,6 +304,17 @@ impl<'a> FieldValue<'a> {
             errors.push(self.unsupported(supported));
         }
     }
+}
+
+/// Returns a field of an object. In a small object it is faster to compare all names, which mostly differ in
+/// length, than to search the map, which compares the bytes of names.
+fn lookup<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    const SMALL: usize = 2;
+    let Value::Object(fields) = object else { return None };
+    if fields.len() > SMALL {
+        return fields.get(name);
+    }
+    fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value)
 }
 
 /// Returns the quantity in a decoded object.

@@ -196,12 +196,11 @@ fn container_ports(errors: &mut Errors, container: &FieldValue<'_>) {
 fn host_ports<'a>(errors: &mut Errors, containers: impl Iterator<Item = FieldValue<'a>>) {
     let mut seen = HashSet::new();
     for container in containers {
-        for port in container.get("ports").items() {
-            let outside = port.get("hostPort");
-            let number = outside.integer();
+        for port in container.get("ports").items_with("hostPort") {
+            let number = port.integer_of("hostPort");
             let (protocol, address) = (port.text_of("protocol"), port.text_of("hostIP"));
             if number != 0 && !seen.insert((protocol, address, number)) {
-                errors.push(outside.duplicate_as(format!("{protocol}/{address}/{number}")));
+                errors.push(port.get("hostPort").duplicate_as(format!("{protocol}/{address}/{number}")));
             }
         }
     }
@@ -264,8 +263,8 @@ fn restart_policy(errors: &mut Errors, container: &FieldValue<'_>, is_init: bool
 
 /// Checks that an image name has no surrounding blanks. Only pods require this.
 pub(super) fn image_padding(errors: &mut Errors, container: &FieldValue<'_>) {
-    let image = container.get("image");
-    if image.text().trim() != image.text() {
-        errors.push(image.invalid("must not have leading or trailing whitespace"));
+    let image = container.text_of("image");
+    if image.trim() != image {
+        errors.push(container.get("image").invalid("must not have leading or trailing whitespace"));
     }
 }

@@ -72,7 +72,7 @@ fn propagation(errors: &mut Errors, mount: &FieldValue<'_>, container: &FieldVal
     if !PROPAGATIONS.contains(&propagation.text()) {
         errors.push(propagation.unsupported(PROPAGATIONS));
     }
-    let is_privileged = || container.get("securityContext").get("privileged").flag();
+    let is_privileged = || container.get("securityContext").flag_of("privileged");
     if propagation.text() == "Bidirectional" && !is_privileged() {
         let detail = "Bidirectional mount propagation is available only to privileged containers";
         errors.push(propagation.forbidden(detail));
@@ -84,7 +84,7 @@ fn recursive_read_only(errors: &mut Errors, mount: &FieldValue<'_>) {
     match setting.optional_text() {
         None | Some("Disabled") => {}
         Some("Enabled" | "IfPossible") => {
-            if !mount.get("readOnly").flag() {
+            if !mount.flag_of("readOnly") {
                 errors.push(setting.forbidden("may only be specified when readOnly is true"));
             }
             let propagation = mount.get("mountPropagation");
@@ -99,9 +99,13 @@ fn recursive_read_only(errors: &mut Errors, mount: &FieldValue<'_>) {
 
 /// Checks `volumeDevices`.
 pub(super) fn devices(errors: &mut Errors, container: &FieldValue<'_>, volumes: &Volumes<'_>) {
+    let devices = container.get("volumeDevices");
+    if devices.is_empty() {
+        return;
+    }
     let mounts = Occupied::by(&container.get("volumeMounts"), "mountPath");
     let (mut seen_names, mut seen_paths) = (HashSet::new(), HashSet::new());
-    for device in container.get("volumeDevices").items() {
+    for device in devices.items() {
         let (name, device_path) = (device.get("name"), device.get("devicePath"));
         if name.is_empty() {
             errors.push(name.required(""));

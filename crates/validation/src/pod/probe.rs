@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::field_value::{Errors, FieldValue};
 
+const NUMBERS: &[&str] =
+    &["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];
+
 /// Checks the probes and hooks of a container that runs as long as its pod.
 pub(super) fn check(errors: &mut Errors, container: &FieldValue<'_>, grace_period: Option<i64>) {
     if let Some(lifecycle) = container.given("lifecycle") {
@@ -26,12 +29,7 @@ pub(super) fn check(errors: &mut Errors, container: &FieldValue<'_>, grace_perio
 
 fn check_probe(errors: &mut Errors, probe: &FieldValue<'_>, is_readiness: bool) {
     check_handler(errors, probe, &["exec", "httpGet", "tcpSocket", "grpc"], None);
-    let successes = probe.get("successThreshold");
-    for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds"] {
-        probe.get(field).not_negative(errors);
-    }
-    successes.not_negative(errors);
-    probe.get("failureThreshold").not_negative(errors);
+    probe.none_negative(errors, NUMBERS);
     let grace_period = probe.get("terminationGracePeriodSeconds");
     if grace_period.number().is_some_and(|seconds| seconds <= 0) {
         errors.push(grace_period.invalid("must be greater than 0"));
@@ -40,8 +38,8 @@ fn check_probe(errors: &mut Errors, probe: &FieldValue<'_>, is_readiness: bool) 
         if grace_period.is_set() {
             errors.push(grace_period.invalid("must not be set for readinessProbes"));
         }
-    } else if successes.integer() != 1 {
-        errors.push(successes.invalid_integer("must be 1"));
+    } else if probe.integer_of("successThreshold") != 1 {
+        errors.push(probe.get("successThreshold").invalid_integer("must be 1"));
     }
 }
 
@@ -94,7 +92,7 @@ fn check_http(errors: &mut Errors, action: &FieldValue<'_>) {
 }
 
 fn check_sleep(errors: &mut Errors, action: &FieldValue<'_>, grace_period: Option<i64>) {
-    let seconds = action.get("seconds").integer();
+    let seconds = action.integer_of("seconds");
     if let Some(limit) = grace_period.filter(|limit| seconds < 0 || seconds > *limit) {
         let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({limit})");
         errors.push(action.invalid_as(seconds, detail));

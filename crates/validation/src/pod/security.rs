@@ -35,12 +35,12 @@ pub(super) fn container(errors: &mut Errors, context: &FieldValue<'_>, uses_host
         }
     }
     seccomp(errors, context);
-    if context.get("allowPrivilegeEscalation").value.as_bool() == Some(false) {
+    if context.value_of("allowPrivilegeEscalation").as_bool() == Some(false) {
         let mut refuse = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
             errors.push(context.invalid_as(internal::render("SecurityContext", context.value), detail));
         };
-        if context.get("privileged").flag() {
+        if context.flag_of("privileged") {
             refuse("`privileged` to true");
         }
         let added = context.get("capabilities").get("add");
@@ -60,7 +60,7 @@ pub(super) fn pod(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&Field
     for group in context.get("supplementalGroups").items() {
         group.number_rules(errors, names::unix_id(group.integer()));
     }
-    if spec.get("shareProcessNamespace").flag() && spec.get("hostPID").flag() {
+    if spec.flag_of("shareProcessNamespace") && spec.flag_of("hostPID") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.push(context.get("shareProcessNamespace").invalid_as(true, detail));
     }
@@ -106,7 +106,7 @@ fn sysctls(errors: &mut Errors, spec: &FieldValue<'_>, context: &FieldValue<'_>)
         }
         let (is_network, is_ipc) = namespaces(name.text());
         for (concerns, flag) in [(is_network, "hostNetwork"), (is_ipc, "hostIPC")] {
-            if concerns && spec.get(flag).flag() {
+            if concerns && spec.flag_of(flag) {
                 errors.push(name.invalid_text(format!("may not be specified when '{flag}' is true")));
             }
         }

@@ -29,7 +29,7 @@ pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>, scope: &Scope<'_
         claims: claim_names.filter(|name| !name.is_empty()).collect(),
         grace_period: grace_period.number(),
         restart_policy: restart_policy.text(),
-        uses_host_users: spec.get("hostUsers").value.as_bool().unwrap_or(true),
+        uses_host_users: spec.value_of("hostUsers").as_bool().unwrap_or(true),
     };
     resource_claims(errors, &claims, scope);
     container::regular(errors, spec, &pod);
@@ -39,8 +39,9 @@ pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>, scope: &Scope<'_
     host_network(errors, spec, scope);
     restart_policy.one_of(errors, RESTART_POLICIES);
     spec.get("dnsPolicy").one_of(errors, DNS_POLICIES);
-    let selector = spec.get("nodeSelector");
-    errors.extend(validate_labels(selector.text_entries(), &selector.path));
+    if let Some(selector) = spec.given("nodeSelector") {
+        errors.extend(validate_labels(selector.text_entries(), &selector.path));
+    }
     security::pod(errors, spec, scope.old);
     placement::affinity(errors, spec);
     dns::check(errors, spec);
@@ -89,12 +90,12 @@ fn resource_claims(errors: &mut Errors, claims: &FieldValue<'_>, scope: &Scope<'
 
 /// Checks that the host port of each container port equals the container port on the host network.
 fn host_network(errors: &mut Errors, spec: &FieldValue<'_>, scope: &Scope<'_>) {
-    if !spec.get("hostNetwork").flag() {
+    if !spec.flag_of("hostNetwork") {
         return;
     }
     for container in spec.get("containers").items() {
         for port in container.get("ports").items() {
-            let (outside, inside) = (port.get("hostPort"), port.get("containerPort").integer());
+            let (outside, inside) = (port.get("hostPort"), port.integer_of("containerPort"));
             if (scope.is_pod() || outside.integer() != 0) && outside.integer() != inside {
                 let detail = "must match `containerPort` when `hostNetwork` is true";
                 errors.push(outside.invalid_integer(detail));
@@ -121,12 +122,12 @@ fn gates(errors: &mut Errors, spec: &FieldValue<'_>) {
 
 fn host_users(errors: &mut Errors, spec: &FieldValue<'_>) {
     const DETAIL: &str = "when `hostUsers` is false";
-    if spec.get("hostUsers").value.as_bool() != Some(false) {
+    if spec.value_of("hostUsers").as_bool() != Some(false) {
         return;
     }
     for (field, rendered) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")]
     {
-        if spec.get(field).flag() {
+        if spec.flag_of(field) {
             errors.push(FieldError::forbidden(&spec.path.child(rendered), DETAIL));
         }
     }
@@ -141,7 +142,7 @@ fn host_users(errors: &mut Errors, spec: &FieldValue<'_>) {
 fn host_name(errors: &mut Errors, spec: &FieldValue<'_>) {
     let Some(name) = spec.given("hostnameOverride") else { return };
     for field in ["setHostnameAsFQDN", "hostNetwork"] {
-        if spec.get(field).flag() {
+        if spec.flag_of(field) {
             errors.push(name.forbidden(format!("may not be specified when {field} is true")));
         }
     }
@@ -155,9 +156,9 @@ fn names_and_numbers(errors: &mut Errors, spec: &FieldValue<'_>) {
     const DEADLINE: i64 = i32::MAX as i64;
     let subdomain: StringRule = |name| names::name_is_dns_subdomain(name, false);
     let text = |errors: &mut Errors, field: &'static str, rule: StringRule| {
-        let value = spec.get(field);
+        let value = spec.text_of(field);
         if !value.is_empty() {
-            value.rules(errors, rule(value.text()));
+            spec.get(field).rules(errors, rule(value));
         }
     };
     text(errors, "serviceAccountName", subdomain);
@@ -183,8 +184,15 @@ fn names_and_numbers(errors: &mut Errors, spec: &FieldValue<'_>) {
 
 /// Checks that `fileKeyRef` refers to an emptyDir volume of the pod.
 fn file_keys(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let file_key =
+        |variable: FieldValue<'_>| FieldValue::root(variable.value_of("valueFrom")).has("fileKeyRef");
     each_container(spec, |container| {
-        for variable in container.get("env").items() {
+        let variables = container.get("env");
+        // Few containers have such keys, and many have a lot of variables.
+        if !variables.list().iter().map(FieldValue::root).any(file_key) {
+            return;
+        }
+        for variable in variables.items() {
             let Some(key) = variable.get("valueFrom").given("fileKeyRef") else { continue };
             let name = key.get("volumeName");
             let volumes = spec.get("volumes");

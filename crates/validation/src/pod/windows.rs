@@ -89,20 +89,21 @@ fn windows(errors: &mut Errors, spec: &FieldValue<'_>) {
 
 /// Checks that either all containers are host processes or none.
 pub(super) fn check_host_processes(errors: &mut Errors, spec: &FieldValue<'_>) {
-    fn setting<'a>(holder: &FieldValue<'a>) -> FieldValue<'a> {
-        holder.get("securityContext").get("windowsOptions").get("hostProcess")
-    }
-    let of_pod = setting(spec).value.as_bool();
+    let setting = |holder: &FieldValue<'_>| {
+        let options = holder.value_of("securityContext").get("windowsOptions")?;
+        options.get("hostProcess")?.as_bool()
+    };
+    let of_pod = setting(spec);
     let (mut all, mut of_host) = (0, 0);
     each_container(spec, |container| {
         all += 1;
-        let setting = setting(container);
-        let own = setting.value.as_bool();
+        let own = setting(container);
         if let (Some(pod), Some(own)) = (of_pod, own)
             && pod != own
         {
             let detail = format!("pod hostProcess value must be identical if both are specified, was {pod}");
-            errors.push(setting.invalid(detail));
+            let options = container.get("securityContext").get("windowsOptions");
+            errors.push(options.get("hostProcess").invalid(detail));
         }
         if own.or(of_pod) == Some(true) {
             of_host += 1;
