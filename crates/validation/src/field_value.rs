@@ -309,7 +309,7 @@ impl<'a> FieldValue<'a> {
 /// Returns a field of an object. In a small object it is faster to compare all names, which mostly differ in
 /// length, than to search the map, which compares the bytes of names.
 fn lookup<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    const SMALL: usize = 2;
+    const SMALL: usize = 4;
     let Value::Object(fields) = object else { return None };
     if fields.len() > SMALL {
         return fields.get(name);
