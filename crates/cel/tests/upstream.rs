@@ -206,22 +206,16 @@ fn listed_expressions_match_upstream() {
     compare(&expressions, [0.995, 0.99, 0.995, 0.995, 0.995]);
 }
 
-fn seed() -> u64 {
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("seed {seed}");
-    seed
-}
-
 #[test]
 fn random_expressions_match_upstream() {
-    let mut generator = generator::Generator::new(seed());
+    let mut generator = generator::Generator::new(atoll_upstream::seed());
     let expressions: Vec<String> = (0..RANDOM).map(|_| generator.expression()).collect();
     compare(&expressions, [0.995, 0.97, 0.995, 0.99, 0.99]);
 }
 
 #[test]
 fn malformed_expressions_are_rejected_as_upstream() {
-    let mut generator = generator::Generator::new(seed());
+    let mut generator = generator::Generator::new(atoll_upstream::seed());
     let expressions: Vec<String> = (0..MALFORMED).map(|_| generator.malformed()).collect();
     compare(&expressions, [0.995, 0.9, 0.98, 0.98, 0.98]);
 }

@@ -2,10 +2,6 @@
 //!
 //! Without Go, the comparison is skipped; with ATOLL_REQUIRE_UPSTREAM=1 that is a failure.
 
-// The generator is shared with the comparison of JSON, which also needs malformed texts.
-#[allow(dead_code)]
-#[path = "../../schema/tests/upstream/generator.rs"]
-mod generator;
 #[path = "upstream/go.rs"]
 mod go;
 
@@ -13,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use atoll_columns::{Column, printer};
 use atoll_meta::time::Timestamp;
+use atoll_samples::Generator;
 use atoll_schema::{Types, resources};
-use generator::Generator;
 use go::{Question, ask};
 use serde_json::{Value, json};
 
@@ -33,9 +29,7 @@ fn definition(column: &Column) -> Value {
 #[test]
 fn rows_match_upstream() {
     let types = Types::get();
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("seed {seed}");
-    let mut generator = Generator::new(seed);
+    let mut generator = Generator::new(atoll_upstream::seed());
     let mut questions = Vec::new();
     for row in resources() {
         let Some(id) = row.type_id else { continue };

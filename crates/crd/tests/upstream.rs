@@ -3,19 +3,14 @@
 //! Upstream's code runs through `upstream/build extension`; without Go the comparison is skipped with a
 //! message. Errors are compared as sets, because Go's map iteration has no order.
 
-#[path = "upstream/generator.rs"]
-mod generator;
-#[path = "upstream/rules.rs"]
-mod rules;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_crd::{Definition, Origin, Schema, ValidationResult, Version};
 use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
 use atoll_meta::{Deadline, FieldError, FieldPath, names};
-use generator::Generator;
-use rules::{decorate, plain};
+use atoll_upstream::rules::{decorate, plain};
+use atoll_upstream::schemas::Generator;
 use serde_json::{Value, json};
 
 const SCHEMAS: usize = 1000;
@@ -104,9 +99,7 @@ fn sorted(value: &Value) -> Value {
 
 #[test]
 fn random_objects_have_the_same_results() {
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("seed {seed}");
-    let mut generator = Generator::new(seed);
+    let mut generator = Generator::new(atoll_upstream::seed());
     let mut cases = Vec::new();
     for _ in 0..SCHEMAS {
         let mut schema = generator.root();
@@ -279,8 +272,7 @@ const TEXTS: usize = 400;
 
 #[test]
 fn formats_and_patterns_accept_the_same_as_go() {
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    let mut generator = Generator::new(seed);
+    let mut generator = Generator::new(atoll_upstream::seed());
     let mut texts: Vec<String> = NEARLY.iter().map(ToString::to_string).collect();
     while texts.len() < TEXTS {
         let mut characters: Vec<char> = NEARLY[generator.below(NEARLY.len())].chars().collect();

@@ -30,9 +30,7 @@ const OBJECTS: usize = 100;
 #[test]
 fn random_objects_get_the_same_defaults_as_in_go() {
     let types = Types::get();
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("seed {seed}");
-    let mut generator = Generator::new(seed);
+    let mut generator = Generator::new(atoll_upstream::seed());
     let mut cases = Vec::new();
     for (group, version, kind, id) in types.kinds() {
         if !is_stored(group, kind) || (group, version) == ("autoscaling", "v1") {

@@ -8,9 +8,6 @@
 //! - The rest of a patch, which some messages show, differs if a list in the patch contains an element twice.
 //! - A merged list of scalars with duplicates may have a different order. The generator avoids that.
 
-#[allow(dead_code)]
-#[path = "../../schema/tests/upstream/generator.rs"]
-mod generator;
 #[path = "upstream/patches.rs"]
 mod patches;
 
@@ -19,8 +16,8 @@ use std::path::Path;
 
 use atoll_merge::{PatchError, print_map, strategic_merge};
 use atoll_meta::json;
+use atoll_samples::Generator;
 use atoll_schema::{Resource, Types, resources, restore};
-use generator::Generator;
 use patches::Patches;
 use serde_json::{Value, json};
 
@@ -55,7 +52,7 @@ fn run_patches(cases: impl Iterator<Item = Value>) -> Option<Vec<Value>> {
 
 #[test]
 fn random_patches_are_merged_as_in_go() {
-    let cases = cases(seed());
+    let cases = cases(atoll_upstream::seed());
     let Some(mut results) = run_patches(cases.iter().map(Case::line)) else { return };
     assert_eq!(results.len(), cases.len(), "one result per case");
     // Some orders are rare.
@@ -108,13 +105,6 @@ fn without_left(outcome: &Value) -> Value {
     let mut outcome = outcome.clone();
     outcome.as_object_mut().map(|fields| fields.remove("left"));
     outcome
-}
-
-/// Returns the seed, which can be set as ATOLL_SEED=7.
-fn seed() -> u64 {
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("seed {seed}");
-    seed
 }
 
 fn cases(seed: u64) -> Vec<Case> {

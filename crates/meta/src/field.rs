@@ -1,92 +1,17 @@
 //! Field paths and field errors.
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
-// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/path.go
 
-use std::borrow::Cow;
+mod path;
+
 use std::collections::HashSet;
 use std::fmt;
-use std::rc::Rc;
 
 use serde_json::Value;
 
 use crate::{json, quote};
 
-/// The path of a field as upstream prints it: `spec.containers[0].image`, `data[some key]`.
-///
-/// Most checked fields are valid, so a path is a linked list that shares its prefix; it is only formatted in
-/// an error.
-#[derive(Clone, Debug, Default)]
-pub struct FieldPath {
-    last: Option<Rc<Step>>,
-}
-
-#[derive(Debug)]
-struct Step {
-    before: FieldPath,
-    name: Name,
-}
-
-#[derive(Debug)]
-enum Name {
-    Field(Cow<'static, str>),
-    Index(usize),
-    Key(Box<str>),
-}
-
-impl FieldPath {
-    /// Creates the path of a field of the object itself.
-    pub fn new(name: impl Into<Cow<'static, str>>) -> FieldPath {
-        FieldPath::nil().child(name)
-    }
-
-    /// Creates the path that upstream passes as nil. Its children are root paths; it prints as `<nil>`
-    /// itself.
-    pub fn nil() -> FieldPath {
-        FieldPath::default()
-    }
-
-    /// Returns the path of a field below this one.
-    pub fn child(&self, name: impl Into<Cow<'static, str>>) -> FieldPath {
-        self.step(Name::Field(name.into()))
-    }
-
-    /// Returns the path of an element of this list.
-    pub fn index(&self, index: usize) -> FieldPath {
-        self.step(Name::Index(index))
-    }
-
-    /// Returns the path of an entry of this map.
-    pub fn key(&self, key: &str) -> FieldPath {
-        self.step(Name::Key(key.into()))
-    }
-
-    fn step(&self, name: Name) -> FieldPath {
-        FieldPath { last: Some(Rc::new(Step { before: self.clone(), name })) }
-    }
-}
-
-impl From<&'static str> for FieldPath {
-    fn from(name: &'static str) -> FieldPath {
-        FieldPath::new(name)
-    }
-}
-
-impl fmt::Display for FieldPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(step) = &self.last else { return f.write_str("<nil>") };
-        let begins = step.before.last.is_none();
-        if !begins {
-            step.before.fmt(f)?;
-        }
-        match &step.name {
-            Name::Field(name) if begins => f.write_str(name),
-            Name::Field(name) => write!(f, ".{name}"),
-            Name::Index(index) => write!(f, "[{index}]"),
-            Name::Key(key) => write!(f, "[{key}]"),
-        }
-    }
-}
+pub use path::FieldPath;
 
 /// The type of a field error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

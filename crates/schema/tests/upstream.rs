@@ -13,24 +13,21 @@
 //!   rejected.
 //! - More than 512 levels of nesting: Go allows 10000.
 
-#[path = "upstream/generator.rs"]
-mod generator;
-
 use std::path::Path;
 
+use atoll_samples::Generator;
 use atoll_schema::{Types, decode, resources, through_protobuf};
 use atoll_upstream::{RoundTrip, round_trip};
-use generator::Generator;
 use serde_json::json;
 
 #[test]
 fn random_objects_are_decoded_as_in_go() {
-    compare(&cases(seed()));
+    compare(&cases(atoll_upstream::seed()));
 }
 
 #[test]
 fn quantities_and_times_are_formatted_as_in_go() {
-    let mut generator = Generator::new(seed() ^ 0xbeef);
+    let mut generator = Generator::new(atoll_upstream::seed() ^ 0xbeef);
     let mut cases = Vec::new();
     for _ in 0..1500 {
         let text = format!(
@@ -54,7 +51,7 @@ fn quantities_and_times_are_formatted_as_in_go() {
 #[test]
 fn protobuf_storage_drops_the_same_fields_as_in_go() {
     let types = Types::get();
-    let mut generator = Generator::new(seed() ^ 0x5707ed);
+    let mut generator = Generator::new(atoll_upstream::seed() ^ 0x5707ed);
     let mut cases = Vec::new();
     for row in resources().iter().filter(|row| row.verbs.contains(&"list") && !stored_as_json(row.group)) {
         let id = row.type_id.expect("a listed resource has a type");
@@ -74,13 +71,6 @@ fn protobuf_storage_drops_the_same_fields_as_in_go() {
 
 fn stored_as_json(group: &str) -> bool {
     matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io")
-}
-
-/// Returns the seed, which can be set as ATOLL_SEED=7.
-fn seed() -> u64 {
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("seed {seed}");
-    seed
 }
 
 /// Generates a few objects of every kind, some of them with malformed text.

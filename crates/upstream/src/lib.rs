@@ -5,9 +5,15 @@
 //! ask_facts ──────── go build in facts ────┴─ program: a line of JSON in, a line of JSON out
 //! ```
 //!
+//! Also contains what several comparisons generate their questions with: random numbers, and random schemas of
+//! custom resources. Random objects of built-in kinds are in `atoll-samples`.
+//!
 //! A crate of its own with few dependencies, so that tests of pure crates need not wait for the test kit.
 
 mod facts;
+mod random;
+pub mod rules;
+pub mod schemas;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +23,7 @@ use std::thread;
 use serde_json::Value;
 
 pub use facts::{RoundTrip, ask_facts, round_trip};
+pub use random::{SeededRandom, seed};
 
 /// The exit code of `upstream/build` and `upstream/serve` without Go.
 pub const NO_GO: i32 = 3;

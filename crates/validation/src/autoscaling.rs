@@ -17,8 +17,8 @@ pub(crate) static AUTOSCALERS: Checks = Checks {
         let mut errors = Errors::new();
         if name == "status" {
             let status = FieldValue::field(new, "status");
-            quantities::not_negative_number(&mut errors, &status.get("currentReplicas"));
-            quantities::not_negative_number(&mut errors, &status.get("desiredReplicas"));
+            status.get("currentReplicas").not_negative(&mut errors);
+            status.get("desiredReplicas").not_negative(&mut errors);
         }
         errors
     },
@@ -274,7 +274,7 @@ fn target<'a>(errors: &mut Errors, source: &FieldValue<'a>) -> FieldValue<'a> {
         errors.push(kind.invalid_as(kind.named(), "must be either Utilization, Value, or AverageValue"));
     }
     for amount in [target.get("value"), target.get("averageValue")] {
-        if quantities::of(&amount).is_some_and(|found| found.is_zero() || found.is_negative()) {
+        if amount.quantity().is_some_and(|found| found.is_zero() || found.is_negative()) {
             errors.push(amount.invalid("must be positive"));
         }
     }

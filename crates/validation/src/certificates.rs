@@ -68,7 +68,7 @@ fn repeats<'a>(mut texts: impl Iterator<Item = &'a str>) -> bool {
 
 fn kinds(request: &Value) -> Vec<&str> {
     let conditions = FieldValue::field(request, "status").get("conditions");
-    conditions.list().iter().map(|one| one.get("type").and_then(Value::as_str).unwrap_or_default()).collect()
+    conditions.items().map(|one| one.text_of("type")).collect()
 }
 
 impl ValidationOptions {

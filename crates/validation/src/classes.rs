@@ -91,15 +91,14 @@ fn runtime_class(class: &Value) -> Errors {
         handler.rules(&mut errors, names::dns1123_label(handler.text()));
     }
     if overhead.is_set() {
-        resources::check_overhead(&mut errors, overhead.get("podFixed").value, &overhead.path);
+        let fixed = overhead.get("podFixed");
+        resources::check_overhead(&mut errors, &fixed.with_path(overhead.path.clone()));
     }
     let scheduling = FieldValue::field(class, "scheduling");
     let selector = scheduling.get("nodeSelector");
-    let labels = selector.value.as_object().into_iter().flatten();
-    let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
-    errors.extend(object::validate_labels(labels, &selector.path));
+    errors.extend(object::validate_labels(selector.text_entries(), &selector.path));
     let tolerations = scheduling.get("tolerations");
-    placement::tolerations(&mut errors, tolerations.list(), &tolerations.path);
+    placement::tolerations(&mut errors, &tolerations);
     let mut seen = HashSet::new();
     for toleration in tolerations.items() {
         let parts = ["key", "operator", "value", "effect"].map(|part| toleration.text_of(part));

@@ -5,7 +5,6 @@
 use atoll_meta::{FieldError, FieldPath, names};
 
 use crate::field_value::{Errors, FieldValue};
-use crate::fields::broken_rules;
 
 const MAX_LENGTH: usize = 63;
 
@@ -22,5 +21,6 @@ pub(crate) fn driver_name(errors: &mut Errors, name: &str, path: &FieldPath) {
     if name.len() > MAX_LENGTH {
         errors.push(FieldError::too_long(path, MAX_LENGTH));
     }
-    broken_rules(errors, || path.clone(), name, names::dns1123_subdomain(&name.to_lowercase()));
+    let broken = names::dns1123_subdomain(&name.to_lowercase());
+    errors.extend(broken.into_iter().map(|rule| FieldError::invalid(path, name, rule)));
 }

@@ -206,7 +206,7 @@ fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions,
             }
         }
     }
-    if preserves && schema::any(spec, &|schema| schema.get("default").is_some()) {
+    if preserves && schema::any(spec, &|schema| schema.keys().any(|field| field == "default")) {
         let detail = "must be false in order to use defaults in the schema";
         errors.push(spec.get("preserveUnknownFields").invalid(detail));
     }
@@ -245,7 +245,7 @@ fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions,
     resource_names(errors, &names);
     let status = versions.items().any(|version| version.get("subresources").has("status"));
     let shared = FieldValue::under(top_level.schema, spec.path.child("validation"));
-    let first = versions.list().first().map_or("", |version| schema::text(version, "name"));
+    let first = versions.items().next().map_or("", |version| version.text_of("name"));
     schema::check(errors, &shared, status, options, structural, first);
     subresources(errors, &FieldValue::under(top_level.subresources, spec.path.child("subresources")));
     for column in FieldValue::under(top_level.columns, spec.path.child("additionalPrinterColumns")).items() {
@@ -360,12 +360,11 @@ fn conversion(errors: &mut Errors, at: &FieldValue<'_>, known_reviews: bool, pre
         errors.push(strategy.invalid_as(strategy.named(), detail));
     }
     one_of_strings(errors, &strategy, &["None", "Webhook"]);
-    let webhook = at.value.get("webhook");
-    let part = |field: &str, rendered: &'static str| {
-        FieldValue::under(webhook.and_then(|webhook| webhook.get(field)), at.path.child(rendered))
-    };
-    let client = part("clientConfig", "webhookClientConfig");
-    let versions = part("conversionReviewVersions", "conversionReviewVersions");
+    let webhook = at.get("webhook");
+    let client = webhook.get("clientConfig").with_path(at.path.child("webhookClientConfig"));
+    // Upstream's internal type has this field beside the webhook.
+    let webhook = webhook.with_path(at.path.clone());
+    let versions = webhook.get("conversionReviewVersions");
     if strategy.text() != "Webhook" {
         let detail = "should not be set when strategy is not set to Webhook";
         errors.extend(client.is_set().then(|| client.forbidden(detail)));

@@ -96,7 +96,7 @@ fn template(template: &Value) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldValue::field(template, "spec");
     let metadata = spec.get("metadata");
-    claim_metadata(&mut errors, metadata.value, &metadata.path);
+    claim_metadata(&mut errors, &metadata);
     claim::check(&mut errors, &spec.get("spec"));
     errors
 }

@@ -161,9 +161,7 @@ fn slice_endpoint(errors: &mut Errors, part: &FieldValue<'_>, kind: &str) {
     if topology.len() > MAX_TOPOLOGY_LABELS {
         errors.push(FieldError::too_many(&topology.path, topology.len(), MAX_TOPOLOGY_LABELS));
     }
-    let labels = topology.value.as_object().into_iter().flatten();
-    let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
-    errors.extend(object::validate_labels(labels, &topology.path));
+    errors.extend(object::validate_labels(topology.text_entries(), &topology.path));
     let host = part.get("hostname");
     if host.is_set() {
         host.rules(errors, names::dns1123_label(host.text()));

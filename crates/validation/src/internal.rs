@@ -17,8 +17,6 @@ use atoll_meta::field::BadValue;
 use atoll_meta::json;
 use serde_json::Value;
 
-use crate::fields::Fields;
-
 const TABLE: &str = include_str!("../data/internal.txt");
 
 struct Field {
@@ -166,7 +164,7 @@ fn find<'a>(path: &str, value: &'a Value, parent: &'a Value) -> &'a Value {
         Some(path) => (parent, path),
         None => (value, path),
     };
-    path.split('/').fold(start, |value, field| value.part(field))
+    path.split('/').fold(start, |value, field| value.get(field).unwrap_or(&Value::Null))
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -26,7 +26,6 @@ mod definitions;
 mod devices;
 mod endpoints;
 mod field_value;
-mod fields;
 mod flowcontrol;
 mod go_json;
 mod ingress;

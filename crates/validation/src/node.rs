@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::Checks;
 use crate::addresses::{legacy_range, parse_range};
 use crate::field_value::{Errors, FieldValue, StringRule};
-use crate::{quantities, resources};
+use crate::resources;
 
 pub(crate) static NODES: Checks = Checks {
     create: validate,
@@ -33,7 +33,7 @@ fn validate(node: &Value) -> Errors {
     if capacity.number().is_some_and(|bytes| bytes <= 0) {
         // Upstream uses this path, although the field is elsewhere.
         let path = FieldPath::new("metadata").child("nodeSwapStatus").child("capacity");
-        errors.push(FieldValue::under(Some(capacity.value), path).invalid("must be greater than zero"));
+        errors.push(capacity.with_path(path).invalid("must be greater than zero"));
     }
     features(&mut errors, &status.get("declaredFeatures"));
     let ranges = spec.get("podCIDRs");
@@ -120,7 +120,7 @@ fn amounts(errors: &mut Errors, status: &FieldValue<'_>) {
     for field in ["capacity", "allocatable"] {
         let amounts = status.get(field);
         for (name, amount) in amounts.entries() {
-            if let Some(found) = quantities::of(&amount) {
+            if let Some(found) = amount.quantity() {
                 resources::check_amount(errors, name, &found, &amounts.path.child(name.to_owned()));
             }
         }
@@ -128,7 +128,7 @@ fn amounts(errors: &mut Errors, status: &FieldValue<'_>) {
 }
 
 fn taints(errors: &mut Errors, spec: &FieldValue<'_>) {
-    let taints = FieldValue::under(spec.value.get("taints"), FieldPath::new("metadata").child("taints"));
+    let taints = spec.get("taints").with_path(FieldPath::new("metadata").child("taints"));
     let mut seen = HashSet::new();
     for taint in taints.items() {
         let (key, value, effect) = (taint.get("key"), taint.get("value"), taint.get("effect"));

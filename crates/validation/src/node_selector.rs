@@ -2,105 +2,91 @@
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use atoll_meta::{FieldError, FieldPath, names};
-use serde_json::Value;
+use atoll_meta::names;
 
-use crate::fields::{Fields, broken_rules, named};
+use crate::field_value::{Errors, FieldValue};
 
 const OPERATOR: &str = "not a valid selector operator";
 
 /// Checks a `NodeSelector`.
-pub(crate) fn check_selector(errors: &mut Vec<FieldError>, selector: &Value, path: &FieldPath) {
-    let path = path.child("nodeSelectorTerms");
-    let terms = selector.list("nodeSelectorTerms");
+pub(crate) fn check_selector(errors: &mut Errors, selector: &FieldValue<'_>) {
+    let terms = selector.get("nodeSelectorTerms");
     if terms.is_empty() {
-        errors.push(FieldError::required(&path, "must have at least one node selector term"));
+        errors.push(terms.required("must have at least one node selector term"));
     }
-    for (index, term) in terms.iter().enumerate() {
-        check_term(errors, term, true, &path.index(index));
+    for term in terms.items() {
+        check_term(errors, &term, true);
     }
 }
 
 /// Checks a `NodeSelectorTerm`. Preferred terms may contain values that are not valid label values.
-pub(crate) fn check_term(
-    errors: &mut Vec<FieldError>,
-    term: &Value,
-    values_are_checked: bool,
-    path: &FieldPath,
-) {
-    for (index, requirement) in term.list("matchExpressions").iter().enumerate() {
-        let path = path.child("matchExpressions").index(index);
-        check_requirement(errors, requirement, values_are_checked, &path);
+pub(crate) fn check_term(errors: &mut Errors, term: &FieldValue<'_>, values_are_checked: bool) {
+    for requirement in term.get("matchExpressions").items() {
+        check_requirement(errors, &requirement, values_are_checked);
     }
-    for (index, requirement) in term.list("matchFields").iter().enumerate() {
-        check_field_requirement(errors, requirement, &path.child("matchFields").index(index));
+    for requirement in term.get("matchFields").items() {
+        check_field_requirement(errors, &requirement);
     }
 }
 
-fn check_requirement(
-    errors: &mut Vec<FieldError>,
-    requirement: &Value,
-    values_are_checked: bool,
-    path: &FieldPath,
-) {
-    let values = requirement.list("values");
-    match requirement.text("operator") {
+fn check_requirement(errors: &mut Errors, requirement: &FieldValue<'_>, values_are_checked: bool) {
+    let (key, operator, values) =
+        (requirement.get("key"), requirement.get("operator"), requirement.get("values"));
+    match operator.text() {
         "In" | "NotIn" if values.is_empty() => {
-            let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-            errors.push(FieldError::required(&path.child("values"), detail));
+            errors.push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
         }
         "Exists" | "DoesNotExist" if !values.is_empty() => {
             let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.push(FieldError::forbidden(&path.child("values"), detail));
+            errors.push(values.forbidden(detail));
         }
         "Gt" | "Lt" if values.len() != 1 => {
-            let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-            errors.push(FieldError::required(&path.child("values"), detail));
+            errors.push(values.required("must be specified single value when `operator` is 'Lt' or 'Gt'"));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => errors.push(FieldError::invalid(&path.child("operator"), named(other), OPERATOR)),
+        _ => errors.push(operator.invalid_named(OPERATOR)),
     }
-    let key = requirement.text("key");
-    broken_rules(errors, || path.child("key"), key, names::qualified_name(key));
+    key.rules(errors, names::qualified_name(key.text()));
     if values_are_checked {
-        for (index, value) in requirement.texts("values").enumerate() {
-            broken_rules(errors, || path.child("values").index(index), value, names::label_value(value));
+        for value in values.items() {
+            value.rules(errors, names::label_value(value.text()));
         }
     }
 }
 
-fn check_field_requirement(errors: &mut Vec<FieldError>, requirement: &Value, path: &FieldPath) {
-    match requirement.text("operator") {
+fn check_field_requirement(errors: &mut Errors, requirement: &FieldValue<'_>) {
+    let (key, operator, values) =
+        (requirement.get("key"), requirement.get("operator"), requirement.get("values"));
+    match operator.text() {
         "In" | "NotIn" => {
-            if requirement.list("values").len() != 1 {
+            if values.len() != 1 {
                 let detail =
                     "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-                errors.push(FieldError::required(&path.child("values"), detail));
+                errors.push(values.required(detail));
             }
         }
-        other => errors.push(FieldError::invalid(&path.child("operator"), named(other), OPERATOR)),
+        _ => errors.push(operator.invalid_named(OPERATOR)),
     }
-    match requirement.text("key") {
-        "metadata.name" => {
-            for (index, value) in requirement.texts("values").enumerate() {
-                let rules = names::name_is_dns_subdomain(value, false);
-                broken_rules(errors, || path.child("values").index(index), value, rules);
-            }
+    if key.text() == "metadata.name" {
+        for value in values.items() {
+            value.rules(errors, names::name_is_dns_subdomain(value.text(), false));
         }
-        other => {
-            errors.push(FieldError::invalid(&path.child("key"), other, "not a valid field selector key"));
-        }
+    } else {
+        errors.push(key.invalid_text("not a valid field selector key"));
     }
 }
 
 /// Checks the `preferredDuringSchedulingIgnoredDuringExecution` of a node affinity.
-pub(crate) fn check_preferences(errors: &mut Vec<FieldError>, terms: &[Value], path: &FieldPath) {
-    for (index, term) in terms.iter().enumerate() {
-        let path = path.index(index);
-        let weight = term.integer("weight");
-        if !(1..=100).contains(&weight) {
-            errors.push(FieldError::invalid(&path.child("weight"), weight, "must be in the range 1-100"));
-        }
-        check_term(errors, term.part("preference"), false, &path.child("preference"));
+pub(crate) fn check_preferences(errors: &mut Errors, terms: &FieldValue<'_>) {
+    for term in terms.items() {
+        check_weight(errors, &term.get("weight"));
+        check_term(errors, &term.get("preference"), false);
+    }
+}
+
+/// Checks the weight of a preferred term.
+pub(crate) fn check_weight(errors: &mut Errors, weight: &FieldValue<'_>) {
+    if !(1..=100).contains(&weight.integer()) {
+        errors.push(weight.invalid_integer("must be in the range 1-100"));
     }
 }

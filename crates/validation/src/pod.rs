@@ -31,16 +31,15 @@ mod spec;
 mod status;
 pub(crate) mod template;
 mod volume;
-pub(crate) mod volume_source;
+mod volume_source;
 mod windows;
 
-use atoll_meta::{FieldError, FieldPath, object};
+use atoll_meta::object;
 use serde_json::Value;
 
 use crate::Checks;
-use crate::fields::{Errors, Fields};
+use crate::field_value::{Errors, FieldValue};
 
-pub(crate) use annotations::check as check_annotations;
 pub(crate) use change::same;
 pub(crate) use controller::{CHECKS as REPLICATION_CONTROLLERS, at_most, check_always_restarted};
 pub(crate) use template::CHECKS as POD_TEMPLATES;
@@ -60,7 +59,7 @@ pub(crate) static PODS: Checks = Checks {
 /// The context of a pod spec: a pod or a template, and the old spec.
 struct Scope<'a> {
     pod: Option<&'a Value>,
-    old: Option<&'a Value>,
+    old: Option<&'a FieldValue<'a>>,
 }
 
 impl Scope<'_> {
@@ -69,52 +68,50 @@ impl Scope<'_> {
     }
 }
 
-fn create(pod: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn create(pod: &Value) -> Errors {
+    let mut errors = Errors::new();
     check(&mut errors, pod, None);
-    let path = FieldPath::new("spec");
-    let spec = pod.part("spec");
-    if !spec.list("ephemeralContainers").is_empty() {
-        errors.push(FieldError::forbidden(&path.child("ephemeralContainers"), "cannot be set on create"));
+    let spec = FieldValue::field(pod, "spec");
+    let ephemeral = spec.get("ephemeralContainers");
+    if !ephemeral.is_empty() {
+        errors.push(ephemeral.forbidden("cannot be set on create"));
     }
-    if !spec.text("nodeName").is_empty() && !spec.list("schedulingGates").is_empty() {
-        let detail = "cannot be set until all schedulingGates have been cleared";
-        errors.push(FieldError::forbidden(&path.child("nodeName"), detail));
+    let node = spec.get("nodeName");
+    if !node.is_empty() && !spec.get("schedulingGates").is_empty() {
+        errors.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
     }
-    annotations::check_profiles(&mut errors, pod, spec, &path);
+    annotations::check_profiles(&mut errors, pod, &spec);
     errors
 }
 
 /// Checks the rules for both new and updated pods.
 fn check(errors: &mut Errors, pod: &Value, old: Option<&Value>) {
-    let spec = pod.part("spec");
-    let path = FieldPath::new("spec");
-    annotations::check(errors, pod, spec, &FieldPath::new("metadata").child("annotations"));
-    spec::check(errors, spec, &Scope { pod: Some(pod), old: old.map(|old| old.part("spec")) }, &path);
-    if spec.text("serviceAccountName").is_empty() {
-        for (index, volume) in spec.list("volumes").iter().enumerate() {
-            for (source_index, source) in volume.part("projected").list("sources").iter().enumerate() {
-                if source.field("serviceAccountToken").is_some() {
-                    let path = path.child("volumes").index(index).child("projected").child("sources");
-                    let path = path.index(source_index).child("serviceAccountToken");
+    let spec = FieldValue::field(pod, "spec");
+    let old = old.map(|old| FieldValue::field(old, "spec"));
+    annotations::check(errors, pod, &spec, &FieldValue::field(pod, "metadata").get("annotations").path);
+    spec::check(errors, &spec, &Scope { pod: Some(pod), old: old.as_ref() });
+    if spec.text_of("serviceAccountName").is_empty() {
+        for volume in spec.get("volumes").items() {
+            for source in volume.get("projected").get("sources").items() {
+                if let Some(token) = source.given("serviceAccountToken") {
                     let detail = "must not be specified when serviceAccountName is not set";
-                    errors.push(FieldError::forbidden(&path, detail));
+                    errors.push(token.forbidden(detail));
                 }
             }
         }
     }
     for field in ["containers", "initContainers"] {
-        for (index, container) in spec.list(field).iter().enumerate() {
-            container::image_padding(errors, container, &path.child(field).index(index));
+        for container in spec.get(field).items() {
+            container::image_padding(errors, &container);
         }
     }
 }
 
-/// Calls `visit` with every container and its path, in upstream's order.
-fn each_container<'a>(spec: &'a Value, path: &FieldPath, mut visit: impl FnMut(&'a Value, &FieldPath)) {
+/// Calls `visit` with every container, in upstream's order.
+fn each_container<'a>(spec: &FieldValue<'a>, mut visit: impl FnMut(&FieldValue<'a>)) {
     for field in ["initContainers", "containers", "ephemeralContainers"] {
-        for (index, container) in spec.list(field).iter().enumerate() {
-            visit(container, &path.child(field).index(index));
+        for container in spec.get(field).items() {
+            visit(&container);
         }
     }
 }

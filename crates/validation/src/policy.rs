@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::field_value::{Errors, FieldValue};
-use crate::{conditions, quantities, selectors};
+use crate::{conditions, selectors};
 
 pub(crate) static BUDGETS: Checks = Checks {
     create: |budget| self::budget(budget, false),
@@ -52,7 +52,7 @@ fn budget(budget: &Value, lenient: bool) -> Errors {
 
 fn number_or_percent(errors: &mut Errors, field: &FieldValue<'_>) {
     let Value::String(text) = field.value else {
-        quantities::not_negative_number(errors, field);
+        field.not_negative(errors);
         return;
     };
     let broken = names::percent(text);
@@ -68,7 +68,7 @@ fn status(budget: &Value) -> Errors {
     let status = FieldValue::field(budget, "status");
     conditions::check(&mut errors, &status.get("conditions"));
     for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-        quantities::not_negative_number(&mut errors, &status.get(field));
+        status.get(field).not_negative(&mut errors);
     }
     errors
 }

@@ -14,7 +14,7 @@ pub(crate) use limits::LIMIT_RANGES;
 
 use crate::Checks;
 use crate::field_value::{Errors, FieldValue};
-use crate::{quantities, resources};
+use crate::resources;
 
 pub(crate) static QUOTAS: Checks = Checks {
     create: |quota| {
@@ -48,7 +48,7 @@ fn amounts(errors: &mut Errors, field: &FieldValue<'_>) {
                 let detail = "must be a standard resource for quota";
                 errors.push(amount.invalid_as(BadValue::named_text(name), detail));
             }
-            if let Some(found) = quantities::of(&amount) {
+            if let Some(found) = amount.quantity() {
                 resources::check_amount(errors, name, &found, &amount.path);
             }
         }
@@ -96,9 +96,9 @@ fn spec(quota: &Value) -> Errors {
     let expressions = selector.get("matchExpressions");
     // Upstream's path lacks the index of the expression.
     for expression in expressions.items() {
-        let part =
-            |name: &'static str| FieldValue::under(expression.value.get(name), expressions.path.child(name));
-        let (scope, operator, values) = (part("scopeName"), part("operator"), part("values"));
+        let expression = expression.with_path(expressions.path.clone());
+        let (scope, operator, values) =
+            (expression.get("scopeName"), expression.get("operator"), expression.get("values"));
         if !SCOPES.iter().any(|(name, _)| *name == scope.text()) {
             errors.push(scope.invalid_as(scope.named(), "unsupported scope"));
         }

@@ -77,7 +77,7 @@ fn cluster_role(role: &Value, old: Option<&Value>) -> Errors {
         errors.push(selectors.required(detail));
     }
     let old = old.map(|old| FieldValue::field(old, "aggregationRule").get("clusterRoleSelectors"));
-    let lenient = old.is_some_and(|old| old.list().iter().any(selectors::has_bad_value));
+    let lenient = old.is_some_and(|old| old.items().any(|selector| selectors::has_bad_value(&selector)));
     for selector in selectors.items() {
         if lenient {
             selectors::without_values(&mut errors, &selector);

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use atoll_meta::field::BadValue;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath, names};
-use serde_json::Value;
 
-use crate::fields::{Fields, NOT_NEGATIVE, broken_rules, named, quantity};
+use crate::field_value::{Errors, FieldValue, NOT_NEGATIVE};
 
 const HUGE_PAGES: &str = "hugepages-";
 
@@ -81,41 +81,47 @@ pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
 }
 
 /// Checks the name of a resource: a standard name, or a name with a domain.
-pub(crate) fn check_name(errors: &mut Vec<FieldError>, name: &str, path: &FieldPath) {
+pub(crate) fn check_name(errors: &mut Errors, name: &str, path: &FieldPath) {
     let rules = names::qualified_name(name);
     if !rules.is_empty() {
-        errors.extend(rules.into_iter().map(|rule| FieldError::invalid(path, named(name), rule)));
+        errors.extend(
+            rules.into_iter().map(|rule| FieldError::invalid(path, BadValue::named_text(name), rule)),
+        );
     } else if !name.contains('/') && !STANDARD.contains(&name) && !is_quota_huge_page(name) {
         let detail = "must be a standard resource type or fully qualified";
-        errors.push(FieldError::invalid(path, named(name), detail));
+        errors.push(FieldError::invalid(path, BadValue::named_text(name), detail));
     }
 }
 
 /// Checks the name of a container resource.
-pub(crate) fn check_container_name(errors: &mut Vec<FieldError>, name: &str, path: &FieldPath) {
+pub(crate) fn check_container_name(errors: &mut Errors, name: &str, path: &FieldPath) {
     check_name(errors, name, path);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
             let detail = "must be a standard resource for containers";
-            errors.push(FieldError::invalid(path, named(name), detail));
+            errors.push(FieldError::invalid(path, BadValue::named_text(name), detail));
         }
     } else if !is_native(name) && !is_extended(name) {
         let detail = "doesn't follow extended resource name standard";
-        errors.push(FieldError::invalid(path, named(name), detail));
+        errors.push(FieldError::invalid(path, BadValue::named_text(name), detail));
     }
 }
 
 /// Checks the name of a pod-level resource.
-pub(crate) fn check_pod_name(errors: &mut Vec<FieldError>, name: &str, path: &FieldPath) {
+pub(crate) fn check_pod_name(errors: &mut Errors, name: &str, path: &FieldPath) {
     let before = errors.len();
     check_name(errors, name, path);
     if errors.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
-        errors.push(FieldError::not_supported(path, named(name), &["cpu", HUGE_PAGES, "memory"]));
+        errors.push(FieldError::not_supported(
+            path,
+            BadValue::named_text(name),
+            &["cpu", HUGE_PAGES, "memory"],
+        ));
     }
 }
 
 /// Checks that a quantity is not negative, and an integer for integer resources.
-pub(crate) fn check_amount(errors: &mut Vec<FieldError>, name: &str, amount: &Quantity, path: &FieldPath) {
+pub(crate) fn check_amount(errors: &mut Errors, name: &str, amount: &Quantity, path: &FieldPath) {
     if amount.is_negative() {
         errors.push(FieldError::invalid(path, amount.to_string(), NOT_NEGATIVE));
     }
@@ -124,7 +130,7 @@ pub(crate) fn check_amount(errors: &mut Vec<FieldError>, name: &str, amount: &Qu
     }
 }
 
-fn check_huge_pages(errors: &mut Vec<FieldError>, name: &str, amount: &Quantity, path: &FieldPath) {
+fn check_huge_pages(errors: &mut Errors, name: &str, amount: &Quantity, path: &FieldPath) {
     let size = name.strip_prefix(HUGE_PAGES).and_then(|size| Quantity::parse(size).ok());
     let divides = size.is_some_and(|size| {
         !size.is_negative()
@@ -139,108 +145,101 @@ fn check_huge_pages(errors: &mut Vec<FieldError>, name: &str, amount: &Quantity,
 }
 
 /// The rule for resource names in requirements.
-pub(crate) type ResourceNameRule = fn(&mut Vec<FieldError>, &str, &FieldPath);
+pub(crate) type ResourceNameRule = fn(&mut Errors, &str, &FieldPath);
 
 /// Checks limits, requests and claims. `claims` are the names of the pod's claims.
 pub(crate) fn check_requirements(
-    errors: &mut Vec<FieldError>,
-    requirements: &Value,
+    errors: &mut Errors,
+    requirements: &FieldValue<'_>,
     name_rule: ResourceNameRule,
     claims: &BTreeSet<&str>,
-    path: &FieldPath,
 ) {
-    if !requirements.is_object() {
+    if !requirements.value.is_object() {
         return;
     }
-    check_limits(errors, requirements.part("limits"), name_rule, &path.child("limits"));
-    for (name, value) in requirements.entries("requests") {
-        let Some(amount) = quantity(value) else { continue };
-        let requests_path = path.child("requests");
-        let amount_path = requests_path.key(name);
-        name_rule(errors, name, &amount_path);
-        check_amount(errors, name, &amount, &amount_path);
-        match requirements.part("limits").quantity(name) {
+    let (limits, requests) = (requirements.get("limits"), requirements.get("requests"));
+    check_limits(errors, &limits, name_rule);
+    for (name, request) in requests.entries() {
+        let Some(amount) = request.quantity() else { continue };
+        name_rule(errors, name, &request.path);
+        check_amount(errors, name, &amount, &request.path);
+        match limits.quantity_of(name) {
             Some(limit) if amount != limit && !is_overcommit_allowed(name) => {
                 let detail = format!("must be equal to {name} limit of {limit}");
-                errors.push(FieldError::invalid(&requests_path, amount.to_string(), detail));
+                errors.push(requests.invalid_as(amount.to_string(), detail));
             }
             Some(limit) if amount > limit => {
                 let detail = format!("must be less than or equal to {name} limit of {limit}");
-                errors.push(FieldError::invalid(&requests_path, amount.to_string(), detail));
+                errors.push(requests.invalid_as(amount.to_string(), detail));
             }
             None if !is_overcommit_allowed(name) => {
-                let detail = "Limit must be set for non overcommitable resources";
-                errors.push(FieldError::required(&path.child("limits"), detail));
+                errors.push(limits.required("Limit must be set for non overcommitable resources"));
             }
             _ => {}
         }
         if is_huge_page(name) {
-            check_huge_pages(errors, name, &amount, &amount_path);
+            check_huge_pages(errors, name, &amount, &request.path);
         }
     }
-    let asks_for = |matches: fn(&str) -> bool| {
-        requirements.entries("limits").chain(requirements.entries("requests")).any(|(name, _)| matches(name))
-    };
-    if asks_for(is_huge_page) && !asks_for(|name| matches!(name, "cpu" | "memory")) {
-        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
+    check_huge_pages_alone(errors, requirements, || limits.keys().chain(requests.keys()));
+    check_claims(errors, &requirements.get("claims"), claims);
+}
+
+/// Checks that huge pages are not the only resource.
+fn check_huge_pages_alone<'a, Names: Iterator<Item = &'a str>>(
+    errors: &mut Errors,
+    holder: &FieldValue<'_>,
+    names: impl Fn() -> Names,
+) {
+    if names().any(is_huge_page) && !names().any(|name| matches!(name, "cpu" | "memory")) {
+        errors.push(holder.forbidden("HugePages require cpu or memory"));
     }
-    check_claims(errors, requirements.list("claims"), claims, path);
 }
 
 /// Checks names and quantities of limits, or of the overhead of a pod.
-fn check_limits(errors: &mut Vec<FieldError>, limits: &Value, name_rule: ResourceNameRule, path: &FieldPath) {
-    for (name, value) in limits.as_object().into_iter().flatten() {
-        let Some(amount) = quantity(value) else { continue };
-        let path = path.key(name);
-        name_rule(errors, name, &path);
-        check_amount(errors, name, &amount, &path);
+fn check_limits(errors: &mut Errors, limits: &FieldValue<'_>, name_rule: ResourceNameRule) {
+    for (name, limit) in limits.entries() {
+        let Some(amount) = limit.quantity() else { continue };
+        name_rule(errors, name, &limit.path);
+        check_amount(errors, name, &amount, &limit.path);
         if is_huge_page(name) {
-            check_huge_pages(errors, name, &amount, &path);
+            check_huge_pages(errors, name, &amount, &limit.path);
         }
     }
 }
 
 /// Checks the overhead of a pod.
-pub(crate) fn check_overhead(errors: &mut Vec<FieldError>, overhead: &Value, path: &FieldPath) {
-    check_limits(errors, overhead, check_container_name, &path.child("limits"));
-    let has =
-        |matches: fn(&str) -> bool| overhead.as_object().into_iter().flatten().any(|(name, _)| matches(name));
-    if has(is_huge_page) && !has(|name| matches!(name, "cpu" | "memory")) {
-        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
-    }
+pub(crate) fn check_overhead(errors: &mut Errors, overhead: &FieldValue<'_>) {
+    check_limits(errors, &overhead.with_path(overhead.path.child("limits")), check_container_name);
+    check_huge_pages_alone(errors, overhead, || overhead.keys());
 }
 
 /// Maximum number of names in the errors about unknown claims of a container.
 const MAX_LISTED_NAMES: usize = 10_000;
 
 /// Checks that each claim refers to one of the pod's claims, and that no two overlap.
-fn check_claims(
-    errors: &mut Vec<FieldError>,
-    claims: &[Value],
-    pod_claims: &BTreeSet<&str>,
-    path: &FieldPath,
-) {
+fn check_claims(errors: &mut Errors, claims: &FieldValue<'_>, pod_claims: &BTreeSet<&str>) {
     let mut seen: HashSet<(&str, &str)> = HashSet::new();
     let mut seen_by_name: HashMap<&str, usize> = HashMap::new();
     let mut unknown = 0;
-    for (index, claim) in claims.iter().enumerate() {
-        let path = || path.child("claims").index(index);
-        let (name, request) = (claim.text("name"), claim.text("request"));
+    for claim in claims.items() {
+        let (name, request_field) = (claim.text_of("name"), claim.get("request"));
+        let request = request_field.text();
         if name.is_empty() {
-            errors.push(FieldError::required(&path(), ""));
+            errors.push(claim.required(""));
             continue;
         }
         if seen.contains(&(name, "")) {
-            errors.push(FieldError::duplicate(&path(), name));
+            errors.push(claim.duplicate_as(name));
         } else {
             if !request.is_empty() {
-                broken_rules(errors, || path().child("request"), request, names::dns1123_label(request));
+                request_field.rules(errors, names::dns1123_label(request));
                 if seen.contains(&(name, request)) {
-                    errors.push(FieldError::duplicate(&path(), format!("{name}/{request}")));
+                    errors.push(claim.duplicate_as(format!("{name}/{request}")));
                 }
             } else {
                 let overlapping = seen_by_name.get(name).copied().unwrap_or_default();
-                errors.extend((0..overlapping).map(|_| FieldError::duplicate(&path(), name)));
+                errors.extend((0..overlapping).map(|_| claim.duplicate_as(name)));
             }
             if seen.insert((name, request)) {
                 *seen_by_name.entry(name).or_default() += 1;
@@ -259,7 +258,7 @@ fn check_claims(
                 detail.push_str(": ");
                 detail.push_str(&pod_claims.iter().copied().collect::<Vec<&str>>().join(", "));
             }
-            errors.push(FieldError::not_found(&path(), name).with_detail(detail));
+            errors.push(FieldError::not_found(&claim.path, name).with_detail(detail));
         }
     }
 }

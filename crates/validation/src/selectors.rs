@@ -8,12 +8,11 @@ use serde_json::Value;
 use crate::field_value::{Errors, FieldValue};
 
 /// Whether a selector has an invalid label value, which old API servers accepted.
-pub(crate) fn has_bad_value(selector: &Value) -> bool {
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
-    expressions
-        .filter_map(|expression| expression.get("values").and_then(Value::as_array))
-        .flatten()
-        .any(|value| !names::label_value(value.as_str().unwrap_or_default()).is_empty())
+pub(crate) fn has_bad_value(selector: &FieldValue<'_>) -> bool {
+    let has = |expression: FieldValue<'_>| {
+        expression.get("values").texts().any(|value| !names::label_value(value).is_empty())
+    };
+    selector.get("matchExpressions").items().any(has)
 }
 
 /// Checks a selector, ignoring invalid label values.

@@ -134,9 +134,7 @@ fn validate(errors: &mut Errors, service: &Value, old: Option<&Value>) {
         service_port(errors, &port, ports.len() > 1, &mut seen);
     }
     let selector = spec.get("selector");
-    let labels = selector.value.as_object().into_iter().flatten();
-    let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
-    errors.extend(object::validate_labels(labels, &selector.path));
+    errors.extend(object::validate_labels(selector.text_entries(), &selector.path));
     affinity(errors, &spec);
     let before = FieldValue::under(old.and_then(|old| old.get("spec")), FieldPath::nil());
     addresses::external_ips(errors, &spec, &before);
@@ -197,26 +195,24 @@ fn service_port<'a>(errors: &mut Errors, port: &FieldValue<'a>, named: bool, see
 }
 
 fn duplicate_ports(errors: &mut Errors, ports: &FieldValue<'_>) {
-    let key = |port: &FieldValue<'_>, field: &str| {
-        let number = port.value.get(field).and_then(Value::as_i64).unwrap_or_default();
-        (port.value.get("protocol").and_then(Value::as_str).unwrap_or_default().to_owned(), number)
-    };
     if ports.len() < 2 {
         return;
     }
     let mut seen = HashSet::new();
-    for port in ports.items().filter(|port| port.has("nodePort")) {
-        if !seen.insert(key(&port, "nodePort")) {
-            errors.push(port.get("nodePort").duplicate());
+    for port in ports.items() {
+        if let Some(number) = port.given("nodePort")
+            && !seen.insert((port.text_of("protocol"), number.integer()))
+        {
+            errors.push(number.duplicate());
         }
     }
     seen.clear();
     for port in ports.items() {
-        let (protocol, number) = key(&port, "port");
-        if !seen.insert((protocol.clone(), number)) {
+        let (protocol, number) = (port.text_of("protocol"), port.get("port").integer());
+        if !seen.insert((protocol, number)) {
             let rendered = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
-                BadValue::named_text(&protocol)
+                BadValue::named_text(protocol)
             );
             errors.push(FieldError::duplicate(&port.path, BadValue::Rendered(rendered)));
         }
@@ -247,10 +243,7 @@ fn affinity(errors: &mut Errors, spec: &FieldValue<'_>) {
 
 fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     let spec = FieldValue::field(service, "spec");
-    let ranges = FieldValue::under(
-        spec.value.get("loadBalancerSourceRanges"),
-        spec.path.child("LoadBalancerSourceRanges"),
-    );
+    let ranges = spec.get("loadBalancerSourceRanges").with_path(spec.path.child("LoadBalancerSourceRanges"));
     if !ranges.is_empty() {
         if !is_load_balancer(&spec) {
             errors.push(ranges.forbidden(ONLY_LOAD_BALANCER));

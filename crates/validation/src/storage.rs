@@ -195,7 +195,7 @@ fn attachment(attachment: &Value) -> Errors {
         }
     }
     if name.is_set() {
-        let name = FieldValue::under(Some(name.value), FieldPath::new("spec.source.persistentVolumeName"));
+        let name = name.with_path(FieldPath::new("spec.source.persistentVolumeName"));
         name.rules(&mut errors, names::dns1123_subdomain(name.text()));
     }
     errors
@@ -207,11 +207,11 @@ pub(crate) static NODES: Checks = Checks {
         let mut errors = node(new);
         let drivers = |node| FieldValue::field(node, "spec").get("drivers");
         let (drivers, before) = (drivers(new), drivers(old));
-        for old in before.list() {
-            for driver in drivers.items().filter(|driver| driver.value.get("name") == old.get("name")) {
+        for old in before.items() {
+            for driver in drivers.items().filter(|driver| driver.text_of("name") == old.text_of("name")) {
                 let same = ["nodeID", "topologyKeys"]
                     .iter()
-                    .all(|field| equal(driver.get(field).value, old.get(field).unwrap_or(&Value::Null)));
+                    .all(|field| equal(driver.get(field).value, old.get(field).value));
                 if !same {
                     let mut rendered = driver.value.clone();
                     rendered.as_object_mut().map(|fields| fields.remove("allocatable"));
@@ -237,7 +237,7 @@ fn node(node: &Value) -> Errors {
         if id.len() > MAX_NODE_ID_LENGTH {
             errors.push(id.invalid(format!("must be {MAX_NODE_ID_LENGTH} characters or less")));
         }
-        quantities::not_negative_number(&mut errors, &driver.get("allocatable").get("count"));
+        driver.get("allocatable").get("count").not_negative(&mut errors);
         if !seen.insert(name.text()) {
             errors.push(FieldError::duplicate(&name.path, name.text()));
         }
@@ -261,8 +261,7 @@ pub(crate) static DRIVERS: Checks = Checks {
     update: |new, old| {
         let mut errors = driver(new);
         let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
-        let required =
-            FieldValue::under(spec.value.get("attachRequired"), spec.path.child("attachedRequired"));
+        let required = spec.get("attachRequired").with_path(spec.path.child("attachedRequired"));
         immutable(&mut errors, &required, &before.get("attachRequired"));
         let field = "volumeLifecycleModes";
         immutable(&mut errors, &spec.get(field), &before.get(field));
@@ -330,7 +329,7 @@ fn token_requests(errors: &mut Errors, requests: &FieldValue<'_>) {
 pub(crate) static CAPACITIES: Checks = Checks {
     create: |capacity| self::capacity(capacity, false),
     update: |new, old| {
-        let lenient = old.get("nodeTopology").is_some_and(selectors::has_bad_value);
+        let lenient = selectors::has_bad_value(&FieldValue::field(old, "nodeTopology"));
         let mut errors = capacity(new, lenient);
         let topology = FieldValue::field(new, "nodeTopology");
         if !equal(topology.value, FieldValue::field(old, "nodeTopology").value) {

@@ -64,7 +64,7 @@ fn update(new: &Value, old: &Value) -> Errors {
     }
     immutable(
         &mut errors,
-        &FieldValue::under(spec.value.get("volumeMode"), FieldPath::new("volumeMode")),
+        &spec.get("volumeMode").with_path(FieldPath::new("volumeMode")),
         &before.get("volumeMode"),
     );
     if before.has("nodeAffinity") {
@@ -205,7 +205,7 @@ fn classes(errors: &mut Errors, spec: &FieldValue<'_>, context: &VolumeSpecOptio
 
 fn has_bad_value(spec: &FieldValue<'_>) -> bool {
     let terms = spec.get("nodeAffinity").get("required").get("nodeSelectorTerms");
-    terms.list().iter().any(selectors::has_bad_value)
+    terms.items().any(|term| selectors::has_bad_value(&term))
 }
 
 fn node_affinity(errors: &mut Errors, affinity: &FieldValue<'_>, lenient: bool) {
@@ -215,10 +215,10 @@ fn node_affinity(errors: &mut Errors, affinity: &FieldValue<'_>, lenient: bool) 
     } else if lenient {
         let terms = required.get("nodeSelectorTerms");
         for term in terms.items() {
-            node_selector::check_term(errors, term.value, false, &term.path);
+            node_selector::check_term(errors, &term, false);
         }
     } else {
-        node_selector::check_selector(errors, required.value, &required.path);
+        node_selector::check_selector(errors, &required);
     }
 }
 
@@ -232,7 +232,7 @@ fn node_affinity_kept(errors: &mut Errors, spec: &FieldValue<'_>, old: &FieldVal
     rename_labels(&mut renamed, affinity.value);
     if renamed != *affinity.value {
         let detail = "field is immutable, except for updating from beta label to GA";
-        let field = FieldValue::under(Some(affinity.value), FieldPath::new("nodeAffinity"));
+        let field = affinity.with_path(FieldPath::new("nodeAffinity"));
         errors.push(field.invalid_as(go_json::value("core/v1.VolumeNodeAffinity", affinity.value), detail));
     }
 }

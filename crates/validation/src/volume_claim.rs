@@ -54,8 +54,7 @@ pub(crate) fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &Validat
     }
     volume::access_modes(errors, &modes);
     let resources = spec.get("resources");
-    let storage = resources.value.get("requests").and_then(|requests| requests.get("storage"));
-    let storage = FieldValue::under(storage, resources.path.key("storage"));
+    let storage = resources.get("requests").get("storage").with_path(resources.path.key("storage"));
     if storage.is_set() {
         quantities::positive(errors, &storage);
     } else {
@@ -80,7 +79,7 @@ pub(crate) fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &Validat
         let parts = ["apiGroup", "kind", "name"];
         let detail = if !namespace.is_empty() {
             Some("may not be specified when dataSourceRef.namespace is specified")
-        } else if parts.iter().any(|part| source.value.get(part) != reference.value.get(part)) {
+        } else if parts.iter().any(|part| source.get(part).value != reference.get(part).value) {
             Some("must match dataSourceRef")
         } else {
             None
@@ -114,16 +113,13 @@ fn update(new: &Value, old: &Value) -> Errors {
     let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
     self::spec(&mut errors, &spec, &ValidationOptions::for_update(old));
     let classes = [new, old].map(|claim| object::annotation(claim, BETA_CLASS));
-    let class =
-        |spec: &FieldValue<'_>| spec.value.get("storageClassName").and_then(Value::as_str).map(str::to_owned);
-    let (name, old_name) = (class(&spec), class(&before));
+    let [name, old_name] = [&spec, &before].map(|spec| spec.get("storageClassName").optional_text());
     // A class may move from the annotation to the field, and a claim without a class may get one.
     let from_annotation = classes[1].is_some()
         && old_name.is_none()
-        && name.as_deref() == classes[1]
+        && name == classes[1]
         && (classes[0].is_none() || classes[0] == classes[1]);
-    let from_nothing =
-        name.is_some() && old_name.is_none() && (classes[1].is_none() || name.as_deref() == classes[1]);
+    let from_nothing = name.is_some() && old_name.is_none() && (classes[1].is_none() || name == classes[1]);
     if !from_annotation && classes[0].unwrap_or_default() != classes[1].unwrap_or_default() {
         let path = FieldPath::new("metadata").child("annotations").child(BETA_CLASS);
         errors.push(FieldError::invalid(&path, classes[0].unwrap_or_default(), "field is immutable"));
@@ -142,7 +138,7 @@ fn update(new: &Value, old: &Value) -> Errors {
         )));
     }
     let storage = |at: &FieldValue<'_>| {
-        quantities::of(&FieldValue::under(at.value.get("storage"), FieldPath::nil())).unwrap_or_else(|| {
+        at.quantity_of("storage").unwrap_or_else(|| {
             atoll_meta::quantity::Quantity::new(0, atoll_meta::quantity::Format::DecimalSi)
         })
     };
@@ -151,7 +147,7 @@ fn update(new: &Value, old: &Value) -> Errors {
     if size < old_size && size <= storage(&FieldValue::field(old, "status").get("capacity")) {
         errors.push(requests.get("storage").forbidden("field can not be less than status.capacity"));
     }
-    let mode = FieldValue::under(spec.value.get("volumeMode"), FieldPath::new("volumeMode"));
+    let mode = spec.get("volumeMode").with_path(FieldPath::new("volumeMode"));
     immutable(&mut errors, &mode, &before.get("volumeMode"));
     let class = spec.get("volumeAttributesClassName");
     if class.value != before.get("volumeAttributesClassName").value
@@ -167,43 +163,30 @@ fn update(new: &Value, old: &Value) -> Errors {
 }
 
 fn fields<'a>(spec: &FieldValue<'a>, old: &FieldValue<'a>) -> Vec<&'a str> {
-    let keys =
-        |field: &FieldValue<'a>| field.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
-    let mut fields: Vec<&str> = keys(spec).chain(keys(old)).collect();
+    let mut fields: Vec<&str> = spec.keys().chain(old.keys()).collect();
     fields.sort_unstable();
     fields.dedup();
     fields
 }
 
 fn same(spec: &FieldValue<'_>, old: &FieldValue<'_>, may_differ: &dyn Fn(&str) -> bool, bound: bool) -> bool {
-    let null = Value::Null;
+    let (resources, old_resources) = (spec.get("resources"), old.get("resources"));
     fields(spec, old).into_iter().all(|field| {
-        let [new, old] = [spec, old].map(|at| at.value.get(field).unwrap_or(&null));
-        equal(new, old) || may_differ(field) || (field == "resources" && same_resources(new, old, bound))
+        let [new, old] = [spec, old].map(|at| at.value.get(field).unwrap_or(&Value::Null));
+        equal(new, old)
+            || may_differ(field)
+            || (field == "resources" && same_resources(&resources, &old_resources, bound))
     })
 }
 
-fn same_resources(new: &Value, old: &Value, bound: bool) -> bool {
-    let amounts = |value: &Value, list: &str, key: &str| {
-        value.get(list).and_then(|list| list.get(key)).cloned().unwrap_or_default()
-    };
-    let keys = |value: &Value, list: &str| -> Vec<String> {
-        let map = value.get(list).and_then(Value::as_object);
-        map.into_iter().flatten().map(|(key, _)| key.clone()).collect()
-    };
-    let bound = bound && new.get("requests").is_some();
+fn same_resources(new: &FieldValue<'_>, old: &FieldValue<'_>, bound: bool) -> bool {
+    let bound = bound && new.has("requests");
     ["limits", "requests"].iter().all(|list| {
-        keys(new, list).into_iter().chain(keys(old, list)).all(|key| {
-            (bound && *list == "requests" && key == "storage")
-                || same_amount(&amounts(new, list, &key), &amounts(old, list, &key))
+        let (new, old) = (new.get(list), old.get(list));
+        new.keys().chain(old.keys()).all(|key| {
+            (bound && *list == "requests" && key == "storage") || new.quantity_of(key) == old.quantity_of(key)
         })
     })
-}
-
-fn same_amount(new: &Value, old: &Value) -> bool {
-    let [one, other] =
-        [new, old].map(|value| quantities::of(&FieldValue::under(Some(value), FieldPath::nil())));
-    one == other
 }
 
 /// Returns the diff of the specs, without the fields that may differ.

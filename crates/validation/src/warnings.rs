@@ -24,7 +24,6 @@ use atoll_meta::quote::quote;
 use serde_json::Value;
 
 use crate::field_value::FieldValue;
-use crate::quantities;
 
 pub use pod::app_armor_profile;
 
@@ -168,7 +167,7 @@ fn node_selector_term(term: &FieldValue<'_>, check_values: bool, warnings: &mut 
 
 /// Warns about a fractional number of bytes.
 fn fraction(amount: &FieldValue<'_>, warnings: &mut Vec<String>) {
-    if quantities::of(amount).is_some_and(|quantity| quantity.millis() % 1000 != 0) {
+    if amount.quantity().is_some_and(|quantity| quantity.millis() % 1000 != 0) {
         let text = quote(amount.text());
         warnings
             .push(format!("{}: fractional byte value {text} is invalid, must be an integer", amount.path));
@@ -196,10 +195,10 @@ fn runtime_class(new: &Value) -> Vec<String> {
 
 fn secret(new: &Value) -> Vec<String> {
     let pair = || {
-        let data = |name: &str| new["data"].get(name).and_then(Value::as_str).unwrap_or_default();
-        tls::key_pair(data("tls.crt"), data("tls.key"))
+        let data = FieldValue::field(new, "data");
+        tls::key_pair(data.text_of("tls.crt"), data.text_of("tls.key"))
     };
-    (new["type"] == "kubernetes.io/tls").then(pair).flatten().into_iter().collect()
+    (FieldValue::field(new, "type").text() == "kubernetes.io/tls").then(pair).flatten().into_iter().collect()
 }
 
 const MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -244,7 +243,7 @@ fn quota(new: &Value, old: Option<&Value>) -> Vec<String> {
         };
         let limit = format!("limits.{resource}");
         let (Some((name, Some(request))), Some(most)) = (request, hard(&limit)) else { continue };
-        if quantities::of(&request) > quantities::of(&most) {
+        if request.quantity() > most.quantity() {
             let (request, most) = (request.text(), most.text());
             warnings.push(format!("ResourceQuota {name} ({request}) should be less than {limit} ({most})"));
         }

@@ -5,20 +5,14 @@
 
 #[path = "upstream/definitions.rs"]
 mod definitions;
-// The object generator belongs to another comparison.
-#[allow(dead_code)]
-#[path = "../../crd/tests/upstream/generator.rs"]
-mod generator;
-#[path = "../../crd/tests/upstream/rules.rs"]
-mod rules;
 
 use std::collections::BTreeMap;
 
 use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
 use atoll_meta::{FieldError, FieldPath, names};
 use atoll_schema::{Types, decode};
-use generator::Generator;
-use rules::plain;
+use atoll_upstream::rules::plain;
+use atoll_upstream::schemas::Generator;
 use serde_json::{Value, json};
 
 const DEFINITIONS: usize = 2500;
@@ -58,9 +52,7 @@ fn validation_errors(definition: &Value, before: Option<&Value>) -> Vec<String> 
 
 #[test]
 fn random_definitions_are_validated_as_upstream() {
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("seed {seed}");
-    let mut generator = Generator::new(seed);
+    let mut generator = Generator::new(atoll_upstream::seed());
     let mut cases = Vec::new();
     for _ in 0..DEFINITIONS {
         let before = definitions::definition(&mut generator);

@@ -2,31 +2,19 @@
 //!
 //! Without Go the comparison is skipped with a message; with ATOLL_REQUIRE_UPSTREAM=1 that is a failure.
 
-// The generator belongs to the JSON comparison, which also uses malformed texts.
-#[allow(dead_code)]
-#[path = "../../schema/tests/upstream/generator.rs"]
-mod generator;
-
 use std::path::Path;
 
+use atoll_samples::Generator;
 use atoll_schema::{Types, normalise, resources};
 use atoll_upstream::{RoundTrip, round_trip};
 use atoll_wire::{decode, encode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use generator::Generator;
-
-/// Returns the seed, which can be set as ATOLL_SEED=7.
-fn seed() -> u64 {
-    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("seed {seed}");
-    seed
-}
 
 #[test]
 fn messages_match_go() {
     let types = Types::get();
-    let mut generator = Generator::new(seed());
+    let mut generator = Generator::new(atoll_upstream::seed());
     let mut cases = Vec::new();
     for row in resources() {
         let Some(id) = row.type_id else { continue };

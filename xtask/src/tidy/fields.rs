@@ -21,7 +21,7 @@ use uses::{Functions, ProductFile};
 const LIST: &str = "xtask/src/tidy/fields/documents.rs";
 
 /// Crates that are used for development only.
-const DEVELOPMENT: [&str; 4] = ["bench", "differential", "dist", "testkit"];
+const DEVELOPMENT: [&str; 6] = ["bench", "differential", "dist", "samples", "testkit", "upstream"];
 
 /// Checks all files at once: the functions that take names of fields are in other files than their callers.
 pub fn check(files: &[(String, String)]) -> Vec<Finding> {

@@ -12,12 +12,15 @@ const MAX_LINES: usize = 800;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ignored,
+    ForeignModule,
     Unsafe,
     Sleep,
 }
 
 /// Files that are exempt from a rule, with the reason.
-const EXCEPTIONS: [(Rule, &str, &str); 4] = [
+const EXCEPTIONS: [(Rule, &str, &str); 6] = [
+    (Rule::ForeignModule, "fuzz/src/client.rs", "the atoll crate has no library"),
+    (Rule::ForeignModule, "fuzz/src/fleet.rs", "the atoll crate has no library"),
     (Rule::Ignored, "crates/sqlite/tests/durability/killed.rs", "a process that other tests start and kill"),
     (Rule::Unsafe, "crates/sqlite/tests/durability/disk/vfs.rs", "a SQLite VFS is a table of C functions"),
     (Rule::Sleep, "crates/syncer/tests/faults/time.rs", "simulated time, which passes at once"),
@@ -112,6 +115,10 @@ fn rust(path: &str, text: &str) -> Vec<Finding> {
         let mut ignored = code.match_indices("#[ignore").map(|(position, _)| position);
         report(&mut ignored, "tests must not be ignored: fix or remove the test");
     }
+    if !is_excepted(Rule::ForeignModule, path) {
+        let message = "#[path] must not leave the crate: share the code through a crate";
+        report(&mut foreign_modules(path, &code, text), message);
+    }
     if !is_excepted(Rule::Unsafe, path) {
         let message = "unsafe is allowed only in the files listed in xtask/src/tidy/files.rs";
         report(&mut words(&code, "unsafe"), message);
@@ -125,6 +132,36 @@ fn rust(path: &str, text: &str) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns the positions in `code` of `#[path]` attributes that name a file of another crate. The file's name
+/// is in `text`, from which `code` was made.
+fn foreign_modules<'a>(path: &'a str, code: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let attributes = code.match_indices("#[path").map(|(position, _)| position);
+    attributes.filter(move |position| {
+        let attribute = text.lines().nth(line(code, *position) - 1).unwrap_or_default();
+        let target = attribute.split('"').nth(1).unwrap_or_default();
+        target.starts_with('/') || resolved(path, target).is_none_or(|file| root_of(&file) != root_of(path))
+    })
+}
+
+/// Returns the file that a file names relative to its directory. Returns `None` outside the repository.
+fn resolved(path: &str, target: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// Returns the directory of the crate that a file belongs to: `crates/meta`, `fuzz`.
+fn root_of(path: &str) -> Vec<&str> {
+    path.split('/').take(if path.starts_with("crates/") { 2 } else { 1 }).collect()
 }
 
 fn foreign_sleep(path: &str, text: &str, call: &str) -> Vec<Finding> {
@@ -189,6 +226,20 @@ mod tests {
         assert!(check("a.rs", &"\n".repeat(WARN_LINES)).is_empty());
         assert!(check("a.rs", &"\n".repeat(WARN_LINES + 1))[0].warning);
         assert!(check("data.txt", &"\n".repeat(MAX_LINES + 1)).is_empty());
+    }
+
+    #[test]
+    fn modules_belong_to_their_crate() {
+        let module = |file: &str| format!("// A module.\n#[path = \"{file}\"]\nmod a;");
+        for outside in ["../../b/tests/c.rs", "../../../fuzz/src/c.rs", "../../../../c.rs", "/c.rs"] {
+            fails("crates/a/tests/c.rs", &module(outside), "crates/a/tests/c.rs:2", "leave the crate");
+        }
+        fails("xtask/src/a.rs", &module("../../fuzz/src/a.rs"), "xtask/src/a.rs:2", "leave the crate");
+        passes("crates/a/tests/c.rs", &module("c/d.rs"));
+        passes("crates/a/tests/c.rs", &module("./../src/d.rs"));
+        passes("crates/a/tests/c/main.rs", &module("../support/d.rs"));
+        passes("crates/a/src/c.rs", "const TEXT: &str = \"#[path = '../../b']\";");
+        passes("fuzz/src/client.rs", &module("../../crates/atoll/src/a.rs"));
     }
 
     #[test]

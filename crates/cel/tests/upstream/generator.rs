@@ -1,6 +1,8 @@
 //! Random expressions from a typed grammar that sometimes breaks the types.
 
-pub struct Generator(u64);
+use atoll_upstream::SeededRandom;
+
+pub struct Generator(SeededRandom);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -19,24 +21,15 @@ const KINDS: [Kind; 8] =
 
 impl Generator {
     pub fn new(seed: u64) -> Generator {
-        Generator(seed)
+        Generator(SeededRandom::new(seed))
     }
 
-    fn next(&mut self) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    fn below(&mut self, limit: usize) -> usize {
+        self.0.below(limit)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        self.0.pick(choices)
     }
 
     /// Generates an expression of any type.

@@ -1,10 +1,11 @@
 //! Random objects of a type, with values on which defaults depend.
 
 use atoll_schema::{TypeId, TypeRef, Types};
+use atoll_upstream::SeededRandom;
 use serde_json::{Map, Value, json};
 
 pub struct Generator {
-    state: u64,
+    random: SeededRandom,
 }
 
 /// Values for fields of these names, besides the usual ones.
@@ -81,7 +82,7 @@ const ANNOTATIONS: &[&str] = &[
 
 impl Generator {
     pub fn new(seed: u64) -> Generator {
-        Generator { state: seed }
+        Generator { random: SeededRandom::new(seed) }
     }
 
     pub fn object(&mut self, types: &Types, id: TypeId) -> Value {
@@ -90,19 +91,12 @@ impl Generator {
         self.structure(types, id, 0, density)
     }
 
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        self.random.below(limit)
     }
 
     fn pick<'s>(&mut self, choices: &[&'s str]) -> &'s str {
-        choices[self.below(choices.len())]
+        self.random.pick(choices)
     }
 
     fn structure(&mut self, types: &Types, id: TypeId, depth: usize, density: usize) -> Value {

@@ -1,10 +1,9 @@
 //! Random strategic merge patches of an object, partly valid, with valid and invalid directives.
 
 use atoll_meta::json;
+use atoll_samples::Generator;
 use atoll_schema::{Field, TypeId, TypeRef, Types};
 use serde_json::{Map, Value, json};
-
-use crate::generator::Generator;
 
 pub struct Patches<'g> {
     pub types: &'static Types,

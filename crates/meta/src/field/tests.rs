@@ -17,6 +17,16 @@ fn paths_print_as_upstream_prints_them() {
 }
 
 #[test]
+fn paths_below_one_path_are_independent() {
+    let ports = FieldPath::new("spec").child("containers").index(1).child("ports");
+    let copy = ports.clone();
+    assert_eq!(ports.index(0).child("name".to_owned()).to_string(), "spec.containers[1].ports[0].name");
+    assert_eq!(ports.index(1).child("name").key("a").to_string(), "spec.containers[1].ports[1].name[a]");
+    assert_eq!(copy.key("b").to_string(), "spec.containers[1].ports[b]");
+    assert_eq!(ports.to_string(), "spec.containers[1].ports");
+}
+
+#[test]
 fn messages_have_upstreams_form() {
     let path = FieldPath::new("f");
     let cases = [

@@ -3,38 +3,32 @@
 // upstream: pkg/apis/apps/validation/validation.go
 
 use atoll_meta::object::FIELD_IS_IMMUTABLE;
-use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::fields::{Fields, NOT_NEGATIVE};
+use crate::field_value::{Errors, FieldValue};
 
 pub(crate) static CHECKS: Checks = Checks { create, update, ..Checks::NONE };
 
-fn revision(object: &Value) -> Vec<FieldError> {
-    let revision = object.integer("revision");
-    if revision >= 0 {
-        return Vec::new();
-    }
-    vec![FieldError::invalid(&FieldPath::new("revision"), revision, NOT_NEGATIVE)]
-}
-
-fn create(object: &Value) -> Vec<FieldError> {
-    let mut errors = revision(object);
-    let detail = match object.part("data") {
+fn create(object: &Value) -> Errors {
+    let mut errors = Errors::new();
+    FieldValue::field(object, "revision").not_negative(&mut errors);
+    let data = FieldValue::field(object, "data");
+    let detail = match data.value {
         Value::Object(_) => return errors,
         Value::Null => "data is mandatory",
         _ => "data must be a valid JSON object",
     };
-    errors.push(FieldError::required(&FieldPath::new("data"), detail));
+    errors.push(data.required(detail));
     errors
 }
 
-fn update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = revision(new);
-    if new.part("data") != old.part("data") {
-        let rendered = new.part("data").clone();
-        errors.push(FieldError::invalid(&FieldPath::new("data"), rendered, FIELD_IS_IMMUTABLE));
+fn update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
+    FieldValue::field(new, "revision").not_negative(&mut errors);
+    let data = FieldValue::field(new, "data");
+    if data.value != FieldValue::field(old, "data").value {
+        errors.push(data.invalid(FIELD_IS_IMMUTABLE));
     }
     errors
 }

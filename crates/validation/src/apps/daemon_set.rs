@@ -2,108 +2,101 @@
 
 // upstream: pkg/apis/apps/validation/validation.go
 
-use atoll_meta::{FieldError, FieldPath, LabelSelector, object};
-use serde_json::Value;
+use atoll_meta::{LabelSelector, object};
 
 use super::{
-    amount, at_most_hundred_percent, check_selected, collisions, int_or_percent, is_empty, render_selector,
-    same_selector,
+    amount, at_most_hundred_percent, check_selected, collisions, int_or_percent, is_empty, not_negative,
+    render_selector, same_selector,
 };
 use crate::Checks;
-use crate::fields::{Errors, Fields, not_negative};
+use crate::field_value::{Errors, FieldValue};
 use crate::internal;
 use crate::pod::{check_always_restarted, template};
 
 pub(crate) static CHECKS: Checks = Checks {
     create: |object| {
-        let mut errors = Vec::new();
-        check(&mut errors, object.part("spec"), None);
+        let mut errors = Errors::new();
+        check(&mut errors, &FieldValue::field(object, "spec"), None);
         errors
     },
     update: |new, old| {
-        let mut errors = Vec::new();
-        same_selector(&mut errors, new.part("spec"), old.part("spec"), &FieldPath::new("spec"));
-        check(&mut errors, new.part("spec"), Some(old.part("spec")));
+        let mut errors = Errors::new();
+        let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
+        same_selector(&mut errors, &spec, &before);
+        check(&mut errors, &spec, Some(&before));
         errors
     },
     subresource: |name, new, old| match name {
-        "status" => status(new.part("status"), old.part("status")),
-        _ => Vec::new(),
+        "status" => status(&FieldValue::field(new, "status"), &FieldValue::field(old, "status")),
+        _ => Errors::new(),
     },
 };
 
-fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
-    let path = FieldPath::new("spec");
-    let selector = spec.part("selector");
-    errors.extend(object::validate_label_selector(selector, &path.child("selector")));
-    let pod = spec.part("template");
-    let template_path = path.child("template");
-    if let Ok(selector) = LabelSelector::from_object(selector) {
-        check_selected(errors, &selector, pod, &template_path);
+fn check(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&FieldValue<'_>>) {
+    let (selector, pod) = (spec.get("selector"), spec.get("template"));
+    errors.extend(object::validate_label_selector(selector.value, &selector.path));
+    if let Ok(selector) = LabelSelector::from_object(selector.value) {
+        check_selected(errors, &selector, &pod);
     }
-    if selector.is_object() && is_empty(selector) {
+    if selector.value.is_object() && is_empty(&selector) {
         let detail = "empty selector is invalid for daemonset";
-        errors.push(FieldError::invalid(&path.child("selector"), render_selector(selector), detail));
+        errors.push(selector.invalid_as(render_selector(&selector), detail));
     }
-    template::check(errors, spec, old, &template_path);
-    check_always_restarted(errors, pod, "DaemonSet", &template_path);
-    not_negative(errors, spec, "minReadySeconds", &path);
-    strategy(errors, spec.part("updateStrategy"), &path.child("updateStrategy"));
-    not_negative(errors, spec, "revisionHistoryLimit", &path);
+    template::check(errors, &pod, old.map(|old| old.get("template")).as_ref());
+    check_always_restarted(errors, &pod, "DaemonSet");
+    spec.get("minReadySeconds").not_negative(errors);
+    strategy(errors, &spec.get("updateStrategy"));
+    spec.get("revisionHistoryLimit").not_negative(errors);
 }
 
-fn strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath) {
-    match strategy.text("type") {
+fn strategy(errors: &mut Errors, strategy: &FieldValue<'_>) {
+    match strategy.text_of("type") {
         "OnDelete" => {}
         "RollingUpdate" => {
-            let path = path.child("rollingUpdate");
-            match strategy.field("rollingUpdate") {
-                Some(rolling) => rolling_update(errors, rolling, &path),
-                None => errors.push(FieldError::required(&path, "")),
+            let rolling = strategy.get("rollingUpdate");
+            if rolling.is_set() {
+                rolling_update(errors, &rolling);
+            } else {
+                errors.push(rolling.required(""));
             }
         }
         _ => {
-            let rendered = internal::render("DaemonSetUpdateStrategy", strategy);
-            errors.push(FieldError::not_supported(path, rendered, &["RollingUpdate", "OnDelete"]));
+            let rendered = internal::render("DaemonSetUpdateStrategy", strategy.value);
+            errors.push(strategy.unsupported_as(rendered, &["RollingUpdate", "OnDelete"]));
         }
     }
 }
 
-fn rolling_update(errors: &mut Errors, rolling: &Value, path: &FieldPath) {
-    let (unavailable, surge) = (rolling.part("maxUnavailable"), rolling.part("maxSurge"));
-    let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
-    int_or_percent(errors, unavailable, &unavailable_path);
-    int_or_percent(errors, surge, &surge_path);
-    at_most_hundred_percent(errors, unavailable, &unavailable_path);
-    at_most_hundred_percent(errors, surge, &surge_path);
-    match (amount(unavailable) != 0, amount(surge) != 0) {
-        (true, true) => {
-            let detail = "may not be set when maxUnavailable is non-zero";
-            errors.push(FieldError::invalid(&surge_path, surge.clone(), detail));
-        }
-        (false, false) => {
-            errors.push(FieldError::required(&unavailable_path, "cannot be 0 when maxSurge is 0"));
-        }
+fn rolling_update(errors: &mut Errors, rolling: &FieldValue<'_>) {
+    let (unavailable, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
+    int_or_percent(errors, &unavailable);
+    int_or_percent(errors, &surge);
+    at_most_hundred_percent(errors, &unavailable);
+    at_most_hundred_percent(errors, &surge);
+    match (amount(&unavailable) != 0, amount(&surge) != 0) {
+        (true, true) => errors.push(surge.invalid("may not be set when maxUnavailable is non-zero")),
+        (false, false) => errors.push(unavailable.required("cannot be 0 when maxSurge is 0")),
         _ => {}
     }
 }
 
-fn status(status: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let path = FieldPath::new("status");
-    for field in [
-        "currentNumberScheduled",
-        "numberMisscheduled",
-        "desiredNumberScheduled",
-        "numberReady",
-        "observedGeneration",
-        "updatedNumberScheduled",
-        "numberAvailable",
-        "numberUnavailable",
-        "collisionCount",
-    ] {
-        not_negative(&mut errors, status, field, &path);
-    }
-    collisions(&mut errors, status, old, &path);
+fn status(status: &FieldValue<'_>, old: &FieldValue<'_>) -> Errors {
+    let mut errors = Errors::new();
+    not_negative(
+        &mut errors,
+        status,
+        &[
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ],
+    );
+    collisions(&mut errors, status, old);
     errors
 }

@@ -2,151 +2,149 @@
 
 // upstream: pkg/apis/apps/validation/validation.go
 
-use atoll_meta::{FieldError, FieldPath, object};
+use atoll_meta::object;
 use serde_json::Value;
 
 use super::{
-    amount, at_most_hundred_percent, collisions, int_or_percent, same_selector, selector_and_template,
+    amount, at_most_hundred_percent, collisions, int_or_percent, not_negative, same_selector,
+    selector_and_template,
 };
 use crate::Checks;
-use crate::fields::{Errors, Fields, NOT_NEGATIVE, not_negative};
+use crate::field_value::{Errors, FieldValue, NOT_NEGATIVE};
 use crate::internal;
 use crate::pod::at_most;
 
 pub(crate) static DEPLOYMENTS: Checks = Checks {
     create: |object| deployment(object, None),
     update: |new, old| {
-        let mut errors = deployment(new, Some(old.part("spec")));
-        same_selector(&mut errors, new.part("spec"), old.part("spec"), &FieldPath::new("spec"));
+        let before = FieldValue::field(old, "spec");
+        let mut errors = deployment(new, Some(&before));
+        same_selector(&mut errors, &FieldValue::field(new, "spec"), &before);
         errors
     },
     subresource: |name, new, old| match name {
-        "status" => deployment_status(new.part("status"), old.part("status")),
-        _ => Vec::new(),
+        "status" => deployment_status(&FieldValue::field(new, "status"), &FieldValue::field(old, "status")),
+        _ => Errors::new(),
     },
 };
 
 pub(crate) static REPLICA_SETS: Checks = Checks {
-    create: |object| replica_set(object, None),
+    create: |object| replica_set(&FieldValue::field(object, "spec"), None),
     update: |new, old| {
-        let mut errors = replica_set(new, Some(old.part("spec")));
-        same_selector(&mut errors, new.part("spec"), old.part("spec"), &FieldPath::new("spec"));
+        let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
+        let mut errors = replica_set(&spec, Some(&before));
+        same_selector(&mut errors, &spec, &before);
         errors
     },
     subresource: |name, new, _| match name {
-        "status" => replica_set_status(new.part("status")),
-        _ => Vec::new(),
+        "status" => replica_set_status(&FieldValue::field(new, "status")),
+        _ => Errors::new(),
     },
 };
 
 /// Annotation with the revision to roll back to, which has no field since extensions/v1beta1.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
-fn deployment(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let spec = object.part("spec");
-    let path = FieldPath::new("spec");
-    not_negative(&mut errors, spec, "replicas", &path);
-    selector_and_template(&mut errors, spec, old, &path);
-    strategy(&mut errors, spec.part("strategy"), &path.child("strategy"));
-    not_negative(&mut errors, spec, "minReadySeconds", &path);
-    not_negative(&mut errors, spec, "revisionHistoryLimit", &path);
+fn deployment(object: &Value, old: Option<&FieldValue<'_>>) -> Errors {
+    let mut errors = Errors::new();
+    let spec = FieldValue::field(object, "spec");
+    let (ready, deadline) = (spec.get("minReadySeconds"), spec.get("progressDeadlineSeconds"));
+    spec.get("replicas").not_negative(&mut errors);
+    selector_and_template(&mut errors, &spec, old);
+    strategy(&mut errors, &spec.get("strategy"));
+    ready.not_negative(&mut errors);
+    spec.get("revisionHistoryLimit").not_negative(&mut errors);
     let revision = object::annotation(object, ROLLBACK).and_then(|text| text.parse::<i64>().ok());
     if let Some(revision) = revision.filter(|revision| *revision < 0) {
-        let path = path.child("rollback").child("version");
-        errors.push(FieldError::invalid(&path, revision, NOT_NEGATIVE));
+        let path = spec.path.child("rollback").child("version");
+        errors.push(spec.with_path(path).invalid_as(revision, NOT_NEGATIVE));
     }
-    if let Some(deadline) = spec.optional_integer("progressDeadlineSeconds") {
-        not_negative(&mut errors, spec, "progressDeadlineSeconds", &path);
-        if deadline <= spec.integer("minReadySeconds") {
-            let path = path.child("progressDeadlineSeconds");
-            errors.push(FieldError::invalid(&path, deadline, "must be greater than minReadySeconds"));
+    if deadline.is_set() {
+        deadline.not_negative(&mut errors);
+        if deadline.integer() <= ready.integer() {
+            errors.push(deadline.invalid("must be greater than minReadySeconds"));
         }
     }
     errors
 }
 
-fn strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath) {
-    let rolling = strategy.field("rollingUpdate");
-    let rolling_path = || path.child("rollingUpdate");
-    match (strategy.text("type"), rolling) {
-        ("Recreate", Some(_)) => {
-            let detail = "may not be specified when strategy `type` is 'Recreate'";
-            errors.push(FieldError::forbidden(&rolling_path(), detail));
+fn strategy(errors: &mut Errors, strategy: &FieldValue<'_>) {
+    let rolling = strategy.get("rollingUpdate");
+    match (strategy.text_of("type"), rolling.is_set()) {
+        ("Recreate", true) => {
+            errors.push(rolling.forbidden("may not be specified when strategy `type` is 'Recreate'"));
         }
-        ("Recreate", None) => {}
-        ("RollingUpdate", None) => {
-            let detail = "this should be defaulted and never be nil";
-            errors.push(FieldError::required(&rolling_path(), detail));
+        ("Recreate", false) => {}
+        ("RollingUpdate", false) => {
+            errors.push(rolling.required("this should be defaulted and never be nil"));
         }
-        ("RollingUpdate", Some(rolling)) => {
-            let (unavailable, surge) = (rolling.part("maxUnavailable"), rolling.part("maxSurge"));
-            let path = rolling_path();
-            let unavailable_path = path.child("maxUnavailable");
-            int_or_percent(errors, unavailable, &unavailable_path);
-            int_or_percent(errors, surge, &path.child("maxSurge"));
-            if amount(unavailable) == 0 && amount(surge) == 0 {
-                let detail = "may not be 0 when `maxSurge` is 0";
-                errors.push(FieldError::invalid(&unavailable_path, unavailable.clone(), detail));
+        ("RollingUpdate", true) => {
+            let (unavailable, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
+            int_or_percent(errors, &unavailable);
+            int_or_percent(errors, &surge);
+            if amount(&unavailable) == 0 && amount(&surge) == 0 {
+                errors.push(unavailable.invalid("may not be 0 when `maxSurge` is 0"));
             }
-            at_most_hundred_percent(errors, unavailable, &unavailable_path);
+            at_most_hundred_percent(errors, &unavailable);
         }
         _ => {
-            let rendered = internal::render("DeploymentStrategy", strategy);
-            errors.push(FieldError::not_supported(path, rendered, &["Recreate", "RollingUpdate"]));
+            let rendered = internal::render("DeploymentStrategy", strategy.value);
+            errors.push(strategy.unsupported_as(rendered, &["Recreate", "RollingUpdate"]));
         }
     }
 }
 
-fn deployment_status(status: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let path = FieldPath::new("status");
-    for field in [
-        "observedGeneration",
-        "replicas",
-        "updatedReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "unavailableReplicas",
-        "terminatingReplicas",
-        "collisionCount",
-    ] {
-        not_negative(&mut errors, status, field, &path);
-    }
-    for field in ["updatedReplicas", "readyReplicas", "availableReplicas"] {
-        at_most(&mut errors, status, field, "replicas", "status.replicas", &path);
-    }
-    at_most(&mut errors, status, "availableReplicas", "readyReplicas", "readyReplicas", &path);
-    collisions(&mut errors, status, old, &path);
+fn deployment_status(status: &FieldValue<'_>, old: &FieldValue<'_>) -> Errors {
+    let mut errors = Errors::new();
+    not_negative(
+        &mut errors,
+        status,
+        &[
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+            "terminatingReplicas",
+            "collisionCount",
+        ],
+    );
+    counts(&mut errors, status, &["updatedReplicas", "readyReplicas", "availableReplicas"]);
+    collisions(&mut errors, status, old);
     errors
 }
 
-fn replica_set(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let spec = object.part("spec");
-    let path = FieldPath::new("spec");
-    not_negative(&mut errors, spec, "replicas", &path);
-    not_negative(&mut errors, spec, "minReadySeconds", &path);
-    selector_and_template(&mut errors, spec, old, &path);
+/// Checks that none of these counts exceeds the replicas, and that available replicas are ready.
+fn counts(errors: &mut Errors, status: &FieldValue<'_>, fields: &[&'static str]) {
+    for field in fields {
+        at_most(errors, &status.get(field), &status.get("replicas"), "status.replicas");
+    }
+    at_most(errors, &status.get("availableReplicas"), &status.get("readyReplicas"), "readyReplicas");
+}
+
+fn replica_set(spec: &FieldValue<'_>, old: Option<&FieldValue<'_>>) -> Errors {
+    let mut errors = Errors::new();
+    spec.get("replicas").not_negative(&mut errors);
+    spec.get("minReadySeconds").not_negative(&mut errors);
+    selector_and_template(&mut errors, spec, old);
     errors
 }
 
-fn replica_set_status(status: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let path = FieldPath::new("status");
-    for field in [
-        "replicas",
-        "fullyLabeledReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "observedGeneration",
-        "terminatingReplicas",
-    ] {
-        not_negative(&mut errors, status, field, &path);
-    }
-    for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
-        at_most(&mut errors, status, field, "replicas", "status.replicas", &path);
-    }
-    at_most(&mut errors, status, "availableReplicas", "readyReplicas", "readyReplicas", &path);
+fn replica_set_status(status: &FieldValue<'_>) -> Errors {
+    let mut errors = Errors::new();
+    not_negative(
+        &mut errors,
+        status,
+        &[
+            "replicas",
+            "fullyLabeledReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "observedGeneration",
+            "terminatingReplicas",
+        ],
+    );
+    counts(&mut errors, status, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]);
     errors
 }

@@ -4,26 +4,26 @@
 // upstream: pkg/registry/batch/job/strategy.go
 
 use atoll_meta::object::FIELD_IS_IMMUTABLE;
-use atoll_meta::{FieldError, FieldPath, LabelSelector, names, object};
+use atoll_meta::{LabelSelector, names, object};
 use serde_json::{Value, json};
 
 use super::{job_status, policy};
 use crate::Checks;
 use crate::apps::{check_selected, render_selector, same_selector, selects};
-use crate::fields::{Errors, Fields, named, not_negative};
+use crate::field_value::{Errors, FieldValue};
 use crate::internal;
 use crate::pod::{same, template};
 
 pub(crate) static CHECKS: Checks = Checks {
     create: |job| {
-        let mut errors = Vec::new();
+        let mut errors = Errors::new();
         check(&mut errors, job, None, true);
         errors
     },
     update,
     subresource: |name, new, old| match name {
         "status" => job_status::update(new, old),
-        _ => Vec::new(),
+        _ => Errors::new(),
     },
 };
 
@@ -37,44 +37,43 @@ const MANY_COMPLETIONS: i64 = 100_000;
 const LIMIT_FOR_MANY: i64 = 10_000;
 const MANAGER_LENGTH: usize = 63;
 
-fn check(errors: &mut Errors, job: &Value, old: Option<&Value>, with_new_labels: bool) {
-    generated_selector(errors, job, with_new_labels);
-    let spec = job.part("spec");
-    let path = FieldPath::new("spec");
-    check_spec_with_selector(errors, spec, old, &path);
-    let completions = spec.integer("completions");
-    if spec.text("completionMode") == "Indexed" && completions > 0 {
-        let name = object::name(job);
-        let host = format!("{name}-{}", completions - 1);
+fn check(errors: &mut Errors, job: &Value, old: Option<&FieldValue<'_>>, with_new_labels: bool) {
+    let spec = FieldValue::field(job, "spec");
+    generated_selector(errors, job, &spec, with_new_labels);
+    check_spec_with_selector(errors, &spec, old);
+    let completions = spec.get("completions").integer();
+    if spec.text_of("completionMode") == "Indexed" && completions > 0 {
+        let name = FieldValue::field(job, "metadata").get("name");
+        let host = format!("{}-{}", name.text(), completions - 1);
         if !names::dns1123_label(&host).is_empty() {
-            let path = FieldPath::new("metadata").child("name");
             let detail = format!("will not able to create pod with invalid DNS label: {host}");
-            errors.push(FieldError::invalid(&path, name, detail));
+            errors.push(name.invalid_text(detail));
         }
     }
 }
 
 /// Checks that the selector is the generated one, unless `manualSelector` is set.
-fn generated_selector(errors: &mut Errors, job: &Value, with_new_labels: bool) {
-    let spec = job.part("spec");
-    if spec.flag("manualSelector") || spec.field("selector").is_none() {
+fn generated_selector(errors: &mut Errors, job: &Value, spec: &FieldValue<'_>, with_new_labels: bool) {
+    let selector = spec.get("selector");
+    if spec.get("manualSelector").flag() || !selector.is_set() {
         return;
     }
-    let (uid, name) = (object::uid(job), object::name(job));
+    let metadata = FieldValue::field(job, "metadata");
+    let (uid, name) = (metadata.get("uid"), metadata.text_of("name"));
     if uid.is_empty() {
-        errors.push(FieldError::required(&FieldPath::new("metadata").child("uid"), ""));
+        errors.push(uid.required(""));
     }
-    let labels = spec.part("template").part("metadata").part("labels");
-    let path = || FieldPath::new("spec").child("template").child("metadata").child("labels");
+    let uid = uid.text();
+    let labels = spec.get("template").get("metadata").get("labels");
     for generation in 0..=usize::from(with_new_labels) {
         for (key, expected) in [(UID[generation], uid), (NAME[generation], name)] {
-            match labels.optional_text(key) {
+            let label = FieldValue::under(labels.value.get(key), labels.path.key(key));
+            match label.optional_text() {
                 Some(value) if value == expected => {}
                 Some(_) => {
-                    let detail = format!("must be '{expected}'");
-                    errors.push(FieldError::invalid(&path().key(key), labels.clone(), detail));
+                    errors.push(label.invalid_as(labels.value.clone(), format!("must be '{expected}'")));
                 }
-                None => errors.push(FieldError::required(&path().key(key), format!("must be '{expected}'"))),
+                None => errors.push(label.required(format!("must be '{expected}'"))),
             }
         }
     }
@@ -83,28 +82,27 @@ fn generated_selector(errors: &mut Errors, job: &Value, with_new_labels: bool) {
         expected[UID[1]] = Value::from(uid);
         expected[NAME[1]] = Value::from(name);
     }
-    let selector = spec.part("selector");
-    if LabelSelector::from_object(selector).is_ok_and(|selector| !selects(&selector, &expected)) {
-        let path = FieldPath::new("spec").child("selector");
-        errors.push(FieldError::invalid(&path, render_selector(selector), "`selector` not auto-generated"));
+    if LabelSelector::from_object(selector.value).is_ok_and(|selector| !selects(&selector, &expected)) {
+        errors.push(selector.invalid_as(render_selector(&selector), "`selector` not auto-generated"));
     }
 }
 
 /// Checks a spec with its selector. Specs in templates have none.
-fn check_spec_with_selector(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
-    check_spec(errors, spec, old, path);
-    let selector_path = path.child("selector");
-    match spec.field("selector") {
-        None => errors.push(FieldError::required(&selector_path, "")),
-        Some(selector) => errors.extend(object::validate_label_selector(selector, &selector_path)),
+fn check_spec_with_selector(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&FieldValue<'_>>) {
+    check_spec(errors, spec, old);
+    let selector = spec.get("selector");
+    if selector.is_set() {
+        errors.extend(object::validate_label_selector(selector.value, &selector.path));
+    } else {
+        errors.push(selector.required(""));
     }
-    if let Ok(selector) = LabelSelector::from_object(spec.part("selector")) {
-        check_selected(errors, &selector, spec.part("template"), &path.child("template"));
+    if let Ok(selector) = LabelSelector::from_object(selector.value) {
+        check_selected(errors, &selector, &spec.get("template"));
     }
 }
 
 /// Checks the fields that all Job specs share.
-pub(super) fn check_spec(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
+pub(super) fn check_spec(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&FieldValue<'_>>) {
     for field in [
         "parallelism",
         "completions",
@@ -114,119 +112,103 @@ pub(super) fn check_spec(errors: &mut Errors, spec: &Value, old: Option<&Value>,
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ] {
-        not_negative(errors, spec, field, path);
+        spec.get(field).not_negative(errors);
     }
-    if spec.field("maxFailedIndexes").is_some() && spec.field("backoffLimitPerIndex").is_none() {
-        let detail = "when maxFailedIndexes is specified";
-        errors.push(FieldError::required(&path.child("backoffLimitPerIndex"), detail));
+    let per_index = spec.get("backoffLimitPerIndex");
+    if spec.has("maxFailedIndexes") && !per_index.is_set() {
+        errors.push(per_index.required("when maxFailedIndexes is specified"));
     }
-    if let Some(manager) = spec.optional_text("managedBy") {
-        let path = path.child("managedBy");
-        errors.extend(names::domain_prefixed_path(&path, manager));
+    if let Some(manager) = spec.given("managedBy") {
+        errors.extend(names::domain_prefixed_path(&manager.path, manager.text()));
         if manager.len() > MANAGER_LENGTH {
-            errors.push(FieldError::too_long(&path, MANAGER_LENGTH));
+            errors.push(manager.too_long(MANAGER_LENGTH));
         }
     }
-    completion_mode(errors, spec, path);
-    policy::failure(errors, spec, &path.child("podFailurePolicy"));
-    policy::success(errors, spec, &path.child("successPolicy"));
-    policy::replacement(errors, spec, &path.child("podReplacementPolicy"));
-    template::check(errors, spec, old, &path.child("template"));
-    restart_policy(errors, spec, path);
+    completion_mode(errors, spec);
+    policy::failure(errors, spec);
+    policy::success(errors, spec);
+    policy::replacement(errors, spec);
+    template::check(errors, &spec.get("template"), old.map(|old| old.get("template")).as_ref());
+    restart_policy(errors, spec);
 }
 
-fn completion_mode(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let mode = spec.optional_text("completionMode");
-    let completions = spec.optional_integer("completions");
-    let parallelism = spec.optional_integer("parallelism");
-    let failed = spec.optional_integer("maxFailedIndexes");
-    let per_index = spec.optional_integer("backoffLimitPerIndex");
-    match mode {
+fn completion_mode(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let (mode, completions) = (spec.get("completionMode"), spec.get("completions"));
+    let (parallelism, failed) = (spec.get("parallelism"), spec.get("maxFailedIndexes"));
+    let per_index = spec.get("backoffLimitPerIndex");
+    match mode.optional_text() {
         Some("Indexed") => {}
         None | Some("NonIndexed") => {
-            for (field, value) in [("backoffLimitPerIndex", per_index), ("maxFailedIndexes", failed)] {
-                if let Some(value) = value {
-                    let detail = "requires indexed completion mode";
-                    errors.push(FieldError::invalid(&path.child(field), value, detail));
+            for limit in [&per_index, &failed] {
+                if limit.is_set() {
+                    errors.push(limit.invalid("requires indexed completion mode"));
                 }
             }
             return;
         }
-        Some(other) => {
-            let path = path.child("completionMode");
-            errors.push(FieldError::not_supported(&path, named(other), &["NonIndexed", "Indexed"]));
+        Some(_) => {
+            errors.push(mode.unsupported(&["NonIndexed", "Indexed"]));
             return;
         }
     }
-    if completions.is_none() {
-        let detail = "when completion mode is Indexed";
-        errors.push(FieldError::required(&path.child("completions"), detail));
+    if !completions.is_set() {
+        errors.push(completions.required("when completion mode is Indexed"));
     }
-    let mut refuse = |field: &'static str, value: i64, detail: String| {
-        errors.push(FieldError::invalid(&path.child(field), value, detail));
-    };
-    if let Some(parallelism) = parallelism.filter(|parallelism| *parallelism > INDEXED_LIMIT) {
-        let detail = format!("must be less than or equal to {INDEXED_LIMIT} when completion mode is Indexed");
-        refuse("parallelism", parallelism, detail);
+    if parallelism.integer() > INDEXED_LIMIT {
+        errors.push(parallelism.invalid(format!(
+            "must be less than or equal to {INDEXED_LIMIT} when completion mode is Indexed"
+        )));
     }
-    if let Some(failed) = failed {
-        if completions.is_some_and(|completions| failed > completions) {
-            refuse("maxFailedIndexes", failed, "must be less than or equal to completions".to_owned());
-        }
-        if failed > INDEXED_LIMIT {
-            refuse("maxFailedIndexes", failed, format!("must be less than or equal to {INDEXED_LIMIT}"));
-        }
+    if failed.is_set() && completions.number().is_some_and(|completions| failed.integer() > completions) {
+        errors.push(failed.invalid("must be less than or equal to completions"));
     }
-    if completions.is_none_or(|completions| completions <= MANY_COMPLETIONS) || per_index.is_none() {
+    if failed.integer() > INDEXED_LIMIT {
+        errors.push(failed.invalid(format!("must be less than or equal to {INDEXED_LIMIT}")));
+    }
+    if completions.integer() <= MANY_COMPLETIONS || !per_index.is_set() {
         return;
     }
-    let detail = format!(
-        "must be less than or equal to {LIMIT_FOR_MANY} when completions are above {MANY_COMPLETIONS} and used with \
-         backoff limit per index"
-    );
-    if failed.is_none() {
+    if !failed.is_set() {
         let detail = format!("must be specified when completions is above {MANY_COMPLETIONS}");
-        errors.push(FieldError::required(&path.child("maxFailedIndexes"), detail));
+        errors.push(failed.required(detail));
     }
-    for (field, value) in [("parallelism", parallelism), ("maxFailedIndexes", failed)] {
-        if let Some(value) = value.filter(|value| *value > LIMIT_FOR_MANY) {
-            errors.push(FieldError::invalid(&path.child(field), value, detail.clone()));
+    for count in [&parallelism, &failed] {
+        if count.integer() > LIMIT_FOR_MANY {
+            errors.push(count.invalid(format!(
+                "must be less than or equal to {LIMIT_FOR_MANY} when completions are above {MANY_COMPLETIONS} and used with \
+                 backoff limit per index"
+            )));
         }
     }
 }
 
 /// Checks that pods of the Job can terminate.
-fn restart_policy(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let path = || path.child("template").child("spec").child("restartPolicy");
-    match spec.part("template").part("spec").text("restartPolicy") {
+fn restart_policy(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let policy = spec.get("template").get("spec").get("restartPolicy");
+    match policy.text() {
         "Never" => {}
-        "" | "Always" => {
-            errors.push(FieldError::required(&path(), "valid values: \"OnFailure\", \"Never\""));
-        }
+        "" | "Always" => errors.push(policy.required("valid values: \"OnFailure\", \"Never\"")),
         "OnFailure" => {
-            if spec.field("podFailurePolicy").is_some() {
+            if spec.has("podFailurePolicy") {
                 let detail = "only \"Never\" is supported when podFailurePolicy is specified";
-                errors.push(FieldError::invalid(&path(), named("OnFailure"), detail));
+                errors.push(policy.invalid_named(detail));
             }
         }
-        other => {
-            errors.push(FieldError::not_supported(&path(), named(other), &["OnFailure", "Never"]));
-        }
+        _ => errors.push(policy.unsupported(&["OnFailure", "Never"])),
     }
 }
 
-fn update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let before_labels = old.part("spec").part("template").part("metadata").part("labels");
-    let had_new_labels = [NAME[1], UID[1]].iter().all(|key| before_labels.get(key).is_some());
-    check(&mut errors, new, Some(old.part("spec")), had_new_labels);
-    let path = FieldPath::new("spec");
-    let (spec, before) = (new.part("spec"), old.part("spec"));
+fn update(new: &Value, old_job: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old_job, "spec"));
+    let before_labels = before.get("template").get("metadata").get("labels");
+    let had_new_labels = [NAME[1], UID[1]].iter().all(|key| before_labels.value.get(key).is_some());
+    check(&mut errors, new, Some(&before), had_new_labels);
     // Upstream validates the spec a second time.
-    check_spec_with_selector(&mut errors, spec, Some(before), &path);
-    completions(&mut errors, spec, before, &path);
-    same_selector(&mut errors, spec, before, &path);
-    changed_template(&mut errors, spec, old, &path);
+    check_spec_with_selector(&mut errors, &spec, Some(&before));
+    completions(&mut errors, &spec, &before);
+    same_selector(&mut errors, &spec, &before);
+    changed_template(&mut errors, &spec, &before, &FieldValue::field(old_job, "status"));
     for (field, kind) in [
         ("completionMode", None),
         ("podFailurePolicy", Some("*PodFailurePolicy")),
@@ -234,100 +216,101 @@ fn update(new: &Value, old: &Value) -> Vec<FieldError> {
         ("managedBy", None),
         ("successPolicy", Some("*SuccessPolicy")),
     ] {
-        let value = spec.part(field);
-        if !same(value, before.part(field)) {
+        let setting = spec.get(field);
+        if !same(setting.value, before.get(field).value) {
             let rendered = match kind {
-                Some(kind) => internal::render(kind, value),
-                None => value.clone().into(),
+                Some(kind) => internal::render(kind, setting.value),
+                None => setting.value.clone().into(),
             };
-            errors.push(FieldError::invalid(&path.child(field), rendered, FIELD_IS_IMMUTABLE));
+            errors.push(setting.invalid_as(rendered, FIELD_IS_IMMUTABLE));
         }
     }
     errors
 }
 
 /// Checks a change of `completions`, which only indexed Jobs allow.
-fn completions(errors: &mut Errors, spec: &Value, before: &Value, path: &FieldPath) {
-    let field = "completions";
-    if spec.part(field) == before.part(field) {
+fn completions(errors: &mut Errors, spec: &FieldValue<'_>, before: &FieldValue<'_>) {
+    let completions = spec.get("completions");
+    if completions.value == before.get("completions").value {
         return;
     }
-    let detail = if spec.text("completionMode") != "Indexed" {
+    let detail = if spec.text_of("completionMode") != "Indexed" {
         FIELD_IS_IMMUTABLE
-    } else if spec.field(field).is_some() && spec.integer(field) != spec.integer("parallelism") {
+    } else if completions.is_set() && completions.integer() != spec.get("parallelism").integer() {
         "can only be modified in tandem with spec.parallelism"
     } else {
         return;
     };
-    errors.push(FieldError::invalid(&path.child(field), spec.part(field).clone(), detail));
+    errors.push(completions.invalid(detail));
 }
 
 /// Checks a change of the template. Scheduling directives and resources can change while the Job is suspended
-/// and has no running pods.
-fn changed_template(errors: &mut Errors, spec: &Value, old: &Value, path: &FieldPath) {
-    let before = old.part("spec");
-    let status = old.part("status");
-    let is_suspended = before.flag("suspend");
-    let has_stopped =
-        status.field("startTime").is_none() || job_status::is_condition(status, "Suspended", "True");
-    let may_change = is_suspended && has_stopped && status.integer("active") == 0;
-    let pod = spec.part("template");
+/// and has no running pods. `status` is the old status.
+fn changed_template(
+    errors: &mut Errors,
+    spec: &FieldValue<'_>,
+    before: &FieldValue<'_>,
+    status: &FieldValue<'_>,
+) {
+    let is_suspended = before.get("suspend").flag();
+    let has_stopped = !status.has("startTime") || job_status::is_condition(status, "Suspended", "True");
+    let may_change = is_suspended && has_stopped && status.get("active").integer() == 0;
+    let (template, old_template) = (spec.get("template"), before.get("template"));
     if !may_change {
-        if !same(pod, before.part("template")) {
-            let rendered = internal::render("PodTemplateSpec", pod);
-            errors.push(FieldError::invalid(&path.child("template"), rendered, FIELD_IS_IMMUTABLE));
+        if !same(template.value, old_template.value) {
+            let rendered = internal::render("PodTemplateSpec", template.value);
+            errors.push(template.invalid_as(rendered, FIELD_IS_IMMUTABLE));
         }
         return;
     }
-    let mut expected = before.part("template").part("spec").clone();
-    adopt_placement(&mut expected, pod.part("spec"));
+    let pod = template.get("spec");
+    let mut expected = old_template.get("spec").value.clone();
+    adopt_placement(&mut expected, &pod);
     for field in ["containers", "initContainers"] {
-        let (Some(expected), new) =
-            (expected.get_mut(field).and_then(Value::as_array_mut), pod.part("spec").list(field))
-        else {
-            continue;
-        };
-        if expected.len() != new.len() {
+        let Some(expected) = expected.get_mut(field).and_then(Value::as_array_mut) else { continue };
+        let containers = pod.get(field);
+        if expected.len() != containers.len() {
             continue;
         }
-        for (expected, new) in expected.iter_mut().zip(new) {
-            if expected.text("name") == new.text("name") {
-                adopt(expected, new, "resources");
+        for (expected, new) in expected.iter_mut().zip(containers.items()) {
+            if FieldValue::root(expected).text_of("name") == new.text_of("name") {
+                adopt(expected, &new, "resources");
             }
         }
     }
-    if !same(pod.part("spec"), &expected) {
-        let rendered = internal::render("PodSpec", pod.part("spec"));
-        errors.push(FieldError::invalid(&path.child("template.spec"), rendered, FIELD_IS_IMMUTABLE));
+    if !same(pod.value, &expected) {
+        let rendered = internal::render("PodSpec", pod.value);
+        errors.push(pod.invalid_as(rendered, FIELD_IS_IMMUTABLE));
     }
 }
 
 /// Copies a field, or its absence.
-fn adopt(object: &mut Value, new: &Value, field: &str) {
+fn adopt(object: &mut Value, new: &FieldValue<'_>, field: &'static str) {
     let Some(object) = object.as_object_mut() else { return };
-    match new.field(field) {
-        Some(value) => object.insert(field.to_owned(), value.clone()),
+    match new.given(field) {
+        Some(field_value) => object.insert(field.to_owned(), field_value.value.clone()),
         None => object.remove(field),
     };
 }
 
-fn adopt_placement(expected: &mut Value, new: &Value) {
+fn adopt_placement(expected: &mut Value, new: &FieldValue<'_>) {
     for field in ["nodeSelector", "tolerations", "schedulingGates"] {
         adopt(expected, new, field);
     }
-    let had_affinity = expected.field("affinity").is_some();
-    match (new.field("affinity"), had_affinity) {
-        (None, true) => {
-            adopt(&mut expected["affinity"], &Value::Null, "nodeAffinity");
+    let had_affinity = FieldValue::root(expected).has("affinity");
+    let affinity = new.get("affinity");
+    match (affinity.is_set(), had_affinity) {
+        (false, true) => {
+            adopt(&mut expected["affinity"], &affinity, "nodeAffinity");
             if expected["affinity"].as_object().is_some_and(|affinity| affinity.is_empty()) {
-                adopt(expected, &Value::Null, "affinity");
+                adopt(expected, new, "affinity");
             }
         }
-        (Some(affinity), true) => adopt(&mut expected["affinity"], affinity, "nodeAffinity"),
-        (Some(affinity), false) => {
+        (true, true) => adopt(&mut expected["affinity"], &affinity, "nodeAffinity"),
+        (true, false) => {
             expected["affinity"] = json!({});
-            adopt(&mut expected["affinity"], affinity, "nodeAffinity");
+            adopt(&mut expected["affinity"], &affinity, "nodeAffinity");
         }
-        (None, false) => {}
+        (false, false) => {}
     }
 }

@@ -5,11 +5,10 @@
 use std::collections::HashSet;
 
 use atoll_meta::field::BadValue;
-use atoll_meta::{FieldError, FieldPath, names};
-use serde_json::Value;
+use atoll_meta::names;
 
 use super::indexes;
-use crate::fields::{Errors, Fields, NOT_NEGATIVE, broken_rules, named};
+use crate::field_value::{Errors, FieldValue, NOT_NEGATIVE};
 use crate::internal;
 
 const RULES: usize = 20;
@@ -22,152 +21,131 @@ const STATUSES: &[&str] = &["False", "True", "Unknown"];
 
 /// Checks that a string of a named type is set to one of these values. Upstream's message about a missing
 /// value lists them without commas.
-fn required_choice(
-    errors: &mut Errors,
-    object: &Value,
-    field: &'static str,
-    choices: &[&str],
-    path: &FieldPath,
-) {
-    let text = object.text(field);
-    if text.is_empty() {
+fn required_choice(errors: &mut Errors, choice: &FieldValue<'_>, choices: &[&str]) {
+    if choice.is_empty() {
         let list: Vec<String> = choices.iter().map(|choice| format!("\"{choice}\"")).collect();
-        let detail = format!("valid values: [{}]", list.join(" "));
-        errors.push(FieldError::required(&path.child(field), detail));
-    } else if !choices.contains(&text) {
-        errors.push(FieldError::not_supported(&path.child(field), named(text), choices));
+        errors.push(choice.required(format!("valid values: [{}]", list.join(" "))));
+    } else if !choices.contains(&choice.text()) {
+        errors.push(choice.unsupported(choices));
     }
 }
 
 /// Checks `podFailurePolicy`.
-pub(super) fn failure(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let Some(policy) = spec.field("podFailurePolicy") else { return };
-    let path = path.child("rules");
-    let rules = policy.list("rules");
+pub(super) fn failure(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let Some(policy) = spec.given("podFailurePolicy") else { return };
+    let rules = policy.get("rules");
     if rules.len() > RULES {
-        errors.push(FieldError::too_many(&path, rules.len(), RULES));
+        errors.push(rules.too_many(RULES));
     }
-    for (index, rule) in rules.iter().enumerate() {
-        failure_rule(errors, rule, spec, &path.index(index));
+    for rule in rules.items() {
+        failure_rule(errors, &rule, spec);
     }
 }
 
-fn failure_rule(errors: &mut Errors, rule: &Value, spec: &Value, path: &FieldPath) {
-    required_choice(errors, rule, "action", ACTIONS, path);
-    if rule.text("action") == "FailIndex" && spec.field("backoffLimitPerIndex").is_none() {
-        let detail = "requires the backoffLimitPerIndex to be set";
-        errors.push(FieldError::invalid(&path.child("action"), named("FailIndex"), detail));
+fn failure_rule(errors: &mut Errors, rule: &FieldValue<'_>, spec: &FieldValue<'_>) {
+    let (action, codes, patterns) =
+        (rule.get("action"), rule.get("onExitCodes"), rule.get("onPodConditions"));
+    required_choice(errors, &action, ACTIONS);
+    if action.text() == "FailIndex" && !spec.has("backoffLimitPerIndex") {
+        errors.push(action.invalid_named("requires the backoffLimitPerIndex to be set"));
     }
-    let codes = rule.field("onExitCodes");
-    if let Some(codes) = codes {
-        exit_codes(errors, codes, spec, &path.child("onExitCodes"));
+    if codes.is_set() {
+        exit_codes(errors, &codes, spec);
     }
-    let patterns = rule.list("onPodConditions");
     if patterns.len() > PATTERNS {
-        errors.push(FieldError::too_many(&path.child("onPodConditions"), patterns.len(), PATTERNS));
+        errors.push(patterns.too_many(PATTERNS));
     }
-    for (index, pattern) in patterns.iter().enumerate() {
-        let path = path.child("onPodConditions").index(index);
-        let kind = pattern.text("type");
-        broken_rules(errors, || path.child("type"), kind, names::qualified_name(kind));
-        required_choice(errors, pattern, "status", STATUSES, &path);
+    for pattern in patterns.items() {
+        let kind = pattern.get("type");
+        kind.rules(errors, names::qualified_name(kind.text()));
+        required_choice(errors, &pattern.get("status"), STATUSES);
     }
-    let detail = match (codes.is_some(), !patterns.is_empty()) {
+    let detail = match (codes.is_set(), !patterns.is_empty()) {
         (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
         (false, false) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return,
     };
-    errors.push(FieldError::invalid(path, BadValue::Omitted, detail));
+    errors.push(rule.invalid_as(BadValue::Omitted, detail));
 }
 
-fn exit_codes(errors: &mut Errors, codes: &Value, spec: &Value, path: &FieldPath) {
-    required_choice(errors, codes, "operator", &["In", "NotIn"], path);
-    if let Some(name) = codes.optional_text("containerName") {
-        let pod = spec.part("template").part("spec");
-        let mut containers = pod.list("containers").iter().chain(pod.list("initContainers"));
-        if !containers.any(|container| container.text("name") == name) {
+fn exit_codes(errors: &mut Errors, codes: &FieldValue<'_>, spec: &FieldValue<'_>) {
+    let (operator, values) = (codes.get("operator"), codes.get("values"));
+    required_choice(errors, &operator, &["In", "NotIn"]);
+    if let Some(name) = codes.given("containerName") {
+        let pod = spec.get("template").get("spec");
+        let is_named = |container: FieldValue<'_>| container.text_of("name") == name.text();
+        if !["containers", "initContainers"].iter().any(|field| pod.get(field).items().any(is_named)) {
             let detail = "must be one of the container or initContainer names in the pod template";
-            errors.push(FieldError::invalid(&path.child("containerName"), name, detail));
+            errors.push(name.invalid(detail));
         }
     }
-    let values_path = path.child("values");
-    let values = codes.list("values");
     if values.is_empty() {
-        let rendered = codes.part("values").clone();
-        errors.push(FieldError::invalid(&values_path, rendered, "at least one value is required"));
+        errors.push(values.invalid("at least one value is required"));
     } else if values.len() > EXIT_CODES {
-        errors.push(FieldError::too_many(&values_path, values.len(), EXIT_CODES));
+        errors.push(values.too_many(EXIT_CODES));
     }
     let mut seen = HashSet::new();
-    for (index, value) in values.iter().enumerate() {
-        let code = value.as_i64().unwrap_or_default();
-        if code == 0 && codes.text("operator") == "In" {
-            let detail = "must not be 0 for the In operator";
-            errors.push(FieldError::invalid(&values_path.index(index), code, detail));
+    for code in values.items() {
+        if code.integer() == 0 && operator.text() == "In" {
+            errors.push(code.invalid_integer("must not be 0 for the In operator"));
         }
-        if !seen.insert(code) {
-            errors.push(FieldError::duplicate(&values_path.index(index), code));
+        if !seen.insert(code.integer()) {
+            errors.push(code.duplicate_as(code.integer()));
         }
     }
-    if !values.is_sorted_by_key(|value| value.as_i64()) {
-        errors.push(FieldError::invalid(&values_path, values.to_vec(), "must be ordered"));
+    if !values.list().is_sorted_by_key(|value| value.as_i64()) {
+        errors.push(values.invalid("must be ordered"));
     }
 }
 
 /// Checks `successPolicy`.
-pub(super) fn success(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let Some(policy) = spec.field("successPolicy") else { return };
-    if spec.text("completionMode") != "Indexed" {
-        let rendered = internal::render("SuccessPolicy", policy);
-        errors.push(FieldError::invalid(path, rendered, "requires indexed completion mode"));
+pub(super) fn success(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let Some(policy) = spec.given("successPolicy") else { return };
+    if spec.text_of("completionMode") != "Indexed" {
+        let rendered = internal::render("SuccessPolicy", policy.value);
+        errors.push(policy.invalid_as(rendered, "requires indexed completion mode"));
         return;
     }
-    let path = path.child("rules");
-    let rules = policy.list("rules");
+    let rules = policy.get("rules");
     if rules.is_empty() {
         let detail = "at least one rules must be specified when the successPolicy is specified";
-        errors.push(FieldError::required(&path, detail));
+        errors.push(rules.required(detail));
     }
     if rules.len() > RULES {
-        errors.push(FieldError::too_many(&path, rules.len(), RULES));
+        errors.push(rules.too_many(RULES));
     }
-    for (index, rule) in rules.iter().enumerate() {
-        success_rule(errors, rule, spec.integer("completions"), &path.index(index));
+    for rule in rules.items() {
+        success_rule(errors, &rule, spec.get("completions").integer());
     }
 }
 
-fn success_rule(errors: &mut Errors, rule: &Value, completions: i64, path: &FieldPath) {
-    let listed = rule.optional_text("succeededIndexes");
-    let count = rule.optional_integer("succeededCount");
-    if listed.is_none() && count.is_none() {
+fn success_rule(errors: &mut Errors, rule: &FieldValue<'_>, completions: i64) {
+    let (listed, count) = (rule.get("succeededIndexes"), rule.get("succeededCount"));
+    if !listed.is_set() && !count.is_set() {
         let detail = "at least one of succeededCount or succeededIndexes must be specified";
-        errors.push(FieldError::required(path, detail));
+        errors.push(rule.required(detail));
     }
     let mut total = 0;
-    if let Some(text) = listed {
-        let path = path.child("succeededIndexes");
-        if text.len() > INDEXES_LENGTH {
-            errors.push(FieldError::too_long(&path, INDEXES_LENGTH));
+    if listed.is_set() {
+        if listed.len() > INDEXES_LENGTH {
+            errors.push(listed.too_long(INDEXES_LENGTH));
         }
-        match indexes::count(text, completions) {
+        match indexes::count(listed.text(), completions) {
             Ok(count) => total = count,
             Err(reason) => {
-                let detail = format!("error parsing succeededIndexes: {reason}");
-                errors.push(FieldError::invalid(&path, text, detail));
+                errors.push(listed.invalid(format!("error parsing succeededIndexes: {reason}")));
             }
         }
     }
-    let Some(count) = count else { return };
-    let mut refuse = |detail: String| {
-        errors.push(FieldError::invalid(&path.child("succeededCount"), count, detail));
-    };
-    if count < 0 {
+    let Some(number) = count.number() else { return };
+    let mut refuse = |detail: String| errors.push(count.invalid(detail));
+    if number < 0 {
         refuse(NOT_NEGATIVE.to_owned());
     }
-    if count > completions {
+    if number > completions {
         refuse(format!("must be less than or equal to {completions} (the number of specified completions)"));
     }
-    if listed.is_some() && count > total {
+    if listed.is_set() && number > total {
         refuse(format!(
             "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
         ));
@@ -175,14 +153,11 @@ fn success_rule(errors: &mut Errors, rule: &Value, completions: i64, path: &Fiel
 }
 
 /// Checks `podReplacementPolicy`.
-pub(super) fn replacement(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let Some(policy) = spec.optional_text("podReplacementPolicy") else { return };
-    let supported: &[&str] = if spec.field("podFailurePolicy").is_some() {
-        &["Failed"]
-    } else {
-        &["Failed", "TerminatingOrFailed"]
-    };
-    if !supported.contains(&policy) {
-        errors.push(FieldError::not_supported(path, named(policy), supported));
+pub(super) fn replacement(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let Some(policy) = spec.given("podReplacementPolicy") else { return };
+    let supported: &[&str] =
+        if spec.has("podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+    if !supported.contains(&policy.text()) {
+        errors.push(policy.unsupported(supported));
     }
 }

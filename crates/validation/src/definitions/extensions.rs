@@ -6,10 +6,8 @@
 use std::collections::HashSet;
 
 use atoll_crd::field_path;
-use atoll_meta::FieldError;
-use serde_json::Value;
 
-use super::schema::{ValidationOptions, text};
+use super::schema::ValidationOptions;
 use super::structural;
 use crate::field_value::{Errors, FieldValue};
 
@@ -28,13 +26,13 @@ fn needs_type(errors: &mut Errors, schema: &FieldValue<'_>, expected: &str, exte
     kind.text() == expected
 }
 
-pub(super) fn set_error(schema: &Value) -> Option<&'static str> {
-    let items = schema.get("items").filter(|items| items.is_object())?;
-    let list = items.get("x-kubernetes-list-type").and_then(Value::as_str);
-    let is_set = text(schema, "x-kubernetes-list-type") == "set";
-    match text(items, "type") {
+pub(super) fn set_error(schema: &FieldValue<'_>) -> Option<&'static str> {
+    let items = schema.get("items");
+    let list = items.get("x-kubernetes-list-type").optional_text();
+    let is_set = schema.text_of("x-kubernetes-list-type") == "set";
+    match items.text_of("type") {
         "array" if is_set && list.is_some_and(|list| list != "atomic") => Some("x-kubernetes-list-type"),
-        "object" if is_set && text(items, "x-kubernetes-map-type") != "atomic" => {
+        "object" if is_set && items.text_of("x-kubernetes-map-type") != "atomic" => {
             Some("x-kubernetes-map-type")
         }
         _ => None,
@@ -56,7 +54,7 @@ pub(super) fn extensions(errors: &mut Errors, schema: &FieldValue<'_>, options: 
     let (items, keys) = (schema.get("items"), schema.get("x-kubernetes-list-map-keys"));
     if list.is_set() {
         let is_array = needs_type(errors, schema, "array", "x-kubernetes-list-type");
-        if let Some(field) = set_error(schema.value).filter(|_| is_array && options.atomic_sets) {
+        if let Some(field) = set_error(schema).filter(|_| is_array && options.atomic_sets) {
             // Upstream shows the list type, whichever of the two is wrong.
             let rendered = items.get("x-kubernetes-list-type").value.clone();
             let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
@@ -99,14 +97,15 @@ fn map_list(errors: &mut Errors, items: &FieldValue<'_>, keys: &FieldValue<'_>) 
     let mut seen = HashSet::new();
     for key in keys.texts() {
         let properties = items.get("properties");
-        match properties.value.get(key) {
+        match properties.entry_of(key) {
             None => errors.push(keys.invalid("entries must all be names of item properties")),
-            Some(property) if matches!(text(property, "type"), "array" | "object") => {
-                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                let path = properties.path.key(key).child("type");
-                errors.push(FieldError::invalid(&path, kind.text(), detail));
+            Some(property) => {
+                let property = property.get("type");
+                if matches!(property.text(), "array" | "object") {
+                    let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                    errors.push(property.invalid_as(kind.text(), detail));
+                }
             }
-            Some(_) => {}
         }
         if !seen.insert(key) {
             errors.push(keys.invalid("must not contain duplicate entries"));
@@ -130,8 +129,7 @@ pub(super) fn keys_and_null(errors: &mut Errors, schema: &FieldValue<'_>) {
     }
     let (properties, required) = (items.get("properties"), items.get("required"));
     for key in schema.get("x-kubernetes-list-map-keys").texts() {
-        let Some(value) = properties.value.get(key) else { continue };
-        let property = FieldValue { value, path: properties.path.key(key) };
+        let Some(property) = properties.entry_of(key) else { continue };
         let prefix = "this property is in x-kubernetes-list-map-keys, so it";
         if !required.texts().any(|name| name == key) && !property.has("default") {
             let detail = format!("{prefix} must have a default or be a required property");
@@ -173,7 +171,7 @@ pub(super) fn rules(errors: &mut Errors, schema: &FieldValue<'_>) {
         }
         // A `fieldPath` can only be resolved in a valid schema.
         if !path.is_empty()
-            && structural::is_supported(schema.value)
+            && structural::is_supported(schema)
             && field_path::find(schema.value, path.text(), true).is_err()
         {
             errors.push(path.invalid("must be a valid path"));

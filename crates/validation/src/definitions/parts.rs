@@ -61,7 +61,7 @@ pub(super) fn subresources(errors: &mut Errors, at: &FieldValue<'_>) {
         ("statusReplicasPath", "scale.statusReplicasPath", ".status."),
     ];
     for (field, upstream_name, prefix) in paths {
-        let path = FieldValue::under(scale.value.get(field), at.path.child(upstream_name));
+        let path = scale.get(field).with_path(at.path.child(upstream_name));
         if path.is_empty() {
             errors.push(path.required(""));
         } else if json_path(errors, &path) && !path.text().starts_with(prefix) {
@@ -69,8 +69,7 @@ pub(super) fn subresources(errors: &mut Errors, at: &FieldValue<'_>) {
                 .push(path.invalid(format!("should be a json path under {}", prefix.trim_end_matches('.'))));
         }
     }
-    let path =
-        FieldValue::under(scale.value.get("labelSelectorPath"), at.path.child("scale.labelSelectorPath"));
+    let path = scale.get("labelSelectorPath").with_path(at.path.child("scale.labelSelectorPath"));
     if !path.is_empty()
         && json_path(errors, &path)
         && ![".spec.", ".status."].iter().any(|prefix| path.text().starts_with(prefix))
@@ -94,7 +93,7 @@ pub(super) fn column(errors: &mut Errors, column: &FieldValue<'_>) {
         errors.push(format.invalid(format!("must be one of {}", COLUMN_FORMATS.join(","))));
     }
     // The internal type spells the field differently.
-    let path = FieldValue::under(column.value.get("jsonPath"), column.path.child("JSONPath"));
+    let path = column.get("jsonPath").with_path(column.path.child("JSONPath"));
     if path.is_empty() {
         errors.push(path.required(""));
     } else {

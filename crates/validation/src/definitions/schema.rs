@@ -54,28 +54,29 @@ impl ValidationOptions {
     }
 
     pub fn for_update(new: &FieldValue<'_>, old: &FieldValue<'_>) -> ValidationOptions {
-        let is_whole = |schema: &Value| {
+        let is_whole = |schema: &FieldValue<'_>| {
             let mut errors = Errors::new();
-            let field = FieldValue { value: schema, path: old.path.clone() };
-            structural::check(&mut errors, &field);
+            structural::check(&mut errors, schema);
             errors.is_empty()
         };
-        let roots: Vec<&Value> = roots(old).collect();
+        let roots: Vec<FieldValue<'_>> = roots(old).collect();
         let unchanged = unchanged(new, old);
         ValidationOptions {
             schemas: roots.len() == old.get("versions").len(),
-            structural: roots.iter().all(|schema| is_whole(schema)),
+            structural: roots.iter().all(is_whole),
             types: !any(old, &|schema| {
-                let kind = text(schema, "type");
+                let kind = schema.text_of("type");
                 !kind.is_empty() && !TYPES.contains(&kind)
             }),
             atomic_sets: !any(old, &|schema| set_error(schema).is_some()),
             list_keys: !any(old, &|schema| {
                 let mut errors = Errors::new();
-                keys_and_null(&mut errors, &FieldValue { value: schema, path: old.path.clone() });
+                keys_and_null(&mut errors, schema);
                 !errors.is_empty()
             }),
-            pruned: !roots.iter().any(|schema| is_whole(schema) && validate_defaults::has_unpruned(schema)),
+            pruned: !roots
+                .iter()
+                .any(|schema| is_whole(schema) && validate_defaults::has_unpruned(schema.value)),
             many_fields: many_fields(new, old),
             large: unchanged.len() == new.get("versions").len() && compiled_size(old).is_err(),
             unchanged,
@@ -86,16 +87,16 @@ impl ValidationOptions {
 
 /// Returns the versions that exist in both with the same schema.
 fn unchanged(new: &FieldValue<'_>, old: &FieldValue<'_>) -> Vec<String> {
-    let mut known: HashMap<&str, &Value> = HashMap::new();
-    for version in old.get("versions").list() {
-        known.entry(text(version, "name")).or_insert(version);
+    let mut known: HashMap<&str, FieldValue<'_>> = HashMap::new();
+    for version in old.get("versions").items() {
+        known.entry(version.text_of("name")).or_insert(version);
     }
-    let same = |version: &&Value| {
-        let before = known.get(text(version, "name"));
-        before.is_some_and(|before| before.get("schema") == version.get("schema"))
+    let same = |version: &FieldValue<'_>| {
+        let before = known.get(version.text_of("name"));
+        before.is_some_and(|before| before.get("schema").value == version.get("schema").value)
     };
-    let versions = new.get("versions").list().iter();
-    versions.filter(same).map(|version| text(version, "name").to_owned()).collect()
+    let versions = new.get("versions");
+    versions.items().filter(same).map(|version| version.text_of("name").to_owned()).collect()
 }
 
 /// Returns the versions that exceed the limit of selectable fields and did so before.
@@ -108,38 +109,38 @@ fn many_fields(new: &FieldValue<'_>, old: &FieldValue<'_>) -> Vec<String> {
     if many(before.fields) && before.fields == now.fields {
         allowed.push(String::new());
     }
-    let known: HashMap<&str, &Value> =
-        old.get("versions").list().iter().map(|version| (text(version, "name"), version)).collect();
-    for version in new.get("versions").list() {
-        let name = text(version, "name");
-        let same = known.get(name).copied();
-        let fields = |version: &Value, top_level: &TopLevelFields<'_>| {
-            version.get("selectableFields").filter(|_| top_level.fields.is_none()).cloned()
+    let known: HashMap<&str, FieldValue<'_>> =
+        old.get("versions").items().map(|version| (version.text_of("name"), version)).collect();
+    for version in new.get("versions").items() {
+        let name = version.text_of("name");
+        let fields = |version: &FieldValue<'_>, top_level: &TopLevelFields<'_>| {
+            version
+                .given("selectableFields")
+                .filter(|_| top_level.fields.is_none())
+                .map(|fields| fields.value.clone())
         };
-        let was = same.and_then(|same| fields(same, &before));
-        if many(was.as_ref()) && was == fields(version, &now) {
+        let was = known.get(name).and_then(|same| fields(same, &before));
+        if many(was.as_ref()) && was == fields(&version, &now) {
             allowed.push(name.to_owned());
         }
     }
     allowed
 }
 
-pub(super) fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
-    schema.get(field).and_then(Value::as_str).unwrap_or_default()
+fn roots<'a>(spec: &FieldValue<'a>) -> impl Iterator<Item = FieldValue<'a>> + use<'a> {
+    let versions = spec.get("versions").list().iter().map(FieldValue::root);
+    versions.filter_map(|version| version.get("schema").given("openAPIV3Schema"))
 }
 
-fn roots<'a>(spec: &FieldValue<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
-    let versions = spec.get("versions").list().iter();
-    versions.filter_map(|version| version.get("schema")?.get("openAPIV3Schema"))
-}
+type SchemaPredicate<'p> = &'p dyn Fn(&FieldValue<'_>) -> bool;
 
 /// Whether the predicate holds for any schema of a definition, at any depth.
-pub(super) fn any(spec: &FieldValue<'_>, predicate: &dyn Fn(&Value) -> bool) -> bool {
-    roots(spec).any(|schema| has(schema, predicate))
+pub(super) fn any(spec: &FieldValue<'_>, predicate: SchemaPredicate<'_>) -> bool {
+    roots(spec).any(|schema| has(&schema, predicate))
 }
 
 /// Whether a schema uses an extension that requires a structural schema.
-pub(super) fn needs_structure(schema: &Value) -> bool {
+pub(super) fn needs_structure(schema: &FieldValue<'_>) -> bool {
     let extensions = [
         "default",
         "x-kubernetes-embedded-resource",
@@ -149,24 +150,19 @@ pub(super) fn needs_structure(schema: &Value) -> bool {
         "x-kubernetes-list-type",
         "x-kubernetes-validations",
     ];
-    extensions.iter().any(|field| schema.get(field).is_some())
+    schema.keys().any(|field| extensions.contains(&field))
 }
 
-fn has(schema: &Value, predicate: &dyn Fn(&Value) -> bool) -> bool {
-    let Some(fields) = schema.as_object() else { return false };
-    predicate(schema)
-        || fields.iter().any(|(name, value)| match name.as_str() {
-            "items" | "not" | "additionalProperties" | "additionalItems" | "allOf" | "anyOf" | "oneOf" => {
-                match value {
-                    Value::Array(list) => list.iter().any(|schema| has(schema, predicate)),
-                    schema => has(schema, predicate),
-                }
-            }
-            "properties" | "patternProperties" | "definitions" | "dependencies" => {
-                value.as_object().into_iter().flatten().any(|(_, schema)| has(schema, predicate))
-            }
-            _ => false,
-        })
+fn has(schema: &FieldValue<'_>, predicate: SchemaPredicate<'_>) -> bool {
+    let inner = ["items", "not", "additionalProperties", "additionalItems", "allOf", "anyOf", "oneOf"];
+    let maps = ["properties", "patternProperties", "definitions", "dependencies"];
+    let in_one_or_list = |field: &&'static str| {
+        let part = schema.get(field);
+        has(&part, predicate) || part.list().iter().any(|schema| has(&FieldValue::root(schema), predicate))
+    };
+    let in_map = |field: &&'static str| schema.get(field).values().any(|schema| has(&schema, predicate));
+    schema.value.is_object()
+        && (predicate(schema) || inner.iter().any(in_one_or_list) || maps.iter().any(in_map))
 }
 
 /// Fields that upstream allows at the root beside a status subresource, as its message lists them.
@@ -221,7 +217,7 @@ pub(super) fn check(
     if structural {
         let before = errors.len();
         structural::check(errors, &schema);
-        if errors.len() == before && structural::is_supported(schema.value) {
+        if errors.len() == before && structural::is_supported(&schema) {
             errors.extend(validate_defaults::validate(schema.value, &schema.path, options.pruned));
             rules = (errors.len() == before).then_some(Some(1));
         }
@@ -231,7 +227,7 @@ pub(super) fn check(
     walk(errors, &mut expressions, &schema, &position, options);
     expressions.finish(errors, &schema);
     // All other unsupported fields have been reported by now.
-    if structural && errors.len() == before && !structural::is_supported(schema.value) {
+    if structural && errors.len() == before && !structural::is_supported(&schema) {
         errors.push(schema.invalid_as("", "OpenAPIV3Schema 'schema' is not supported"));
     }
 }
@@ -248,7 +244,7 @@ fn at_root(errors: &mut Errors, validation: &FieldValue<'_>, schema: &FieldValue
         );
         errors.push(schema.invalid_as(rendered, detail));
     } else if wrong_type {
-        let at = FieldValue::under(schema.value.get("type"), validation.path.child("openAPIV3Schema.type"));
+        let at = schema.get("type").with_path(validation.path.child("openAPIV3Schema.type"));
         let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         errors.push(at.invalid(detail));
     }

@@ -6,6 +6,7 @@
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go
 
 use atoll_crd::Pattern;
+use atoll_meta::FieldError;
 use serde_json::Value;
 
 use crate::field_value::{Errors, FieldValue};
@@ -19,7 +20,7 @@ enum Level {
 
 /// Reports all violations of structure, in upstream's order.
 pub(super) fn check(errors: &mut Errors, schema: &FieldValue<'_>) {
-    if !is_supported(schema.value) {
+    if !is_supported(schema) {
         // Unsupported fields are reported elsewhere.
         return;
     }
@@ -31,22 +32,23 @@ pub(super) fn check(errors: &mut Errors, schema: &FieldValue<'_>) {
 }
 
 /// Whether upstream can convert the schema to a structural one.
-pub(super) fn is_supported(schema: &Value) -> bool {
-    let Some(fields) = schema.as_object() else { return true };
+pub(super) fn is_supported(schema: &FieldValue<'_>) -> bool {
     let unsupported =
         ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
-    if unsupported.iter().any(|field| fields.contains_key(*field))
-        || fields.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false))
-        || fields.get("items").and_then(Value::as_array).is_some_and(|items| !items.is_empty())
+    if !schema.value.is_object() {
+        return true;
+    }
+    if schema.keys().any(|field| unsupported.contains(&field))
+        || schema.get("x-kubernetes-preserve-unknown-fields").value == &Value::Bool(false)
+        || !schema.get("items").list().is_empty()
     {
         return false;
     }
-    let inner = ["items", "not", "additionalProperties"].iter().filter_map(|field| fields.get(*field));
-    let lists =
-        ["allOf", "anyOf", "oneOf"].iter().filter_map(|field| fields.get(*field)?.as_array()).flatten();
-    let properties = fields.get("properties").and_then(Value::as_object);
-    let properties = properties.into_iter().flatten().map(|(_, schema)| schema);
-    inner.chain(lists).chain(properties).all(is_supported)
+    ["items", "not", "additionalProperties"].iter().all(|field| is_supported(&schema.get(field)))
+        && ["allOf", "anyOf", "oneOf"]
+            .iter()
+            .all(|field| schema.get(field).items().all(|schema| is_supported(&schema)))
+        && schema.get("properties").values().all(|schema| is_supported(&schema))
 }
 
 fn flag(schema: &FieldValue<'_>, field: &'static str) -> bool {
@@ -110,18 +112,15 @@ fn invariants(errors: &mut Errors, schema: &FieldValue<'_>, level: Level) {
 /// Checks `metadata`, whose schema may only restrict name and generateName.
 fn metadata(errors: &mut Errors, properties: &FieldValue<'_>, level: Level, embeds: bool) {
     let is_object = level == Level::Root || embeds;
-    let property = |name: &str| {
-        properties.value.get(name).map(|value| FieldValue { value, path: properties.path.key(name) })
-    };
     for name in ["kind", "apiVersion"] {
-        if let Some(kind) = property(name).map(|property| property.get("type"))
+        if let Some(kind) = properties.entry_of(name).map(|property| property.get("type"))
             && is_object
             && kind.text() != "string"
         {
             errors.push(kind.invalid_as(kind.text(), "must be string"));
         }
     }
-    let Some(metadata) = property("metadata") else { return };
+    let Some(metadata) = properties.entry_of("metadata") else { return };
     let kind = metadata.get("type");
     if is_object && kind.text() != "object" {
         errors.push(kind.invalid_as(kind.text(), "must be object"));
@@ -129,10 +128,9 @@ fn metadata(errors: &mut Errors, properties: &FieldValue<'_>, level: Level, embe
     if level != Level::Root {
         return;
     }
-    let mut names = metadata.get("properties").value.as_object().into_iter().flatten();
-    let plain = names.all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
-    let mut fields = metadata.value.as_object().into_iter().flatten();
-    let others = fields.any(|(field, _)| !matches!(field.as_str(), "type" | "default" | "properties"));
+    let mut names = metadata.get("properties").keys();
+    let plain = names.all(|name| matches!(name, "name" | "generateName"));
+    let others = metadata.keys().any(|field| !matches!(field, "type" | "default" | "properties"));
     if !plain || others {
         let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.push(metadata.forbidden(detail));
@@ -140,12 +138,9 @@ fn metadata(errors: &mut Errors, properties: &FieldValue<'_>, level: Level, embe
 }
 
 fn is_int_or_string(any_of: &FieldValue<'_>) -> bool {
-    let types: Vec<Option<&Value>> = any_of
-        .list()
-        .iter()
-        .map(|part| part.get("type").filter(|_| part.as_object().is_some_and(|fields| fields.len() == 1)))
-        .collect();
-    matches!(types[..], [Some(one), Some(other)] if one == "integer" && other == "string")
+    let types: Vec<&str> =
+        any_of.items().map(|part| if part.len() == 1 { part.text_of("type") } else { "" }).collect();
+    types == ["integer", "string"]
 }
 
 /// Checks the logical junctors, which may only narrow the rest of the schema.
@@ -232,12 +227,11 @@ fn nested_complete(errors: &mut Errors, condition: &FieldValue<'_>, declared: &F
     }
     let properties = declared.get("properties");
     for (name, property) in condition.get("properties").entries() {
-        let path = properties.path.key(name);
-        match properties.value.get(name) {
-            Some(value) => nested_complete(errors, &property, &FieldValue { value, path }),
+        match properties.entry_of(name) {
+            Some(declared) => nested_complete(errors, &property, &declared),
             None => {
                 let detail = format!("because it is defined in {}", property.path);
-                errors.push(FieldValue::under(None, path).required(detail));
+                errors.push(FieldError::required(&properties.path.key(name), detail));
             }
         }
     }

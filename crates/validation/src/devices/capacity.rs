@@ -8,7 +8,6 @@ use atoll_meta::quantity::Quantity;
 
 use super::{listed, unique};
 use crate::field_value::{Errors, FieldValue};
-use crate::quantities;
 
 const MAX_VALUES: usize = 10;
 
@@ -22,10 +21,10 @@ pub(super) fn check(errors: &mut Errors, capacity: &FieldValue<'_>, is_shared: b
         errors.push(policy.forbidden("allowMultipleAllocations must be true"));
         return;
     }
-    let Some(capacity) = quantities::of(&capacity.get("value")) else { return };
+    let Some(capacity) = capacity.get("value").quantity() else { return };
     let (values, range, default) =
         (policy.get("validValues"), policy.get("validRange"), policy.get("default"));
-    let default_quantity = quantities::of(&default);
+    let default_quantity = default.quantity();
     match (!values.is_empty(), range.is_set(), default_quantity) {
         (true, true, _) => errors.push(policy.forbidden(
             "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time",
@@ -39,7 +38,7 @@ pub(super) fn check(errors: &mut Errors, capacity: &FieldValue<'_>, is_shared: b
 }
 
 fn check_values(errors: &mut Errors, values: &FieldValue<'_>, default: &Quantity, capacity: &Quantity) {
-    let amounts: Vec<Quantity> = values.items().filter_map(|value| quantities::of(&value)).collect();
+    let amounts: Vec<Quantity> = values.items().filter_map(|value| value.quantity()).collect();
     for (index, pair) in amounts.windows(2).enumerate() {
         if pair[0] > pair[1] {
             let path = values.path.index(index + 1);
@@ -49,7 +48,7 @@ fn check_values(errors: &mut Errors, values: &FieldValue<'_>, default: &Quantity
     }
     let mut is_default_found = false;
     let all = listed(errors, values, MAX_VALUES, |errors, value| {
-        let Some(amount) = quantities::of(value) else { return };
+        let Some(amount) = value.quantity() else { return };
         if amount > *capacity {
             let detail = format!("option is larger than capacity value: {}", capacity.canonical());
             errors.push(value.invalid_as(amount.canonical(), detail));
@@ -57,7 +56,7 @@ fn check_values(errors: &mut Errors, values: &FieldValue<'_>, default: &Quantity
         is_default_found |= amount == *default;
     });
     if all {
-        let units = |value: &FieldValue<'_>| quantities::of(value).map_or(0, |amount| amount.units());
+        let units = |value: &FieldValue<'_>| value.quantity().map_or(0, |amount| amount.units());
         unique(errors, values, units, |units| BadValue::from(units.to_string()));
     }
     if !is_default_found {
@@ -68,7 +67,7 @@ fn check_values(errors: &mut Errors, values: &FieldValue<'_>, default: &Quantity
 
 fn check_range(errors: &mut Errors, range: &FieldValue<'_>, default: &Quantity, capacity: &Quantity) {
     let (least, most, step) = (range.get("min"), range.get("max"), range.get("step"));
-    let Some(minimum) = quantities::of(&least) else {
+    let Some(minimum) = least.quantity() else {
         errors.push(least.required("required when validRange is defined"));
         return;
     };
@@ -79,13 +78,13 @@ fn check_range(errors: &mut Errors, range: &FieldValue<'_>, default: &Quantity, 
     };
     fault(minimum > *capacity, &least, &minimum, "min is larger than capacity value", capacity);
     fault(*default < minimum, &least, default, "default is less than min", &minimum);
-    let maximum = quantities::of(&most);
+    let maximum = most.quantity();
     if let Some(maximum) = &maximum {
         fault(minimum > *maximum, &most, &minimum, "min is larger than max", maximum);
         fault(*maximum > *capacity, &most, maximum, "max is larger than capacity value", capacity);
         fault(*default > *maximum, &most, default, "default is more than max", maximum);
     }
-    let Some(size) = quantities::of(&step) else { return };
+    let Some(size) = step.quantity() else { return };
     let mut next = minimum.clone();
     next.add(&size);
     let message = format!("one step {} is larger than capacity value", next.canonical());

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::{MAX_CONFIGURATIONS, MAX_REQUESTS, MAX_SELECTORS, configuration, listed, named, names, unique};
 use crate::field_value::{Errors, FieldValue};
-use crate::fields::{Fields, broken_rules};
 
 const MAX_CONSTRAINTS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
@@ -17,7 +16,7 @@ pub(super) const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>) {
     let devices = spec.get("devices");
     let requests = devices.get("requests");
-    let known = Requests(requests.list());
+    let known = Requests(requests.clone());
     named(errors, &requests, MAX_REQUESTS, "name", request);
     listed(errors, &devices.get("constraints"), MAX_CONSTRAINTS, |errors, one| {
         constraint(errors, one, &known);
@@ -29,7 +28,7 @@ pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>) {
 }
 
 /// The requests of a claim, which other parts of it refer to.
-pub(super) struct Requests<'a>(pub &'a [Value]);
+pub(super) struct Requests<'a>(pub FieldValue<'a>);
 
 impl Requests<'_> {
     /// Checks references to requests, which must be unique.
@@ -50,8 +49,7 @@ impl Requests<'_> {
             return;
         }
         for part in std::iter::once(first).chain(second) {
-            let rules = atoll_meta::names::dns1123_label(part);
-            broken_rules(errors, || reference.path.clone(), part, rules);
+            reference.part_rules(errors, part, atoll_meta::names::dns1123_label(part));
         }
         if !self.has(first, second) {
             errors.push(reference.invalid_as(text, WORDS));
@@ -59,10 +57,10 @@ impl Requests<'_> {
     }
 
     fn has(&self, name: &str, alternative: Option<&str>) -> bool {
-        let request = self.0.iter().rfind(|request| request.text("name") == name);
+        let request = self.0.items().rfind(|request| request.text_of("name") == name);
         request.is_some_and(|request| {
-            alternative.is_none_or(|request_fields| {
-                request.list("firstAvailable").iter().any(|one| one.text("name") == request_fields)
+            alternative.is_none_or(|alternative| {
+                request.get("firstAvailable").items().any(|one| one.text_of("name") == alternative)
             })
         })
     }

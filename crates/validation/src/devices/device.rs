@@ -11,7 +11,6 @@ use super::claim::EFFECTS;
 use super::slice::{counter_set, flag};
 use super::{capacity, listed, named, names};
 use crate::field_value::{Errors, FieldValue, equal};
-use crate::fields::Fields;
 use crate::{go_json, node_selector};
 
 const MAX_ATTRIBUTES_AND_CAPACITIES: usize = 32;
@@ -23,7 +22,12 @@ const MAX_VALUE_LENGTH: usize = 64;
 /// A domain, a slash and an identifier.
 const MAX_KEY_LENGTH: usize = 63 + 1 + 32;
 
-pub(super) fn check(errors: &mut Errors, device: &FieldValue<'_>, old: Option<&Value>, has_nodes: bool) {
+pub(super) fn check(
+    errors: &mut Errors,
+    device: &FieldValue<'_>,
+    old: Option<&FieldValue<'_>>,
+    has_nodes: bool,
+) {
     names::label(errors, &device.get("name"));
     let (attributes, capacities) = (device.get("attributes"), device.get("capacity"));
     let count = attributes.len() + capacities.len();
@@ -41,7 +45,7 @@ pub(super) fn check(errors: &mut Errors, device: &FieldValue<'_>, old: Option<&V
     let is_shared = device.get("allowMultipleAllocations").flag();
     keyed(errors, &capacities, |errors, one| capacity::check(errors, one, is_shared));
     let taints = device.get("taints");
-    if old.is_none_or(|old| !equal(old.part("taints"), taints.value)) {
+    if old.is_none_or(|old| !equal(old.get("taints").value, taints.value)) {
         listed(errors, &taints, MAX_TAINTS, taint);
     }
     named(errors, &device.get("consumesCounters"), MAX_COUNTER_SETS, "counterSet", |errors, set| {
@@ -128,7 +132,7 @@ fn nodes(errors: &mut Errors, device: &FieldValue<'_>) {
     }
     if selector.is_set() {
         set.push("`nodeSelector`");
-        node_selector::check_selector(errors, selector.value, &selector.path);
+        node_selector::check_selector(errors, &selector);
     }
     flag(errors, &device.get("allNodes"), "`allNodes`", &mut set);
     match set.len() {

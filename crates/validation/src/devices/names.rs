@@ -9,7 +9,6 @@ use atoll_meta::{FieldError, FieldPath, names};
 
 use crate::csi_names;
 use crate::field_value::{Errors, FieldValue};
-use crate::fields::broken_rules;
 
 pub(super) use crate::csi_names::driver;
 
@@ -38,7 +37,7 @@ pub(super) fn pool(errors: &mut Errors, field: &FieldValue<'_>) {
         errors.push(FieldError::too_long(&field.path, MAX_POOL_LENGTH));
     }
     for part in field.text().split('/') {
-        broken_rules(errors, || field.path.clone(), part, names::dns1123_subdomain(part));
+        field.part_rules(errors, part, names::dns1123_subdomain(part));
     }
 }
 
@@ -76,7 +75,8 @@ fn identifier(errors: &mut Errors, name: &str, path: &FieldPath) {
     if name.len() > MAX_IDENTIFIER_LENGTH {
         errors.push(FieldError::too_long(path, MAX_IDENTIFIER_LENGTH));
     }
-    broken_rules(errors, || path.clone(), name, names::c_identifier(name));
+    let broken = names::c_identifier(name);
+    errors.extend(broken.into_iter().map(|rule| FieldError::invalid(path, name, rule)));
 }
 
 /// Checks a share ID: a UUID in lower case with hyphens.

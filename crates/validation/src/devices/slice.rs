@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use super::names;
 use super::{device, named};
-use crate::field_value::{Errors, FieldValue, immutable, immutable_text};
-use crate::fields::{Fields, POSITIVE};
+use crate::field_value::{Errors, FieldValue, POSITIVE, immutable, immutable_text};
 use crate::{go_json, node_selector};
 
 const MAX_DEVICES: usize = 128;
@@ -34,15 +33,17 @@ pub(super) fn check(slice: &Value, old: Option<&Value>) -> Errors {
     if devices.is_set() && counters.is_set() {
         errors.push(spec.invalid_as("", "only one of `sharedCounters` or `devices` is allowed"));
     }
-    let is_rich =
-        |device: &Value| ["taints", "consumesCounters"].iter().any(|list| !device.list(list).is_empty());
-    let most = if devices.list().iter().any(is_rich) { MAX_RICH_DEVICES } else { MAX_DEVICES };
+    let is_rich = |device: FieldValue<'_>| {
+        ["taints", "consumesCounters"].iter().any(|list| !device.get(list).is_empty())
+    };
+    let most = if devices.items().any(is_rich) { MAX_RICH_DEVICES } else { MAX_DEVICES };
     let before = old.map(|old| old.get("devices"));
     let each_has_nodes = spec.get("perDeviceNodeSelection").flag();
     named(&mut errors, &devices, most, "name", |errors, one| {
-        let known = before.as_ref().map_or(&[][..], FieldValue::list);
-        let before = known.iter().find(|before| before.text("name") == one.text_of("name"));
-        device::check(errors, one, before, each_has_nodes);
+        let before = before
+            .as_ref()
+            .and_then(|before| before.items().find(|before| before.text_of("name") == one.text_of("name")));
+        device::check(errors, one, before.as_ref(), each_has_nodes);
     });
     named(&mut errors, &counters, MAX_COUNTER_SETS, "name", |errors, set| counter_set(errors, set, "name"));
     errors
@@ -51,9 +52,8 @@ pub(super) fn check(slice: &Value, old: Option<&Value>) -> Errors {
 fn check_pool(errors: &mut Errors, pool: &FieldValue<'_>) {
     names::pool(errors, &pool.get("name"));
     let (slices, generation) = (pool.get("resourceSliceCount"), pool.get("generation"));
-    let number = slices.number().unwrap_or_default();
-    if number <= 0 {
-        errors.push(slices.invalid_as(number, POSITIVE));
+    if slices.integer() <= 0 {
+        errors.push(slices.invalid_integer(POSITIVE));
     }
     if generation.number().is_some_and(|number| number < 0) {
         errors.push(generation.invalid("must be greater than or equal to zero"));
@@ -75,7 +75,7 @@ fn nodes(errors: &mut Errors, spec: &FieldValue<'_>) {
     let selector = spec.get("nodeSelector");
     if selector.is_set() {
         set.push("`nodeSelector`");
-        node_selector::check_selector(errors, selector.value, &selector.path);
+        node_selector::check_selector(errors, &selector);
         let terms = selector.get("nodeSelectorTerms");
         if terms.len() != 1 {
             let rendered = go_json::list("core/v1.NodeSelectorTerm", terms.value);

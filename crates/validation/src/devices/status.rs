@@ -46,7 +46,7 @@ pub(super) fn check(new: &Value, old: &Value) -> Errors {
         }
     } else if allocation.is_set() {
         let requests = FieldValue::field(new, "spec").get("devices").get("requests");
-        check_allocation(&mut errors, &allocation, &Requests(requests.list()));
+        check_allocation(&mut errors, &allocation, &Requests(requests));
     }
     errors
 }
@@ -102,7 +102,7 @@ fn check_allocation(errors: &mut Errors, allocation: &FieldValue<'_>, requests: 
     });
     let selector = allocation.get("nodeSelector");
     if selector.is_set() {
-        node_selector::check_selector(errors, selector.value, &selector.path);
+        node_selector::check_selector(errors, &selector);
     }
 }
 

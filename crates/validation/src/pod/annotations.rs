@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::volume_source::descending_path;
 use super::{each_container, placement};
-use crate::fields::{Errors, Fields};
+use crate::field_value::{Errors, FieldValue};
 
 /// Annotation of mirror pods, which represent static pods.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -16,15 +16,17 @@ const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
+/// Names of the runtime's default profile. AppArmor has only the first.
+const DEFAULT_PROFILES: &[&str] = &["runtime/default", "docker/default"];
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Checks the annotations of a pod or a template. `path` is the path of the annotations.
-pub(crate) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &FieldPath) {
+pub(super) fn check(errors: &mut Errors, holder: &Value, spec: &FieldValue<'_>, path: &FieldPath) {
     if object::annotations(holder).next().is_none() {
         return;
     }
     if let Some(value) = object::annotation(holder, MIRROR)
-        && spec.text("nodeName").is_empty()
+        && spec.text_of("nodeName").is_empty()
     {
         let detail = "must set spec.nodeName if mirror pod annotation is set";
         errors.push(FieldError::invalid(&path.key(MIRROR), value, detail));
@@ -38,17 +40,17 @@ pub(crate) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &Fi
         errors.push(FieldError::invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer"));
     }
     if let Some(profile) = object::annotation(holder, SECCOMP_POD) {
-        seccomp(errors, profile, || path.child(SECCOMP_POD));
+        seccomp(errors, profile, &path.child(SECCOMP_POD));
     }
     for (key, profile) in object::annotations(holder) {
         if key.starts_with(SECCOMP_CONTAINER) {
-            seccomp(errors, profile, || path.child(key.to_owned()));
+            seccomp(errors, profile, &path.child(key.to_owned()));
         }
     }
     for (key, profile) in object::annotations(holder) {
         let Some(name) = key.strip_prefix(APP_ARMOR) else { continue };
         let mut is_known = false;
-        each_container(spec, &FieldPath::nil(), |container, _| is_known |= container.text("name") == name);
+        each_container(spec, |container| is_known |= container.text_of("name") == name);
         if !is_known {
             errors.push(FieldError::invalid(&path.key(key), name, "container not found"));
         }
@@ -83,7 +85,10 @@ fn tolerations(errors: &mut Errors, text: &str, path: &FieldPath) {
         },
     };
     match found {
-        Ok(list) => placement::tolerations(errors, &list, &path.child(TOLERATIONS)),
+        Ok(list) => {
+            let list = Value::Array(list);
+            placement::tolerations(errors, &FieldValue::under(Some(&list), path.child(TOLERATIONS)));
+        }
         Err(reason) => errors.push(FieldError::invalid(path, TOLERATIONS, reason)),
     }
 }
@@ -106,45 +111,48 @@ fn is_deletion_cost(text: &str) -> bool {
     is_plain && text.parse::<i32>().is_ok()
 }
 
-fn seccomp(errors: &mut Errors, profile: &str, path: impl Fn() -> FieldPath) {
+fn seccomp(errors: &mut Errors, profile: &str, path: &FieldPath) {
     if matches!(profile, "runtime/default" | "docker/default" | "unconfined") {
         return;
     }
     match profile.strip_prefix("localhost/") {
-        Some(file) => descending_path(errors, file, path),
-        None => errors.push(FieldError::invalid(&path(), profile, "must be a valid seccomp profile")),
+        Some(file) => descending_path(errors, &FieldValue::under(Some(&Value::from(file)), path.clone())),
+        None => errors.push(FieldError::invalid(path, profile, "must be a valid seccomp profile")),
     }
 }
 
 /// Checks that profiles in annotations and in fields are equal.
-pub(super) fn check_profiles(errors: &mut Errors, holder: &Value, spec: &Value, path: &FieldPath) {
+pub(super) fn check_profiles(errors: &mut Errors, holder: &Value, spec: &FieldValue<'_>) {
     if object::annotations(holder).next().is_none() {
         return;
     }
-    let profile_of = |holder: &'_ Value, field: &str| holder.part("securityContext").field(field).cloned();
-    let default_names = ["runtime/default", "docker/default"];
-    if let (Some(profile), Some(annotation)) =
-        (profile_of(spec, "seccompProfile"), object::annotation(holder, SECCOMP_POD))
-    {
-        compare(errors, annotation, &profile, "seccomp", &default_names, path);
+    fn profile_of<'a>(holder: &FieldValue<'a>, field: &'static str) -> Option<FieldValue<'a>> {
+        holder.get("securityContext").given(field)
     }
-    each_container(spec, path, |container, path| {
-        let key = format!("{SECCOMP_CONTAINER}{}", container.text("name"));
+    let field = "seccompProfile";
+    if let (Some(profile), Some(annotation)) =
+        (profile_of(spec, field), object::annotation(holder, SECCOMP_POD))
+    {
+        compare(errors, annotation, &profile, "seccomp", DEFAULT_PROFILES);
+    }
+    each_container(spec, |container| {
+        let key = format!("{SECCOMP_CONTAINER}{}", container.text_of("name"));
         if let (Some(profile), Some(annotation)) =
-            (profile_of(container, "seccompProfile"), object::annotation(holder, &key))
+            (profile_of(container, field), object::annotation(holder, &key))
         {
-            compare(errors, annotation, &profile, "seccomp", &default_names, path);
+            compare(errors, annotation, &profile, "seccomp", DEFAULT_PROFILES);
         }
     });
-    if spec.part("os").text("name") == "windows" {
+    if spec.get("os").text_of("name") == "windows" {
         return;
     }
-    each_container(spec, path, |container, path| {
-        let field = "appArmorProfile";
-        let key = format!("{APP_ARMOR}{}", container.text("name"));
-        let profile = profile_of(container, field).or_else(|| profile_of(spec, field));
+    each_container(spec, |container| {
+        let own = container.get("securityContext").get("appArmorProfile");
+        let key = format!("{APP_ARMOR}{}", container.text_of("name"));
+        let profile = if own.is_set() { Some(own.clone()) } else { profile_of(spec, "appArmorProfile") };
         if let (Some(profile), Some(annotation)) = (profile, object::annotation(holder, &key)) {
-            compare(errors, annotation, &profile, "apparmor", &default_names[..1], path);
+            // The error is about the container, even if the profile is the pod's.
+            compare(errors, annotation, &profile.with_path(own.path), "apparmor", &DEFAULT_PROFILES[..1]);
         }
     });
 }
@@ -152,28 +160,24 @@ pub(super) fn check_profiles(errors: &mut Errors, holder: &Value, spec: &Value, 
 fn compare(
     errors: &mut Errors,
     annotation: &str,
-    profile: &Value,
+    profile: &FieldValue<'_>,
     what: &str,
     default_names: &[&str],
-    path: &FieldPath,
 ) {
-    let (is_type, is_file) = match profile.text("type") {
+    let (kind, file) = (profile.get("type"), profile.get("localhostProfile"));
+    let (is_type, is_file) = match kind.text() {
         "Unconfined" => (annotation == "unconfined", true),
         "RuntimeDefault" => (default_names.contains(&annotation), true),
         "Localhost" => {
-            let file = annotation.strip_prefix("localhost/");
-            (file.is_some(), file == profile.optional_text("localhostProfile"))
+            let annotated = annotation.strip_prefix("localhost/");
+            (annotated.is_some(), annotated == file.optional_text())
         }
         _ => return,
     };
-    let field = if what == "seccomp" { "seccompProfile" } else { "appArmorProfile" };
-    let path = path.child("securityContext").child(field);
     if !is_type {
-        let detail = format!("{what} type in annotation and field must match");
-        errors.push(FieldError::forbidden(&path.child("type"), detail));
+        errors.push(kind.forbidden(format!("{what} type in annotation and field must match")));
     } else if !is_file {
-        let detail = format!("{what} profile in annotation and field must match");
-        errors.push(FieldError::forbidden(&path.child("localhostProfile"), detail));
+        errors.push(file.forbidden(format!("{what} profile in annotation and field must match")));
     }
 }
 
@@ -205,5 +209,5 @@ pub(super) fn check_update(errors: &mut Errors, new: &Value, old: &Value) {
             refuse(key, ["may not add AppArmor annotations", "may not add mirror pod annotation"]);
         }
     }
-    check(errors, new, new.part("spec"), &path);
+    check(errors, new, &FieldValue::field(new, "spec"), &path);
 }

@@ -8,7 +8,7 @@ use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
 use super::{annotations, check, container, is_mirror, placement};
-use crate::fields::{Errors, Fields, quantity};
+use crate::field_value::{Errors, FieldValue, quantity};
 use crate::internal;
 
 const DEADLINE: i64 = i32::MAX as i64;
@@ -18,119 +18,113 @@ const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].ima
      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Checks an update of a pod.
-pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(super) fn update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
     check(&mut errors, new, Some(old));
     annotations::check_update(&mut errors, new, old);
-    let (new, old) = (new.part("spec"), old.part("spec"));
-    let path = FieldPath::new("spec");
-    if images(&mut errors, new, old, &path) && deadline(&mut errors, new, old, &path) {
-        tolerations(&mut errors, new, old, &path.child("tolerations"));
-        scheduling_gates(&mut errors, new, old, &path.child("schedulingGates"));
-        immutable_fields(&mut errors, new, old, &path);
+    let (new, old) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
+    if images(&mut errors, &new, &old)
+        && deadline(&mut errors, &new.get("activeDeadlineSeconds"), &old.get("activeDeadlineSeconds"))
+    {
+        tolerations(&mut errors, &new.get("tolerations"), &old.get("tolerations"));
+        scheduling_gates(&mut errors, &new.get("schedulingGates"), &old.get("schedulingGates"));
+        immutable_fields(&mut errors, &new, &old);
     }
     errors
 }
 
 /// Checks the images, the only mutable field of a container. Returns whether the containers still correspond.
-fn images(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) -> bool {
+fn images(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) -> bool {
     for field in ["containers", "initContainers"] {
-        let path = path.child(field);
-        if new.list(field).len() != old.list(field).len() {
-            errors.push(FieldError::forbidden(&path, "pod updates may not add or remove containers"));
+        let containers = new.get(field);
+        if containers.len() != old.get(field).len() {
+            errors.push(containers.forbidden("pod updates may not add or remove containers"));
             return false;
         }
-        for (index, container) in new.list(field).iter().enumerate() {
-            if container.text("image").is_empty() {
-                errors.push(FieldError::required(&path.index(index).child("image"), ""));
+        for container in containers.items() {
+            let image = container.get("image");
+            if image.is_empty() {
+                errors.push(image.required(""));
             }
-            container::image_padding(errors, container, &path.index(index));
+            container::image_padding(errors, &container);
         }
     }
     true
 }
 
 /// Checks the deadline, which may only decrease. Returns whether to check the rest.
-fn deadline(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) -> bool {
-    let field = "activeDeadlineSeconds";
-    let path = || path.child(field);
-    match (new.optional_integer(field), old.optional_integer(field)) {
+fn deadline(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) -> bool {
+    match (new.number(), old.number()) {
         (Some(seconds), _) if !(0..=DEADLINE).contains(&seconds) => {
-            let detail = format!("must be between 0 and {DEADLINE}, inclusive");
-            errors.push(FieldError::invalid(&path(), seconds, detail));
+            errors.push(new.invalid(format!("must be between 0 and {DEADLINE}, inclusive")));
             return false;
         }
         (Some(seconds), Some(before)) if before < seconds => {
-            let detail = "must be less than or equal to previous value";
-            errors.push(FieldError::invalid(&path(), seconds, detail));
+            errors.push(new.invalid("must be less than or equal to previous value"));
             return false;
         }
         (None, Some(_)) => {
-            let detail = "must not update from a positive integer to nil value";
-            errors.push(FieldError::invalid(&path(), Value::Null, detail));
+            errors.push(new.invalid("must not update from a positive integer to nil value"));
         }
         _ => {}
     }
     true
 }
 
-fn tolerations(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
-    let set = |spec: &'_ Value| -> HashSet<[String; 4]> {
-        let fields = |toleration: &Value| {
-            ["key", "operator", "value", "effect"].map(|field| toleration.text(field).to_owned())
+fn tolerations(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) {
+    fn set<'a>(tolerations: &FieldValue<'a>) -> HashSet<[&'a str; 4]> {
+        let parts = |toleration: FieldValue<'a>| {
+            ["key", "operator", "value", "effect"].map(|field| toleration.text_of(field))
         };
-        spec.list("tolerations").iter().map(fields).collect()
-    };
+        tolerations.items().map(parts).collect()
+    }
     if !set(old).is_subset(&set(new)) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
-        errors.push(FieldError::forbidden(path, detail));
+        errors.push(new.forbidden(detail));
         return;
     }
-    placement::tolerations(errors, new.list("tolerations"), path);
+    placement::tolerations(errors, new);
 }
 
-fn scheduling_gates(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
-    let gates = |spec: &'_ Value| -> Vec<String> {
-        spec.list("schedulingGates").iter().map(|gate| gate.text("name").to_owned()).collect()
-    };
-    let before: HashSet<String> = gates(old).into_iter().collect();
+fn scheduling_gates(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) {
+    let before: HashSet<&str> = old.items().map(|gate| gate.text_of("name")).collect();
     // Of gates with the same name, upstream keeps the last.
-    let added: BTreeMap<String, usize> =
-        gates(new).into_iter().enumerate().map(|(index, name)| (name, index)).collect();
-    for (name, index) in added {
-        if !before.contains(&name) {
+    let added: BTreeMap<&str, FieldValue<'_>> =
+        new.items().map(|gate| (gate.text_of("name"), gate.get("name"))).collect();
+    for (name, field) in added {
+        if !before.contains(name) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.push(FieldError::forbidden(&path.index(index).child("name"), detail));
+            errors.push(field.forbidden(detail));
         }
     }
 }
 
 /// Checks that all other fields are unchanged. Scheduling directives may be narrowed while the pod is gated.
-fn immutable_fields(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
-    if same(new, old) {
+fn immutable_fields(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) {
+    if same(new.value, old.value) {
         return;
     }
-    let mut expected = new.clone();
+    let mut expected = new.value.clone();
     for field in ["containers", "initContainers"] {
         let Some(containers) = expected.get_mut(field).and_then(Value::as_array_mut) else { continue };
-        for (container, before) in containers.iter_mut().zip(old.list(field)) {
+        for (container, before) in containers.iter_mut().zip(old.get(field).list()) {
             copy(container, before, "image");
         }
     }
     for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
-        copy(&mut expected, old, field);
+        copy(&mut expected, old.value, field);
     }
     let field = "terminationGracePeriodSeconds";
-    if old.integer(field) < 0 && new.optional_integer(field) == Some(1) {
-        copy(&mut expected, old, field);
+    if old.get(field).integer() < 0 && new.get(field).number() == Some(1) {
+        copy(&mut expected, old.value, field);
     }
-    if !old.list("schedulingGates").is_empty() {
-        gated_placement(errors, &mut expected, old, path);
+    if !old.get("schedulingGates").is_empty() {
+        gated_placement(errors, &mut expected, old);
     }
-    if !same(&expected, old) {
-        let difference = internal::difference("PodSpec", old, &expected);
+    if !same(&expected, old.value) {
+        let difference = internal::difference("PodSpec", old.value, &expected);
         let detail = format!("pod updates may not change fields other than {CHANGEABLE}\n{difference}");
-        errors.push(FieldError::forbidden(path, detail));
+        errors.push(new.forbidden(detail));
     }
 }
 
@@ -143,93 +137,97 @@ fn copy(object: &mut Value, before: &Value, field: &str) {
     };
 }
 
-fn gated_placement(errors: &mut Errors, expected: &mut Value, old: &Value, path: &FieldPath) {
-    if !same(expected.part("nodeSelector"), old.part("nodeSelector")) {
-        let selector = expected.part("nodeSelector");
-        if old.text_entries("nodeSelector").any(|(key, value)| selector.optional_text(key) != Some(value)) {
-            let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-            errors.push(FieldError::invalid(&path.child("nodeSelector"), selector.clone(), detail));
-        }
-        copy(expected, old, "nodeSelector");
+fn gated_placement(errors: &mut Errors, expected: &mut Value, old: &FieldValue<'_>) {
+    let new = FieldValue::under(Some(&*expected), old.path.clone());
+    let (selector, old_selector) = (new.get("nodeSelector"), old.get("nodeSelector"));
+    let is_selector_changed = !same(selector.value, old_selector.value);
+    let is_kept = |(key, value)| selector.value.get(key).and_then(Value::as_str) == Some(value);
+    if is_selector_changed && !old_selector.text_entries().all(is_kept) {
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        errors.push(selector.invalid(detail));
     }
-    let before = old.part("affinity").part("nodeAffinity");
-    let after = expected.part("affinity").part("nodeAffinity");
-    if same(before, after) {
+    let before = old.get("affinity").get("nodeAffinity");
+    let after = new.get("affinity").get("nodeAffinity");
+    let is_affinity_changed = !same(before.value, after.value);
+    if is_affinity_changed {
+        let [after, before] =
+            [&after, &before].map(|affinity| affinity.get(REQUIRED).get("nodeSelectorTerms"));
+        node_affinity(errors, &after, &before);
+    }
+    if is_selector_changed {
+        copy(expected, old.value, "nodeSelector");
+    }
+    if !is_affinity_changed {
         return;
     }
-    let path = path.child("affinity").child("nodeAffinity").child(REQUIRED).child("nodeSelectorTerms");
-    node_affinity(errors, after.part(REQUIRED), before.part(REQUIRED), &path);
     let Some(affinity) = expected.get_mut("affinity") else {
-        if !before.is_null() {
-            expected["affinity"] = serde_json::json!({ "nodeAffinity": before });
+        if before.is_set() {
+            expected["affinity"] = serde_json::json!({ "nodeAffinity": before.value });
         }
         return;
     };
-    let is_only_of_nodes =
-        affinity.field("podAffinity").is_none() && affinity.field("podAntiAffinity").is_none();
-    if old.field("affinity").is_none() && is_only_of_nodes {
-        copy(expected, old, "affinity");
+    let of_pods = FieldValue::root(affinity);
+    let is_only_of_nodes = !of_pods.has("podAffinity") && !of_pods.has("podAntiAffinity");
+    if !old.has("affinity") && is_only_of_nodes {
+        copy(expected, old.value, "affinity");
     } else {
-        copy(affinity, old.part("affinity"), "nodeAffinity");
+        copy(affinity, old.get("affinity").value, "nodeAffinity");
     }
 }
 
-fn node_affinity(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
-    let (before, after) = (old.list("nodeSelectorTerms"), new.list("nodeSelectorTerms"));
-    if before.is_empty() {
+fn node_affinity(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) {
+    if old.is_empty() {
         return;
     }
-    if before.len() != after.len() {
-        let rendered = internal::render_list("NodeSelectorTerm", new.part("nodeSelectorTerms"));
+    if old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.push(FieldError::invalid(path, rendered, detail));
+        errors.push(new.invalid_as(internal::render_list("NodeSelectorTerm", new.value), detail));
         return;
     }
-    for (index, (before, after)) in before.iter().zip(after).enumerate() {
-        if !only_adds_requirements(after, before) {
-            let rendered = internal::render("NodeSelectorTerm", after);
+    for (before, after) in old.items().zip(new.items()) {
+        if !only_adds_requirements(&after, &before) {
             let detail = "only additions are allowed (no mutations or deletions)";
-            errors.push(FieldError::invalid(&path.index(index), rendered, detail));
+            errors.push(after.invalid_as(internal::render("NodeSelectorTerm", after.value), detail));
         }
     }
 }
 
 /// Whether a term only adds requirements. An empty term matches nothing and must stay empty.
-fn only_adds_requirements(new: &Value, old: &Value) -> bool {
+fn only_adds_requirements(new: &FieldValue<'_>, old: &FieldValue<'_>) -> bool {
     let lists = ["matchExpressions", "matchFields"];
-    if lists.iter().all(|field| old.list(field).is_empty()) {
-        return lists.iter().all(|field| new.list(field).is_empty());
+    if lists.iter().all(|field| old.get(field).is_empty()) {
+        return lists.iter().all(|field| new.get(field).is_empty());
     }
     lists.iter().all(|field| {
-        let (before, after) = (old.list(field), new.list(field));
+        let (before, after) = (old.get(field).list(), new.get(field).list());
         after.len() >= before.len() && before.iter().zip(after).all(|(before, after)| same(before, after))
     })
 }
 
 /// Checks an update of the ephemeral containers, which can only be added.
-pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
     if is_mirror(old) {
         let detail = "static pods do not support ephemeral containers";
         return vec![FieldError::forbidden(&FieldPath::new(""), detail)];
     }
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     check(&mut errors, new, Some(old));
     annotations::check_update(&mut errors, new, old);
-    let path = FieldPath::new("spec").child("ephemeralContainers");
-    let field = "ephemeralContainers";
-    for before in old.part("spec").list(field) {
-        let name = before.text("name");
+    let containers = |pod| FieldValue::field(pod, "spec").get("ephemeralContainers");
+    let (new, old) = (containers(new), containers(old));
+    for before in old.items() {
+        let name = before.text_of("name");
         let quoted = atoll_meta::quote::quote(name);
-        match new.part("spec").list(field).iter().rfind(|after| after.text("name") == name) {
+        match new.items().rfind(|after| after.text_of("name") == name) {
             None => {
                 let detail = format!("existing ephemeral containers {quoted} may not be removed\n");
-                errors.push(FieldError::forbidden(&path, detail));
+                errors.push(new.forbidden(detail));
             }
-            Some(after) if !same(before, after) => {
-                let difference = internal::difference("EphemeralContainer", before, after);
+            Some(after) if !same(before.value, after.value) => {
+                let difference = internal::difference("EphemeralContainer", before.value, after.value);
                 let detail =
                     format!("existing ephemeral containers {quoted} may not be changed\n{difference}");
-                errors.push(FieldError::forbidden(&path, detail));
+                errors.push(new.forbidden(detail));
             }
             Some(_) => {}
         }

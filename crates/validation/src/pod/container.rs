@@ -4,13 +4,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use atoll_meta::{FieldError, FieldPath, names};
-use serde_json::Value;
+use atoll_meta::names;
 
 use super::volume::Volumes;
 use super::{environment, mount, probe, security};
-use crate::fields::{Errors, Fields, broken_rules, named};
-use crate::resources;
+use crate::field_value::{Errors, FieldValue};
+use crate::{ports, resources};
 
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
@@ -25,114 +24,112 @@ pub(super) struct PodContext<'a> {
 }
 
 /// Checks `containers`.
-pub(super) fn regular(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>, path: &FieldPath) {
-    let path = path.child("containers");
-    let containers = spec.list("containers");
+pub(super) fn regular(errors: &mut Errors, spec: &FieldValue<'_>, pod: &PodContext<'_>) {
+    let containers = spec.get("containers");
     if containers.is_empty() {
-        errors.push(FieldError::required(&path, ""));
+        errors.push(containers.required(""));
         return;
     }
     let mut seen = HashSet::new();
-    for (index, container) in containers.iter().enumerate() {
-        let path = path.index(index);
-        check(errors, container, pod, &path);
-        if !seen.insert(container.text("name")) {
-            errors.push(FieldError::duplicate(&path.child("name"), container.text("name")));
+    for container in containers.items() {
+        check(errors, &container, pod);
+        let name = container.get("name");
+        if !seen.insert(name.text()) {
+            errors.push(name.duplicate_as(name.text()));
         }
-        probe::check(errors, container, pod.grace_period, &path);
-        restart_policy(errors, container, false, &path);
+        probe::check(errors, &container, pod.grace_period);
+        restart_policy(errors, &container, false);
     }
-    host_ports(errors, containers, &path);
+    host_ports(errors, containers.items());
 }
 
 /// Checks `initContainers`.
-pub(super) fn init(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>, path: &FieldPath) {
+pub(super) fn init(errors: &mut Errors, spec: &FieldValue<'_>, pod: &PodContext<'_>) {
     const ONLY_SIDECARS: &str = "may not be set for init containers without restartPolicy=Always";
-    let containers = spec.list("initContainers");
+    let containers = spec.get("initContainers");
     if containers.is_empty() {
         return;
     }
-    let list_path = path.child("initContainers");
-    let mut seen: HashSet<&str> = spec.list("containers").iter().map(|other| other.text("name")).collect();
-    for (index, container) in containers.iter().enumerate() {
-        let path = list_path.index(index);
-        let name = container.text("name");
-        check(errors, container, pod, &path);
-        restart_policy(errors, container, true, &path);
-        if seen.contains(name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
+    let mut seen: HashSet<&str> = spec.get("containers").items().map(|other| other.text_of("name")).collect();
+    for container in containers.items() {
+        let name = container.get("name");
+        check(errors, &container, pod);
+        restart_policy(errors, &container, true);
+        if seen.contains(name.text()) {
+            errors.push(name.duplicate_as(name.text()));
         } else if !name.is_empty() {
-            seen.insert(name);
+            seen.insert(name.text());
         }
-        host_ports(errors, std::slice::from_ref(container), &list_path);
-        let is_sidecar = is_sidecar(container);
-        if is_sidecar {
-            probe::check(errors, container, pod.grace_period, &path);
+        // Upstream checks each container as if it were the only one.
+        host_ports(errors, std::iter::once(container.with_path(containers.path.index(0))));
+        if is_sidecar(&container) {
+            probe::check(errors, &container, pod.grace_period);
             continue;
         }
         for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
-            if container.field(field).is_some() {
-                errors.push(FieldError::forbidden(&path.child(field), ONLY_SIDECARS));
-            }
+            errors.extend(container.given(field).map(|field| field.forbidden(ONLY_SIDECARS)));
         }
-        for (index, policy) in container.list("resizePolicy").iter().enumerate() {
-            if policy.text("restartPolicy") == "RestartContainer" {
-                let path = path.child("resizePolicy").index(index).child("restartPolicy");
+        for policy in container.get("resizePolicy").items() {
+            let restart = policy.get("restartPolicy");
+            if restart.text() == "RestartContainer" {
                 let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
-                errors.push(FieldError::invalid(&path, named("RestartContainer"), detail));
+                errors.push(restart.invalid_named(detail));
             }
         }
     }
 }
 
 /// Whether an init container is a sidecar.
-pub(super) fn is_sidecar(container: &Value) -> bool {
-    container.text("restartPolicy") == "Always"
+pub(super) fn is_sidecar(container: &FieldValue<'_>) -> bool {
+    container.text_of("restartPolicy") == "Always"
 }
 
 /// Checks `ephemeralContainers`.
-pub(super) fn ephemeral(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>, path: &FieldPath) {
-    let containers = spec.list("ephemeralContainers");
+pub(super) fn ephemeral(errors: &mut Errors, spec: &FieldValue<'_>, pod: &PodContext<'_>) {
+    let containers = spec.get("ephemeralContainers");
     if containers.is_empty() {
         return;
     }
-    let others = || spec.list("containers").iter().chain(spec.list("initContainers"));
-    let targets: HashSet<&str> = others().map(|other| other.text("name")).collect();
+    let mut targets = HashSet::new();
+    for field in ["containers", "initContainers"] {
+        targets.extend(spec.get(field).items().map(|other| other.text_of("name")));
+    }
     let mut seen = targets.clone();
-    for (index, container) in containers.iter().enumerate() {
-        let path = path.child("ephemeralContainers").index(index);
-        check(errors, container, pod, &path);
-        image_padding(errors, container, &path);
-        let name = container.text("name");
-        if !seen.insert(name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
+    for container in containers.items() {
+        check(errors, &container, pod);
+        image_padding(errors, &container);
+        let (name, target) = (container.get("name"), container.get("targetContainerName"));
+        if !seen.insert(name.text()) {
+            errors.push(name.duplicate_as(name.text()));
         }
-        let target = container.text("targetContainerName");
-        if !target.is_empty() && !targets.contains(target) {
-            errors.push(FieldError::not_found(&path.child("targetContainerName"), target));
+        if !target.is_empty() && !targets.contains(target.text()) {
+            errors.push(target.not_found());
         }
-        let asks_for_resources =
-            container.part("resources").as_object().is_some_and(|resources| !resources.is_empty());
-        for (field, is_set) in [
-            ("ports", !container.list("ports").is_empty()),
-            ("resources", asks_for_resources),
-            ("resizePolicy", !container.list("resizePolicy").is_empty()),
-            ("restartPolicy", container.field("restartPolicy").is_some()),
-            ("restartPolicyRules", !container.list("restartPolicyRules").is_empty()),
-            ("livenessProbe", container.field("livenessProbe").is_some()),
-            ("readinessProbe", container.field("readinessProbe").is_some()),
-            ("startupProbe", container.field("startupProbe").is_some()),
-            ("lifecycle", container.field("lifecycle").is_some()),
+        for field in [
+            "ports",
+            "resources",
+            "resizePolicy",
+            "restartPolicy",
+            "restartPolicyRules",
+            "livenessProbe",
+            "readinessProbe",
+            "startupProbe",
+            "lifecycle",
         ] {
+            let setting = container.get(field);
+            let is_set = match field {
+                "ports" | "resources" | "resizePolicy" | "restartPolicyRules" => !setting.is_empty(),
+                _ => setting.is_set(),
+            };
             if is_set {
-                errors.push(FieldError::forbidden(&path.child(field), EPHEMERAL));
+                errors.push(setting.forbidden(EPHEMERAL));
             }
         }
-        for (index, mount) in container.list("volumeMounts").iter().enumerate() {
+        for mount in container.get("volumeMounts").items() {
             for field in ["subPath", "subPathExpr"] {
-                if !mount.text(field).is_empty() {
-                    let path = path.child("volumeMounts").index(index).child(field);
-                    errors.push(FieldError::forbidden(&path, EPHEMERAL));
+                let path = mount.get(field);
+                if !path.is_empty() {
+                    errors.push(path.forbidden(EPHEMERAL));
                 }
             }
         }
@@ -140,180 +137,134 @@ pub(super) fn ephemeral(errors: &mut Errors, spec: &Value, pod: &PodContext<'_>,
 }
 
 /// Checks the fields that all kinds of containers share.
-fn check(errors: &mut Errors, container: &Value, pod: &PodContext<'_>, path: &FieldPath) {
-    let name = container.text("name");
+fn check(errors: &mut Errors, container: &FieldValue<'_>, pod: &PodContext<'_>) {
+    let (name, image) = (container.get("name"), container.get("image"));
     if name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
+        errors.push(name.required(""));
     } else {
-        broken_rules(errors, || path.child("name"), name, names::dns1123_label(name));
+        name.rules(errors, names::dns1123_label(name.text()));
     }
-    if container.text("image").is_empty() {
-        errors.push(FieldError::required(&path.child("image"), ""));
+    if image.is_empty() {
+        errors.push(image.required(""));
     }
-    match container.text("terminationMessagePolicy") {
-        "File" | "FallbackToLogsOnError" => {}
-        "" => errors.push(FieldError::required(&path.child("terminationMessagePolicy"), "")),
-        other => errors.push(FieldError::not_supported(
-            &path.child("terminationMessagePolicy"),
-            named(other),
-            &["File", "FallbackToLogsOnError"],
-        )),
-    }
-    ports(errors, container, path);
-    environment::variables(errors, container, path);
-    environment::sources(errors, container, path);
-    mount::mounts(errors, container, &pod.volumes, path);
-    mount::devices(errors, container, &pod.volumes, path);
-    pull_policy(errors, container, "imagePullPolicy", path);
-    resources::check_requirements(
-        errors,
-        container.part("resources"),
-        resources::check_container_name,
-        &pod.claims,
-        &path.child("resources"),
-    );
-    resize_policy(errors, container, pod.restart_policy, path);
-    if let Some(context) = container.field("securityContext") {
-        security::container(errors, context, pod.uses_host_users, &path.child("securityContext"));
+    container.get("terminationMessagePolicy").one_of(errors, &["File", "FallbackToLogsOnError"]);
+    container_ports(errors, container);
+    environment::variables(errors, container);
+    environment::sources(errors, container);
+    mount::mounts(errors, container, &pod.volumes);
+    mount::devices(errors, container, &pod.volumes);
+    pull_policy(errors, &container.get("imagePullPolicy"));
+    let resources = container.get("resources");
+    resources::check_requirements(errors, &resources, resources::check_container_name, &pod.claims);
+    resize_policy(errors, container, pod.restart_policy);
+    if let Some(context) = container.given("securityContext") {
+        security::container(errors, &context, pod.uses_host_users);
     }
 }
 
 /// Checks the pull policy of an image.
-pub(super) fn pull_policy(errors: &mut Errors, object: &Value, field: &'static str, path: &FieldPath) {
-    match object.text(field) {
-        "" => errors.push(FieldError::required(&path.child(field), "")),
-        policy if PULL_POLICIES.contains(&policy) => {}
-        other => errors.push(FieldError::not_supported(&path.child(field), named(other), PULL_POLICIES)),
-    }
+pub(super) fn pull_policy(errors: &mut Errors, policy: &FieldValue<'_>) {
+    policy.one_of(errors, PULL_POLICIES);
 }
 
-fn ports(errors: &mut Errors, container: &Value, path: &FieldPath) {
+fn container_ports(errors: &mut Errors, container: &FieldValue<'_>) {
     let mut seen = HashSet::new();
-    for (index, port) in container.list("ports").iter().enumerate() {
-        let path = || path.child("ports").index(index);
-        let name = port.text("name");
+    for port in container.get("ports").items() {
+        let name = port.get("name");
         if !name.is_empty() {
-            let rules = names::port_name(name);
+            let rules = names::port_name(name.text());
             if !rules.is_empty() {
-                broken_rules(errors, || path().child("name"), name, rules);
-            } else if !seen.insert(name) {
-                errors.push(FieldError::duplicate(&path().child("name"), name));
+                name.rules(errors, rules);
+            } else if !seen.insert(name.text()) {
+                errors.push(name.duplicate());
             }
         }
-        let inside = port.integer("containerPort");
-        if inside == 0 {
-            errors.push(FieldError::required(&path().child("containerPort"), ""));
+        let (inside, outside) = (port.get("containerPort"), port.get("hostPort"));
+        if inside.integer() == 0 {
+            errors.push(inside.required(""));
         }
-        for (field, number) in [("containerPort", inside), ("hostPort", port.integer("hostPort"))] {
-            if number != 0 {
-                for rule in names::port_number(number) {
-                    errors.push(FieldError::invalid(&path().child(field), number, rule));
-                }
+        for number in [inside, outside] {
+            if number.integer() != 0 {
+                number.number_rules(errors, names::port_number(number.integer()));
             }
         }
-        match port.text("protocol") {
-            "TCP" | "UDP" | "SCTP" => {}
-            "" => errors.push(FieldError::required(&path().child("protocol"), "")),
-            other => errors.push(FieldError::not_supported(
-                &path().child("protocol"),
-                named(other),
-                &["SCTP", "TCP", "UDP"],
-            )),
-        }
+        port.get("protocol").one_of(errors, ports::PROTOCOLS);
     }
 }
 
 /// Checks that no two containers use the same host port.
-fn host_ports(errors: &mut Errors, containers: &[Value], path: &FieldPath) {
+fn host_ports<'a>(errors: &mut Errors, containers: impl Iterator<Item = FieldValue<'a>>) {
     let mut seen = HashSet::new();
-    for (index, container) in containers.iter().enumerate() {
-        for (port_index, port) in container.list("ports").iter().enumerate() {
-            let number = port.integer("hostPort");
-            let (protocol, address) = (port.text("protocol"), port.text("hostIP"));
+    for container in containers {
+        for port in container.get("ports").items_with("hostPort") {
+            let number = port.integer_of("hostPort");
+            let (protocol, address) = (port.text_of("protocol"), port.text_of("hostIP"));
             if number != 0 && !seen.insert((protocol, address, number)) {
-                let path = path.index(index).child("ports").index(port_index).child("hostPort");
-                errors.push(FieldError::duplicate(&path, format!("{protocol}/{address}/{number}")));
+                errors.push(port.get("hostPort").duplicate_as(format!("{protocol}/{address}/{number}")));
             }
         }
     }
 }
 
-fn resize_policy(errors: &mut Errors, container: &Value, pod_restart_policy: &str, path: &FieldPath) {
+fn resize_policy(errors: &mut Errors, container: &FieldValue<'_>, pod_restart_policy: &str) {
+    let policies = container.get("resizePolicy");
     let mut seen = HashSet::new();
-    for (index, policy) in container.list("resizePolicy").iter().enumerate() {
-        let path = || path.child("resizePolicy");
-        let (resource, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
-        if !seen.insert(resource) {
-            errors.push(FieldError::duplicate(&path().index(index), named(resource)));
+    for policy in policies.items() {
+        // Most of upstream's paths lack the index and the field.
+        let of_list = |field| policy.get(field).with_path(policies.path.clone());
+        let (resource, restart) = (of_list("resourceName"), of_list("restartPolicy"));
+        if !seen.insert(resource.text()) {
+            errors.push(policy.duplicate_as(resource.named()));
         }
-        for (text, supported) in
-            [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])]
-        {
-            if text.is_empty() {
-                errors.push(FieldError::required(&path(), ""));
-            } else if !supported.contains(&text) {
-                errors.push(FieldError::not_supported(&path(), named(text), &supported));
-            }
-        }
-        if pod_restart_policy == "Never" && restart != "NotRequired" {
-            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            errors.push(FieldError::invalid(&path(), named(restart), detail));
+        resource.one_of(errors, &["cpu", "memory"]);
+        restart.one_of(errors, &["NotRequired", "RestartContainer"]);
+        if pod_restart_policy == "Never" && restart.text() != "NotRequired" {
+            errors.push(restart.invalid_named("must be 'NotRequired' when pod `restartPolicy` is 'Never'"));
         }
     }
 }
 
 /// Checks the restart policy of a container.
-fn restart_policy(errors: &mut Errors, container: &Value, is_init: bool, path: &FieldPath) {
-    let rules = container.list("restartPolicyRules");
-    let policy_path = || path.child("restartPolicy");
-    match container.optional_text("restartPolicy") {
+fn restart_policy(errors: &mut Errors, container: &FieldValue<'_>, is_init: bool) {
+    let (policy, rules) = (container.get("restartPolicy"), container.get("restartPolicyRules"));
+    match policy.optional_text() {
         None if rules.is_empty() => return,
         None => {
-            let detail = "must specify restartPolicy when restart rules are used";
-            errors.push(FieldError::required(&policy_path(), detail));
+            errors.push(policy.required("must specify restartPolicy when restart rules are used"));
             // Upstream does not check the rules of init containers.
             if is_init {
                 return;
             }
         }
         Some("Always" | "Never" | "OnFailure") => {}
-        Some(other) => {
-            let supported = ["Always", "Never", "OnFailure"];
-            errors.push(FieldError::not_supported(&policy_path(), named(other), &supported));
-        }
+        Some(_) => errors.push(policy.unsupported(&["Always", "Never", "OnFailure"])),
     }
-    let rules_path = || path.child("restartPolicyRules");
     if rules.len() > 20 {
-        errors.push(FieldError::too_many(&rules_path(), rules.len(), 20));
+        errors.push(rules.too_many(20));
     }
-    for (index, rule) in rules.iter().enumerate() {
-        let path = || rules_path().index(index);
-        let action = rule.text("action");
-        if !matches!(action, "Restart" | "RestartAllContainers") {
-            let supported = ["Restart", "RestartAllContainers"];
-            errors.push(FieldError::not_supported(&path().child("action"), named(action), &supported));
+    for rule in rules.items() {
+        let (action, codes) = (rule.get("action"), rule.get("exitCodes"));
+        if !matches!(action.text(), "Restart" | "RestartAllContainers") {
+            errors.push(action.unsupported(&["Restart", "RestartAllContainers"]));
         }
-        let Some(codes) = rule.field("exitCodes") else {
-            errors.push(FieldError::required(&path().child("exitCodes"), "must be specified"));
+        if !codes.is_set() {
+            errors.push(codes.required("must be specified"));
             continue;
-        };
-        let operator = codes.text("operator");
-        if !matches!(operator, "In" | "NotIn") {
-            let path = path().child("exitCodes").child("operator");
-            errors.push(FieldError::not_supported(&path, named(operator), &["In", "NotIn"]));
         }
-        let count = codes.list("values").len();
-        if count > 255 {
-            errors.push(FieldError::too_many(&path().child("exitCodes").child("values"), count, 255));
+        let (operator, values) = (codes.get("operator"), codes.get("values"));
+        if !matches!(operator.text(), "In" | "NotIn") {
+            errors.push(operator.unsupported(&["In", "NotIn"]));
+        }
+        if values.len() > 255 {
+            errors.push(values.too_many(255));
         }
     }
 }
 
 /// Checks that an image name has no surrounding blanks. Only pods require this.
-pub(super) fn image_padding(errors: &mut Errors, container: &Value, path: &FieldPath) {
-    let image = container.text("image");
+pub(super) fn image_padding(errors: &mut Errors, container: &FieldValue<'_>) {
+    let image = container.text_of("image");
     if image.trim() != image {
-        let detail = "must not have leading or trailing whitespace";
-        errors.push(FieldError::invalid(&path.child("image"), image, detail));
+        errors.push(container.get("image").invalid("must not have leading or trailing whitespace"));
     }
 }

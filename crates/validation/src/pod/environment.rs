@@ -2,11 +2,10 @@
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use atoll_meta::{FieldError, FieldPath, names};
-use serde_json::Value;
+use atoll_meta::names;
 
 use super::volume_source::no_backsteps;
-use crate::fields::{Errors, Fields, broken_rules};
+use crate::field_value::{Errors, FieldValue, StringRule};
 
 const FIELDS: &[&str] = &[
     "metadata.name",
@@ -52,40 +51,43 @@ const BYTE_DIVISORS: &[&str] =
     &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// Checks `env`.
-pub(super) fn variables(errors: &mut Errors, container: &Value, path: &FieldPath) {
-    for (index, variable) in container.list("env").iter().enumerate() {
-        let path = || path.child("env").index(index);
-        let name = variable.text("name");
-        if name.is_empty() {
-            errors.push(FieldError::required(&path().child("name"), ""));
-        } else {
-            broken_rules(errors, || path().child("name"), name, names::relaxed_env_var_name(name));
-        }
-        if let Some(source) = variable.field("valueFrom") {
-            value_from(errors, source, variable.text("value"), &path().child("valueFrom"));
+pub(super) fn variables(errors: &mut Errors, container: &FieldValue<'_>) {
+    for variable in container.get("env").items() {
+        required(errors, &variable.get("name"), names::relaxed_env_var_name);
+        if let Some(source) = variable.given("valueFrom") {
+            value_from(errors, &source, variable.text_of("value"));
         }
     }
 }
 
-fn value_from(errors: &mut Errors, source: &Value, value: &str, path: &FieldPath) {
-    let mut count = 0;
-    if let Some(field) = source.field("fieldRef") {
-        count += 1;
-        object_field(errors, field, FIELDS, &path.child("fieldRef"));
+/// Checks a string that must not be empty.
+fn required(errors: &mut Errors, text: &FieldValue<'_>, rule: StringRule) {
+    if text.is_empty() {
+        errors.push(text.required(""));
+    } else {
+        text.rules(errors, rule(text.text()));
     }
-    if let Some(resource) = source.field("resourceFieldRef") {
+}
+
+fn value_from(errors: &mut Errors, source: &FieldValue<'_>, value: &str) {
+    let mut count = 0;
+    if let Some(field) = source.given("fieldRef") {
         count += 1;
-        resource_field(errors, resource, false, &path.child("resourceFieldRef"));
+        object_field(errors, &field, FIELDS);
+    }
+    if let Some(resource) = source.given("resourceFieldRef") {
+        count += 1;
+        resource_field(errors, &resource, false);
     }
     for field in ["configMapKeyRef", "secretKeyRef"] {
-        if let Some(selector) = source.field(field) {
+        if let Some(selector) = source.given(field) {
             count += 1;
-            key_selector(errors, selector, &path.child(field));
+            key_selector(errors, &selector);
         }
     }
-    if let Some(selector) = source.field("fileKeyRef") {
+    if let Some(selector) = source.given("fileKeyRef") {
         count += 1;
-        file_key(errors, selector, &path.child("fileKeyRef"));
+        file_key(errors, &selector);
     }
     let detail = if count == 0 {
         "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
@@ -96,35 +98,23 @@ fn value_from(errors: &mut Errors, source: &Value, value: &str, path: &FieldPath
     } else {
         return;
     };
-    errors.push(FieldError::invalid(path, "", detail));
+    errors.push(source.invalid_as("", detail));
 }
 
-fn key_selector(errors: &mut Errors, selector: &Value, path: &FieldPath) {
-    let (name, key) = (selector.text("name"), selector.text("key"));
-    broken_rules(errors, || path.child("name"), name, names::name_is_dns_subdomain(name, false));
-    if key.is_empty() {
-        errors.push(FieldError::required(&path.child("key"), ""));
-    } else {
-        broken_rules(errors, || path.child("key"), key, names::config_map_key(key));
-    }
+fn key_selector(errors: &mut Errors, selector: &FieldValue<'_>) {
+    let name = selector.get("name");
+    name.rules(errors, names::name_is_dns_subdomain(name.text(), false));
+    required(errors, &selector.get("key"), names::config_map_key);
 }
 
-fn file_key(errors: &mut Errors, selector: &Value, path: &FieldPath) {
-    let (key, volume, file) = (selector.text("key"), selector.text("volumeName"), selector.text("path"));
-    if key.is_empty() {
-        errors.push(FieldError::required(&path.child("key"), ""));
-    } else {
-        broken_rules(errors, || path.child("key"), key, names::relaxed_env_var_name(key));
-    }
-    if volume.is_empty() {
-        errors.push(FieldError::required(&path.child("volumeName"), ""));
-    } else {
-        broken_rules(errors, || path.child("volumeName"), volume, names::dns1123_label(volume));
-    }
+fn file_key(errors: &mut Errors, selector: &FieldValue<'_>) {
+    required(errors, &selector.get("key"), names::relaxed_env_var_name);
+    required(errors, &selector.get("volumeName"), names::dns1123_label);
+    let file = selector.get("path");
     if file.is_empty() {
-        errors.push(FieldError::required(&path.child("path"), ""));
+        errors.push(file.required(""));
     } else {
-        no_backsteps(errors, file, || path.child("path"));
+        no_backsteps(errors, &file);
     }
 }
 
@@ -134,57 +124,56 @@ fn subscripted(field: &str) -> Option<(&str, &str)> {
 }
 
 /// Checks the selector of a field of the pod.
-pub(super) fn object_field(errors: &mut Errors, selector: &Value, supported: &[&str], path: &FieldPath) {
-    let (version, field) = (selector.text("apiVersion"), selector.text("fieldPath"));
-    for (name, text) in [("apiVersion", version), ("fieldPath", field)] {
-        if text.is_empty() {
-            errors.push(FieldError::required(&path.child(name), ""));
-            return;
-        }
+pub(super) fn object_field(errors: &mut Errors, selector: &FieldValue<'_>, supported: &[&str]) {
+    let (version, path) = (selector.get("apiVersion"), selector.get("fieldPath"));
+    if let Some(missing) = [&version, &path].into_iter().find(|text| text.is_empty()) {
+        errors.push(missing.required(""));
+        return;
     }
+    let field = path.text();
     let subscript = subscripted(field);
     let reason = match subscript {
-        _ if version != "v1" => Some(format!("unsupported pod version: {version}")),
+        _ if version.text() != "v1" => Some(format!("unsupported pod version: {}", version.text())),
         Some(("metadata.annotations" | "metadata.labels", _)) => None,
         Some(_) => Some(format!("field label does not support subscript: {field}")),
         None if KNOWN_FIELDS.contains(&field) => None,
         None => Some(format!("field label not supported: {field}")),
     };
     if let Some(reason) = reason {
-        let detail = format!("error converting fieldPath: {reason}");
-        errors.push(FieldError::invalid(&path.child("fieldPath"), field, detail));
+        errors.push(path.invalid(format!("error converting fieldPath: {reason}")));
         return;
     }
     match subscript {
         Some(("metadata.annotations", key)) => {
             let key = key.to_lowercase();
-            broken_rules(errors, || path.clone(), &key, names::qualified_name(&key));
+            selector.part_rules(errors, &key, names::qualified_name(&key));
         }
-        Some((_, key)) => broken_rules(errors, || path.clone(), key, names::qualified_name(key)),
+        Some((_, key)) => selector.part_rules(errors, key, names::qualified_name(key)),
         None => {
             // Legacy name of the field.
             let field = if field == "spec.host" { "spec.nodeName" } else { field };
             if !supported.contains(&field) {
-                errors.push(FieldError::not_supported(&path.child("fieldPath"), field, supported));
+                errors.push(path.unsupported_as(field, supported));
             }
         }
     }
 }
 
 /// Checks the selector of a limit or request of a container. Volumes must name the container.
-pub(super) fn resource_field(errors: &mut Errors, selector: &Value, in_volume: bool, path: &FieldPath) {
-    let resource = selector.text("resource");
+pub(super) fn resource_field(errors: &mut Errors, selector: &FieldValue<'_>, in_volume: bool) {
+    let (container, resource) = (selector.get("containerName"), selector.get("resource"));
+    let divisor_field = selector.get("divisor");
     let huge_pages = ["requests.hugepages-", "limits.hugepages-"];
-    let is_huge_page = huge_pages.iter().any(|prefix| resource.starts_with(prefix));
-    if in_volume && selector.text("containerName").is_empty() {
-        errors.push(FieldError::required(&path.child("containerName"), ""));
+    let is_huge_page = huge_pages.iter().any(|prefix| resource.text().starts_with(prefix));
+    if in_volume && container.is_empty() {
+        errors.push(container.required(""));
     } else if resource.is_empty() {
-        errors.push(FieldError::required(&path.child("resource"), ""));
-    } else if !RESOURCES.contains(&resource) && !is_huge_page {
-        errors.push(FieldError::not_supported(&path.child("resource"), resource, RESOURCES));
+        errors.push(resource.required(""));
+    } else if !RESOURCES.contains(&resource.text()) && !is_huge_page {
+        errors.push(resource.unsupported_text(RESOURCES));
     }
-    let Some(divisor) = selector.quantity("divisor").filter(|divisor| !divisor.is_zero()) else { return };
-    let (description, supported) = match resource {
+    let Some(divisor) = divisor_field.quantity().filter(|divisor| !divisor.is_zero()) else { return };
+    let (description, supported) = match resource.text() {
         "limits.cpu" | "requests.cpu" => ("1m and 1 are supported with the cpu", &["1m", "1"][..]),
         "limits.memory" | "requests.memory" => ("memory", BYTE_DIVISORS),
         "limits.ephemeral-storage" | "requests.ephemeral-storage" => {
@@ -202,36 +191,29 @@ pub(super) fn resource_field(errors: &mut Errors, selector: &Value, in_volume: b
                 supported.join(", ")
             )
         };
-        errors.push(FieldError::invalid(&path.child("divisor"), resource, detail));
+        errors.push(divisor_field.invalid_as(resource.text(), detail));
     }
 }
 
 /// Checks `envFrom`.
-pub(super) fn sources(errors: &mut Errors, container: &Value, path: &FieldPath) {
-    for (index, source) in container.list("envFrom").iter().enumerate() {
-        let list_path = || path.child("envFrom");
-        let prefix = source.text("prefix");
+pub(super) fn sources(errors: &mut Errors, container: &FieldValue<'_>) {
+    let sources = container.get("envFrom");
+    for source in sources.items() {
+        let prefix = source.get("prefix");
         if !prefix.is_empty() {
-            let rules = names::relaxed_env_var_name(prefix);
-            broken_rules(errors, || list_path().index(index).child("prefix"), prefix, rules);
+            prefix.rules(errors, names::relaxed_env_var_name(prefix.text()));
         }
         let mut count = 0;
         for field in ["configMapRef", "secretRef"] {
-            let Some(reference) = source.field(field) else { continue };
+            let Some(reference) = source.given(field) else { continue };
             count += 1;
-            let name = reference.text("name");
-            let path = || list_path().index(index).child(field).child("name");
-            if name.is_empty() {
-                errors.push(FieldError::required(&path(), ""));
-            } else {
-                broken_rules(errors, path, name, names::name_is_dns_subdomain(name, true));
-            }
+            required(errors, &reference.get("name"), |name| names::name_is_dns_subdomain(name, true));
         }
         let detail = match count {
             0 => "must specify one of: `configMapRef` or `secretRef`",
             1 => continue,
             _ => "may not have more than one field specified at a time",
         };
-        errors.push(FieldError::invalid(&list_path(), "", detail));
+        errors.push(sources.invalid_as("", detail));
     }
 }

@@ -6,57 +6,55 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_meta::quantity::Quantity;
-use atoll_meta::{FieldError, FieldPath};
-use serde_json::Value;
 
 use super::container::is_sidecar;
-use crate::fields::{Errors, Fields, quantity};
+use crate::field_value::{Errors, FieldValue};
 use crate::resources;
 
 /// Quantities by resource name.
 pub(super) type ResourceList<'a> = BTreeMap<&'a str, Quantity>;
 
 /// Checks `resources` of a pod's spec.
-pub(super) fn check(errors: &mut Errors, spec: &Value, claims: &BTreeSet<&str>, path: &FieldPath) {
-    let Some(requirements) = spec.field("resources") else { return };
-    let path = path.child("resources");
-    if spec.part("os").text("name") == "windows" {
-        errors.push(FieldError::forbidden(&path, "may not be set for a windows pod"));
+pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>, claims: &BTreeSet<&str>) {
+    let Some(requirements) = spec.given("resources") else { return };
+    if spec.get("os").text_of("name") == "windows" {
+        errors.push(requirements.forbidden("may not be set for a windows pod"));
         return;
     }
-    if requirements.field("claims").is_some() {
-        let detail = "claims may not be set for Resources at pod-level";
-        errors.push(FieldError::forbidden(&path.child("claims"), detail));
+    if let Some(claims) = requirements.given("claims") {
+        errors.push(claims.forbidden("claims may not be set for Resources at pod-level"));
     }
-    resources::check_requirements(errors, requirements, resources::check_pod_name, claims, &path);
-    let requests = requirements.part("requests");
+    resources::check_requirements(errors, &requirements, resources::check_pod_name, claims);
+    let (requests, limits) = (requirements.get("requests"), requirements.get("limits"));
+    let mut refuse = |list: &FieldValue<'_>, name: &str, amount: &Quantity, detail: String| {
+        errors.push(list.with_path(list.path.key(name)).invalid_as(amount.to_string(), detail));
+    };
     for (name, sum) in of_containers(spec, "requests") {
-        if let Some(amount) = requests.quantity(name)
+        if let Some(amount) = requests.quantity_of(name)
             && sum > amount
         {
             let detail = format!("must be greater than or equal to aggregate container requests of {sum}");
-            let path = path.child("requests").key(name);
-            errors.push(FieldError::invalid(&path, amount.to_string(), detail));
+            refuse(&requests, name, &amount, detail);
         }
     }
-    let limits = requirements.part("limits");
     for (name, sum) in of_containers(spec, "limits") {
-        if let Some(amount) = limits.quantity(name).filter(|_| resources::is_huge_page(name))
+        if let Some(amount) = limits.quantity_of(name).filter(|_| resources::is_huge_page(name))
             && sum > amount
         {
             let detail = format!("must be greater than or equal to aggregate container limits of {sum}");
-            let path = path.child("limits").key(name);
-            errors.push(FieldError::invalid(&path, amount.to_string(), detail));
+            refuse(&limits, name, &amount, detail);
         }
     }
-    for (index, container) in spec.list("containers").iter().enumerate() {
-        for (name, value) in container.part("resources").entries("limits") {
-            if let (Some(limit), Some(of_pod)) = (quantity(value), limits.quantity(name))
-                && limit > of_pod
+    // Upstream's paths contain the containers as if they were part of the resources.
+    let containers = spec.get("containers").with_path(requirements.path.child("containers"));
+    for container in containers.items() {
+        for (name, limit) in container.get("resources").get("limits").entries() {
+            if let (Some(amount), Some(of_pod)) = (limit.quantity(), limits.quantity_of(name))
+                && amount > of_pod
             {
-                let path = path.child("containers").index(index).key(name).child("limits");
                 let detail = format!("must be less than or equal to pod limits of {of_pod}");
-                errors.push(FieldError::invalid(&path, limit.to_string(), detail));
+                let path = container.path.key(name).child("limits");
+                errors.push(limit.with_path(path).invalid_as(amount.to_string(), detail));
             }
         }
     }
@@ -64,17 +62,17 @@ pub(super) fn check(errors: &mut Errors, spec: &Value, claims: &BTreeSet<&str>, 
 
 /// Returns the total resources of the containers: the maximum of the startup phase, in which init containers
 /// run one after the other beside the sidecars already started, and of the main phase.
-fn of_containers<'a>(spec: &'a Value, field: &str) -> ResourceList<'a> {
+fn of_containers<'a>(spec: &FieldValue<'a>, field: &'static str) -> ResourceList<'a> {
     let mut sum = ResourceList::new();
-    for container in spec.list("containers") {
-        add(&mut sum, container, field);
+    for container in spec.get("containers").items() {
+        add(&mut sum, &container, field);
     }
     let (mut sidecars, mut start) = (ResourceList::new(), ResourceList::new());
-    for container in spec.list("initContainers") {
+    for container in spec.get("initContainers").items() {
         let mut moment = sidecars.clone();
-        add(&mut moment, container, field);
-        if is_sidecar(container) {
-            add(&mut sum, container, field);
+        add(&mut moment, &container, field);
+        if is_sidecar(&container) {
+            add(&mut sum, &container, field);
             sidecars.clone_from(&moment);
         }
         raise(&mut start, moment);
@@ -83,9 +81,10 @@ fn of_containers<'a>(spec: &'a Value, field: &str) -> ResourceList<'a> {
     sum
 }
 
-fn add<'a>(amounts: &mut ResourceList<'a>, container: &'a Value, field: &str) {
-    for (name, value) in container.part("resources").entries(field) {
-        if let Some(amount) = quantity(value) {
+fn add<'a>(amounts: &mut ResourceList<'a>, container: &FieldValue<'a>, field: &'static str) {
+    let list = container.get("resources").get(field);
+    for name in list.keys() {
+        if let Some(amount) = list.quantity_of(name) {
             amounts.entry(name).and_modify(|sum| sum.add(&amount)).or_insert(amount);
         }
     }

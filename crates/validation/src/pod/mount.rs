@@ -4,58 +4,51 @@
 
 use std::collections::{HashMap, HashSet};
 
-use atoll_meta::{FieldError, FieldPath};
-use serde_json::Value;
-
 use super::volume::Volumes;
 use super::volume_source::{descending_path, has_backsteps};
-use crate::fields::{Errors, Fields, named};
+use crate::field_value::{Errors, FieldValue};
 
 const PROPAGATIONS: &[&str] = &["Bidirectional", "HostToContainer", "None"];
 const UNIQUE: &str = "must be unique";
 
 /// Checks `volumeMounts`.
-pub(super) fn mounts(errors: &mut Errors, container: &Value, volumes: &Volumes<'_>, path: &FieldPath) {
-    let devices = Occupied::by(container.list("volumeDevices"), "devicePath");
+pub(super) fn mounts(errors: &mut Errors, container: &FieldValue<'_>, volumes: &Volumes<'_>) {
+    let devices = Occupied::by(&container.get("volumeDevices"), "devicePath");
+    let mounts = container.get("volumeMounts");
     let mut seen = HashSet::new();
-    for (index, mount) in container.list("volumeMounts").iter().enumerate() {
-        let list_path = || path.child("volumeMounts");
-        let name_path = || list_path().index(index).child("name");
-        let mount_path_field = || list_path().index(index).child("mountPath");
-        let (name, mount_path) = (mount.text("name"), mount.text("mountPath"));
+    for mount in mounts.items() {
+        let (name, mount_path) = (mount.get("name"), mount.get("mountPath"));
         if name.is_empty() {
-            errors.push(FieldError::required(&name_path(), ""));
+            errors.push(name.required(""));
         }
-        if !volumes.contains_key(name) {
-            errors.push(FieldError::not_found(&name_path(), name));
+        if !volumes.contains_key(name.text()) {
+            errors.push(name.not_found());
         }
         if mount_path.is_empty() {
-            errors.push(FieldError::required(&mount_path_field(), ""));
+            errors.push(mount_path.required(""));
         }
-        if !seen.insert(mount_path) {
-            errors.push(FieldError::invalid(&mount_path_field(), mount_path, UNIQUE));
+        if !seen.insert(mount_path.text()) {
+            errors.push(mount_path.invalid_text(UNIQUE));
         }
-        if devices.names.contains(name) {
-            let detail = "must not already exist in volumeDevices";
-            errors.push(FieldError::invalid(&name_path(), name, detail));
+        if devices.names.contains(name.text()) {
+            errors.push(name.invalid_text("must not already exist in volumeDevices"));
         }
-        if devices.paths.contains(mount_path) {
-            let detail = "must not already exist as a path in volumeDevices";
-            errors.push(FieldError::invalid(&mount_path_field(), mount_path, detail));
+        if devices.paths.contains(mount_path.text()) {
+            errors.push(mount_path.invalid_text("must not already exist as a path in volumeDevices"));
         }
-        let (below, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
-        // From here on upstream's paths lack the index.
-        descending_path(errors, below, || list_path().child("subPath"));
+        // From here on most of upstream's paths lack the index.
+        let of_list = mount.with_path(mounts.path.clone());
+        let (below, expression) = (of_list.get("subPath"), of_list.get("subPathExpr"));
+        descending_path(errors, &below);
         if !expression.is_empty() {
             if !below.is_empty() {
                 let detail = "subPathExpr and subPath are mutually exclusive";
-                let path = list_path().index(index).child("subPathExpr");
-                errors.push(FieldError::invalid(&path, expression, detail));
+                errors.push(mount.get("subPathExpr").invalid_text(detail));
             }
-            descending_path(errors, expression, || list_path().child("subPathExpr"));
+            descending_path(errors, &expression);
         }
-        propagation(errors, mount, container, list_path);
-        recursive_read_only(errors, mount, list_path);
+        propagation(errors, &of_list, container);
+        recursive_read_only(errors, &of_list);
     }
 }
 
@@ -67,93 +60,87 @@ struct Occupied<'a> {
 }
 
 impl<'a> Occupied<'a> {
-    fn by(list: &'a [Value], path_field: &str) -> Self {
+    fn by(list: &FieldValue<'a>, path_field: &str) -> Self {
         let last_paths: HashMap<&str, &str> =
-            list.iter().map(|entry| (entry.text("name"), entry.text(path_field))).collect();
+            list.items().map(|entry| (entry.text_of("name"), entry.text_of(path_field))).collect();
         Occupied { names: last_paths.keys().copied().collect(), paths: last_paths.into_values().collect() }
     }
 }
 
-fn propagation(errors: &mut Errors, mount: &Value, container: &Value, path: impl Fn() -> FieldPath) {
-    let Some(propagation) = mount.optional_text("mountPropagation") else { return };
-    let path = || path().child("mountPropagation");
-    if !PROPAGATIONS.contains(&propagation) {
-        errors.push(FieldError::not_supported(&path(), named(propagation), PROPAGATIONS));
+fn propagation(errors: &mut Errors, mount: &FieldValue<'_>, container: &FieldValue<'_>) {
+    let Some(propagation) = mount.given("mountPropagation") else { return };
+    if !PROPAGATIONS.contains(&propagation.text()) {
+        errors.push(propagation.unsupported(PROPAGATIONS));
     }
-    if propagation == "Bidirectional" && !container.part("securityContext").flag("privileged") {
+    let is_privileged = || container.get("securityContext").flag_of("privileged");
+    if propagation.text() == "Bidirectional" && !is_privileged() {
         let detail = "Bidirectional mount propagation is available only to privileged containers";
-        errors.push(FieldError::forbidden(&path(), detail));
+        errors.push(propagation.forbidden(detail));
     }
 }
 
-fn recursive_read_only(errors: &mut Errors, mount: &Value, path: impl Fn() -> FieldPath) {
-    let path = || path().child("recursiveReadOnly");
-    match mount.optional_text("recursiveReadOnly") {
+fn recursive_read_only(errors: &mut Errors, mount: &FieldValue<'_>) {
+    let setting = mount.get("recursiveReadOnly");
+    match setting.optional_text() {
         None | Some("Disabled") => {}
         Some("Enabled" | "IfPossible") => {
-            if !mount.flag("readOnly") {
-                errors.push(FieldError::forbidden(&path(), "may only be specified when readOnly is true"));
+            if !mount.flag_of("readOnly") {
+                errors.push(setting.forbidden("may only be specified when readOnly is true"));
             }
-            if mount.optional_text("mountPropagation").is_some_and(|propagation| propagation != "None") {
+            let propagation = mount.get("mountPropagation");
+            if propagation.optional_text().is_some_and(|propagation| propagation != "None") {
                 let detail = "may only be specified when mountPropagation is None or not specified";
-                errors.push(FieldError::forbidden(&path(), detail));
+                errors.push(setting.forbidden(detail));
             }
         }
-        Some(other) => {
-            let supported = ["Disabled", "Enabled", "IfPossible"];
-            errors.push(FieldError::not_supported(&path(), named(other), &supported));
-        }
+        Some(_) => errors.push(setting.unsupported(&["Disabled", "Enabled", "IfPossible"])),
     }
 }
 
 /// Checks `volumeDevices`.
-pub(super) fn devices(errors: &mut Errors, container: &Value, volumes: &Volumes<'_>, path: &FieldPath) {
-    let mounts = Occupied::by(container.list("volumeMounts"), "mountPath");
+pub(super) fn devices(errors: &mut Errors, container: &FieldValue<'_>, volumes: &Volumes<'_>) {
+    let devices = container.get("volumeDevices");
+    if devices.is_empty() {
+        return;
+    }
+    let mounts = Occupied::by(&container.get("volumeMounts"), "mountPath");
     let (mut seen_names, mut seen_paths) = (HashSet::new(), HashSet::new());
-    for (index, device) in container.list("volumeDevices").iter().enumerate() {
-        let path = || path.child("volumeDevices").index(index);
-        let name_path = || path().child("name");
-        let mount_path_field = || path().child("devicePath");
-        let (name, mount_path) = (device.text("name"), device.text("devicePath"));
+    for device in devices.items() {
+        let (name, device_path) = (device.get("name"), device.get("devicePath"));
         if name.is_empty() {
-            errors.push(FieldError::required(&name_path(), ""));
+            errors.push(name.required(""));
         }
-        if seen_names.contains(name) {
-            errors.push(FieldError::invalid(&name_path(), name, UNIQUE));
+        if seen_names.contains(name.text()) {
+            errors.push(name.invalid_text(UNIQUE));
         }
-        match volumes.get(name) {
-            None => errors.push(FieldError::not_found(&name_path(), name)),
+        match volumes.get(name.text()) {
+            None => errors.push(name.not_found()),
             Some(volume) => {
-                if volume.field("persistentVolumeClaim").is_none() && volume.field("ephemeral").is_none() {
+                if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") {
                     let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                    errors.push(FieldError::invalid(&name_path(), name, detail));
+                    errors.push(name.invalid_text(detail));
                 }
             }
         }
-        if mount_path.is_empty() {
-            errors.push(FieldError::required(&mount_path_field(), ""));
+        if device_path.is_empty() {
+            errors.push(device_path.required(""));
         }
-        if seen_paths.contains(mount_path) {
-            errors.push(FieldError::invalid(&mount_path_field(), mount_path, UNIQUE));
+        if seen_paths.contains(device_path.text()) {
+            errors.push(device_path.invalid_text(UNIQUE));
         }
-        if has_backsteps(mount_path) {
-            errors.push(FieldError::invalid(
-                &mount_path_field(),
-                mount_path,
-                "can not contain backsteps ('..')",
-            ));
+        if has_backsteps(device_path.text()) {
+            errors.push(device_path.invalid_text("can not contain backsteps ('..')"));
         } else {
-            seen_paths.insert(mount_path);
+            seen_paths.insert(device_path.text());
         }
-        if mounts.names.contains(name) {
-            errors.push(FieldError::invalid(&name_path(), name, "must not already exist in volumeMounts"));
+        if mounts.names.contains(name.text()) {
+            errors.push(name.invalid_text("must not already exist in volumeMounts"));
         }
-        if mounts.paths.contains(mount_path) {
-            let detail = "must not already exist as a path in volumeMounts";
-            errors.push(FieldError::invalid(&mount_path_field(), mount_path, detail));
+        if mounts.paths.contains(device_path.text()) {
+            errors.push(device_path.invalid_text("must not already exist as a path in volumeMounts"));
         }
         if !name.is_empty() {
-            seen_names.insert(name);
+            seen_names.insert(name.text());
         }
     }
 }

@@ -2,120 +2,107 @@
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use atoll_meta::{FieldError, FieldPath, names};
+use atoll_meta::names;
 use serde_json::Value;
 
-use crate::fields::{Errors, Fields, named, not_negative};
+use crate::field_value::{Errors, FieldValue};
+
+const NUMBERS: &[&str] =
+    &["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];
 
 /// Checks the probes and hooks of a container that runs as long as its pod.
-pub(super) fn check(errors: &mut Errors, container: &Value, grace_period: Option<i64>, path: &FieldPath) {
-    if let Some(lifecycle) = container.field("lifecycle") {
+pub(super) fn check(errors: &mut Errors, container: &FieldValue<'_>, grace_period: Option<i64>) {
+    if let Some(lifecycle) = container.given("lifecycle") {
         for hook in ["postStart", "preStop"] {
-            if let Some(handler) = lifecycle.field(hook) {
+            if let Some(handler) = lifecycle.given(hook) {
                 const ACTIONS: &[&str] = &["exec", "httpGet", "tcpSocket", "sleep"];
-                let path = path.child("lifecycle").child(hook);
-                check_handler(errors, handler, ACTIONS, grace_period, &path);
+                check_handler(errors, &handler, ACTIONS, grace_period);
             }
         }
     }
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if let Some(probe) = container.field(kind) {
-            check_probe(errors, probe, kind == "readinessProbe", &path.child(kind));
+        if let Some(probe) = container.given(kind) {
+            check_probe(errors, &probe, kind == "readinessProbe");
         }
     }
 }
 
-fn check_probe(errors: &mut Errors, probe: &Value, is_readiness: bool, path: &FieldPath) {
-    check_handler(errors, probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, path);
-    for field in
-        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
-    {
-        not_negative(errors, probe, field, path);
-    }
-    let grace_period = probe.optional_integer("terminationGracePeriodSeconds");
-    let grace_path = || path.child("terminationGracePeriodSeconds");
-    if let Some(seconds) = grace_period.filter(|seconds| *seconds <= 0) {
-        errors.push(FieldError::invalid(&grace_path(), seconds, "must be greater than 0"));
+fn check_probe(errors: &mut Errors, probe: &FieldValue<'_>, is_readiness: bool) {
+    check_handler(errors, probe, &["exec", "httpGet", "tcpSocket", "grpc"], None);
+    probe.none_negative(errors, NUMBERS);
+    let grace_period = probe.get("terminationGracePeriodSeconds");
+    if grace_period.number().is_some_and(|seconds| seconds <= 0) {
+        errors.push(grace_period.invalid("must be greater than 0"));
     }
     if is_readiness {
-        if let Some(seconds) = grace_period {
-            let detail = "must not be set for readinessProbes";
-            errors.push(FieldError::invalid(&grace_path(), seconds, detail));
+        if grace_period.is_set() {
+            errors.push(grace_period.invalid("must not be set for readinessProbes"));
         }
-    } else if probe.integer("successThreshold") != 1 {
-        let threshold = probe.integer("successThreshold");
-        errors.push(FieldError::invalid(&path.child("successThreshold"), threshold, "must be 1"));
+    } else if probe.integer_of("successThreshold") != 1 {
+        errors.push(probe.get("successThreshold").invalid_integer("must be 1"));
     }
 }
 
 /// Checks that exactly one action is set, and the action.
 fn check_handler(
     errors: &mut Errors,
-    handler: &Value,
+    handler: &FieldValue<'_>,
     actions: &[&'static str],
     grace_period: Option<i64>,
-    path: &FieldPath,
 ) {
     let mut found = false;
-    for action in actions {
-        let Some(value) = handler.field(action) else { continue };
-        let path = path.child(*action);
+    for name in actions {
+        let Some(action) = handler.given(name) else { continue };
         if found {
-            errors.push(FieldError::forbidden(&path, "may not specify more than 1 handler type"));
+            errors.push(action.forbidden("may not specify more than 1 handler type"));
             continue;
         }
         found = true;
-        match *action {
+        match *name {
             "exec" => {
-                if value.list("command").is_empty() {
-                    errors.push(FieldError::required(&path.child("command"), ""));
+                let command = action.get("command");
+                if command.is_empty() {
+                    errors.push(command.required(""));
                 }
             }
-            "httpGet" => check_http(errors, value, &path),
-            "sleep" => check_sleep(errors, value, grace_period, &path),
-            "grpc" => port(errors, &Value::from(value.integer("port")), &path),
-            _ => port(errors, value.part("port"), &path),
+            "httpGet" => check_http(errors, &action),
+            "sleep" => check_sleep(errors, &action, grace_period),
+            _ => port(errors, &action.get("port")),
         }
     }
     if !found {
-        errors.push(FieldError::required(path, "must specify a handler type"));
+        errors.push(handler.required("must specify a handler type"));
     }
 }
 
-fn check_http(errors: &mut Errors, action: &Value, path: &FieldPath) {
-    if action.text("path").is_empty() {
-        errors.push(FieldError::required(&path.child("path"), ""));
+fn check_http(errors: &mut Errors, action: &FieldValue<'_>) {
+    let (path, scheme) = (action.get("path"), action.get("scheme"));
+    if path.is_empty() {
+        errors.push(path.required(""));
     }
-    port(errors, action.part("port"), path);
-    let scheme = action.text("scheme");
-    if !matches!(scheme, "HTTP" | "HTTPS") {
-        let path = path.child("scheme");
-        errors.push(FieldError::not_supported(&path, named(scheme), &["HTTP", "HTTPS"]));
+    port(errors, &action.get("port"));
+    if !matches!(scheme.text(), "HTTP" | "HTTPS") {
+        errors.push(scheme.unsupported(&["HTTP", "HTTPS"]));
     }
-    for header in action.list("httpHeaders") {
-        let name = header.text("name");
-        for rule in names::http_header_name(name) {
-            errors.push(FieldError::invalid(&path.child("httpHeaders"), name, rule));
-        }
+    let headers = action.get("httpHeaders");
+    for header in headers.items() {
+        let name = header.text_of("name");
+        headers.part_rules(errors, name, names::http_header_name(name));
     }
 }
 
-fn check_sleep(errors: &mut Errors, action: &Value, grace_period: Option<i64>, path: &FieldPath) {
-    let seconds = action.integer("seconds");
+fn check_sleep(errors: &mut Errors, action: &FieldValue<'_>, grace_period: Option<i64>) {
+    let seconds = action.integer_of("seconds");
     if let Some(limit) = grace_period.filter(|limit| seconds < 0 || seconds > *limit) {
         let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({limit})");
-        errors.push(FieldError::invalid(path, seconds, detail));
+        errors.push(action.invalid_as(seconds, detail));
     }
 }
 
 /// Checks a port number or name.
-fn port(errors: &mut Errors, port: &Value, path: &FieldPath) {
-    let rules = match port.as_str() {
-        Some(name) => names::port_name(name),
-        None => names::port_number(port.as_i64().unwrap_or_default()),
-    };
-    for rule in rules {
-        let rendered = if port.is_null() { Value::from(0) } else { port.clone() };
-        errors.push(FieldError::invalid(&path.child("port"), rendered, rule));
+fn port(errors: &mut Errors, port: &FieldValue<'_>) {
+    match port.value {
+        Value::String(name) => port.rules(errors, names::port_name(name)),
+        _ => port.number_rules(errors, names::port_number(port.integer())),
     }
 }

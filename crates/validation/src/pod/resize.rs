@@ -3,91 +3,85 @@
 // upstream: pkg/apis/core/validation/validation.go
 // upstream: pkg/apis/core/helper/qos/qos.go
 
+use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
 use super::container::is_sidecar;
 use super::{check, is_mirror, same};
-use crate::fields::{Errors, Fields, named, quantity};
+use crate::field_value::{Errors, FieldValue};
 
 const ONLY_RESOURCES: &str = "only cpu and memory resources are mutable";
 
 /// Checks an update of the resources of a running pod.
-pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn update(new_pod: &Value, old_pod: &Value) -> Errors {
     let nowhere = FieldPath::new("");
-    if is_mirror(old) {
+    if is_mirror(old_pod) {
         return vec![FieldError::forbidden(&nowhere, "static pods cannot be resized")];
     }
-    if old.part("spec").part("os").text("name") == "windows" {
+    let (new, old) = (FieldValue::field(new_pod, "spec"), FieldValue::field(old_pod, "spec"));
+    if old.get("os").text_of("name") == "windows" {
         return vec![FieldError::forbidden(&nowhere, "windows pods cannot be resized")];
     }
-    let mut errors = Vec::new();
-    check(&mut errors, new, Some(old));
-    let path = FieldPath::new("spec");
-    let class = match old.part("status").text("qosClass") {
-        "" => quality_of_service(old.part("spec")),
+    let mut errors = Errors::new();
+    check(&mut errors, new_pod, Some(old_pod));
+    let status = FieldValue::field(old_pod, "status");
+    let class = match status.text_of("qosClass") {
+        "" => quality_of_service(&old),
         class => class,
     };
-    if class != quality_of_service(new.part("spec")) {
+    if class != quality_of_service(&new) {
         let detail = "Pod QOS Class may not change as a result of resizing";
-        let rendered = named(new.part("status").text("qosClass"));
-        errors.push(FieldError::invalid(&path, rendered, detail));
+        errors.push(new.invalid_as(FieldValue::field(new_pod, "status").get("qosClass").named(), detail));
     }
-    let mut running = old.part("status").list("containerStatuses").iter();
-    if running
-        .find(|status| status.part("state").field("running").is_some())
-        .is_some_and(|status| status.field("resources").is_none())
-    {
-        errors.push(FieldError::forbidden(&path, "Pod running on node without support for resize"));
+    let statuses = status.get("containerStatuses");
+    let running = statuses.items().find(|status| status.get("state").has("running"));
+    if running.is_some_and(|status| !status.has("resources")) {
+        errors.push(new.forbidden("Pod running on node without support for resize"));
     }
-    let (new, old_spec) = (new.part("spec"), old.part("spec"));
-    let mut expected = new.clone();
-    of_pod(&mut errors, &mut expected, old_spec, &path);
-    if !old.part("status").list("nodeAllocatableResourceClaimStatuses").is_empty() {
-        let detail = "pods with node allocatable resource claims cannot be resized";
-        errors.push(FieldError::forbidden(&path, detail));
+    let mut expected = new.value.clone();
+    of_pod(&mut errors, &mut expected, &new, &old);
+    if !status.get("nodeAllocatableResourceClaimStatuses").is_empty() {
+        errors.push(new.forbidden("pods with node allocatable resource claims cannot be resized"));
     }
-    if !same_containers(&mut errors, new, old_spec, &path) {
+    if !same_containers(&mut errors, &new, &old) {
         return errors;
     }
-    of_containers(&mut errors, new, &mut expected, old_spec, &path);
-    if errors.is_empty() && !same(&expected, old_spec) {
-        errors.push(FieldError::forbidden(&path, ONLY_RESOURCES));
+    of_containers(&mut errors, &new, &mut expected, &old);
+    if errors.is_empty() && !same(&expected, old.value) {
+        errors.push(new.forbidden(ONLY_RESOURCES));
     }
     errors
 }
 
 /// Returns the QoS class of a pod.
-fn quality_of_service(spec: &Value) -> &'static str {
-    let is_set = |list: &Value, name: &str| {
-        list.quantity(name).is_some_and(|amount| !amount.is_zero() && !amount.is_negative())
+fn quality_of_service(spec: &FieldValue<'_>) -> &'static str {
+    let positive = |list: &FieldValue<'_>, name: &str| {
+        list.quantity_of(name).filter(|amount| !amount.is_zero() && !amount.is_negative())
     };
-    let of_pod;
-    let requirements: Vec<&Value> = match spec.field("resources") {
-        Some(resources) => {
-            of_pod = resources;
-            vec![of_pod]
-        }
+    let of_pod = spec.given("resources");
+    let is_of_pod = of_pod.is_some();
+    let requirements: Vec<FieldValue<'_>> = match of_pod {
+        Some(resources) => vec![resources],
         None => {
-            let containers = spec.list("containers").iter().chain(spec.list("initContainers"));
-            containers.map(|container| container.part("resources")).collect()
+            let (containers, init) = (spec.get("containers"), spec.get("initContainers"));
+            containers.items().chain(init.items()).map(|container| container.get("resources")).collect()
         }
     };
-    let is_of_pod = spec.field("resources").is_some();
     let mut is_guaranteed = true;
     let mut is_best_effort = true;
-    let mut sums: [[Option<atoll_meta::quantity::Quantity>; 2]; 2] = Default::default();
+    let mut sums: [[Option<Quantity>; 2]; 2] = Default::default();
     for requirement in requirements {
-        let limits = requirement.part("limits");
-        let has_both = is_set(limits, "cpu") && is_set(limits, "memory");
-        let is_looked_at = !is_of_pod || limits.as_object().is_some_and(|limits| !limits.is_empty());
+        let lists = [requirement.get("requests"), requirement.get("limits")];
+        let limits = &lists[1];
+        let has_both = positive(limits, "cpu").is_some() && positive(limits, "memory").is_some();
+        let is_looked_at = !is_of_pod || !limits.is_empty();
         is_guaranteed &= has_both || !is_looked_at;
-        for (kind, field) in ["requests", "limits"].into_iter().enumerate() {
-            for (which, name) in ["cpu", "memory"].into_iter().enumerate() {
-                let list = requirement.part(field);
-                if let Some(amount) = list.get(name).and_then(quantity).filter(|_| is_set(list, name)) {
+        for (list, sums) in lists.iter().zip(&mut sums) {
+            for (name, sum) in ["cpu", "memory"].into_iter().zip(sums) {
+                if let Some(amount) = positive(list, name) {
                     is_best_effort = false;
-                    match &mut sums[kind][which] {
+                    match sum {
                         Some(sum) => sum.add(&amount),
                         none => *none = Some(amount),
                     }
@@ -105,57 +99,52 @@ fn quality_of_service(spec: &Value) -> &'static str {
     if is_guaranteed && matches && requested == limited { "Guaranteed" } else { "Burstable" }
 }
 
-fn has_amounts(spec: &Value) -> bool {
-    let resources = spec.part("resources");
-    resources.entries("requests").chain(resources.entries("limits")).next().is_some()
-}
-
 /// Checks the pod-level resources.
-fn of_pod(errors: &mut Errors, expected: &mut Value, old: &Value, path: &FieldPath) {
-    if !has_amounts(expected) && !has_amounts(old) {
+fn of_pod(errors: &mut Errors, expected: &mut Value, new: &FieldValue<'_>, old: &FieldValue<'_>) {
+    let (after, before) = (new.get("resources"), old.get("resources"));
+    let has_amounts = |resources: &FieldValue<'_>| {
+        ["requests", "limits"].iter().any(|list| !resources.get(list).is_empty())
+    };
+    if !has_amounts(&after) && !has_amounts(&before) {
         return;
     }
-    let path_of = |field: &'static str| path.child("resources").child(field);
-    if let Some(before) = old.field("resources") {
-        let Some(after) = expected.field("resources") else {
-            let detail = "pod-level resources cannot be removed";
-            errors.push(FieldError::forbidden(&path.child("resources"), detail));
+    if before.is_set() {
+        if !after.is_set() {
+            errors.push(after.forbidden("pod-level resources cannot be removed"));
             return;
-        };
+        }
         for field in ["requests", "limits"] {
-            if is_removed(after.part(field), before.part(field)) {
-                let detail = format!("pod-level resource {field} cannot be removed");
-                errors.push(FieldError::forbidden(&path_of(field), detail));
+            let list = after.get(field);
+            if is_removed(&list, &before.get(field)) {
+                errors.push(list.forbidden(format!("pod-level resource {field} cannot be removed")));
             }
         }
     }
     if let Some(resources) = expected.get_mut("resources") {
-        reset_amounts(resources, old.part("resources"));
-        let is_empty = ["requests", "limits", "claims"]
-            .iter()
-            .all(|field| resources.list(field).is_empty() && resources.entries(field).next().is_none());
-        if old.field("resources").is_none() && is_empty {
+        reset_amounts(resources, &before);
+        let reset = FieldValue::root(resources);
+        let is_empty = ["requests", "limits", "claims"].iter().all(|field| reset.get(field).is_empty());
+        if !before.is_set() && is_empty {
             *resources = Value::Null;
         }
     }
-    if !same(expected.part("resources"), old.part("resources")) {
-        let detail = "only cpu and memory resources are mutable at pod-level";
-        errors.push(FieldError::forbidden(path, detail));
+    if !same(FieldValue::root(expected).get("resources").value, before.value) {
+        errors.push(new.forbidden("only cpu and memory resources are mutable at pod-level"));
     }
 }
 
-fn is_removed(new: &Value, old: &Value) -> bool {
-    old.as_object().into_iter().flatten().any(|(name, _)| new.get(name).is_none())
+fn is_removed(new: &FieldValue<'_>, old: &FieldValue<'_>) -> bool {
+    old.keys().any(|name| new.value.get(name).is_none())
 }
 
 /// Restores the old amounts of CPU and memory.
-fn reset_amounts(resources: &mut Value, old: &Value) {
+fn reset_amounts(resources: &mut Value, old: &FieldValue<'_>) {
     for field in ["requests", "limits"] {
         let Some(resources) = resources.as_object_mut() else { return };
         let amounts = resources.entry(field).or_insert_with(|| Value::Object(Default::default()));
         let Some(amounts) = amounts.as_object_mut() else { continue };
         for name in ["cpu", "memory"] {
-            match old.part(field).get(name) {
+            match old.get(field).value.get(name) {
                 Some(amount) => amounts.insert(name.to_owned(), amount.clone()),
                 None => amounts.remove(name),
             };
@@ -164,67 +153,68 @@ fn reset_amounts(resources: &mut Value, old: &Value) {
 }
 
 /// Checks that containers were not added, removed or reordered. Returns whether that holds.
-fn same_containers(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) -> bool {
+fn same_containers(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) -> bool {
     let before = errors.len();
     for field in ["containers", "initContainers"] {
-        if new.list(field).len() != old.list(field).len() {
-            let detail = format!("{field} may not be added or removed on resize");
-            errors.push(FieldError::forbidden(&path.child(field), detail));
+        let (new, old) = (new.get(field), old.get(field));
+        if new.len() != old.len() {
+            errors.push(new.forbidden(format!("{field} may not be added or removed on resize")));
             continue;
         }
-        for (index, (new, old)) in new.list(field).iter().zip(old.list(field)).enumerate() {
-            if new.text("name") != old.text("name") {
-                let detail = format!("{field} may not be renamed or reordered on resize");
-                errors.push(FieldError::forbidden(&path.child(field).index(index).child("name"), detail));
+        for (new, old) in new.items().zip(old.items()) {
+            let name = new.get("name");
+            if name.text() != old.text_of("name") {
+                errors.push(name.forbidden(format!("{field} may not be renamed or reordered on resize")));
             }
         }
     }
     errors.len() == before
 }
 
-fn of_containers(errors: &mut Errors, new: &Value, expected: &mut Value, old: &Value, path: &FieldPath) {
+fn of_containers(errors: &mut Errors, new: &FieldValue<'_>, expected: &mut Value, old: &FieldValue<'_>) {
     for field in ["initContainers", "containers"] {
-        for (index, (new, old)) in new.list(field).iter().zip(old.list(field)).enumerate() {
+        for (new, old) in new.get(field).items().zip(old.get(field).items()) {
             for kind in ["requests", "limits"] {
-                let amounts = |container: &'_ Value| container.part("resources").part(kind).clone();
-                if is_removed(&amounts(new), &amounts(old)) {
-                    let path = path.child(field).index(index).child("resources").child(kind);
-                    let detail = format!("resource {kind} cannot be removed");
-                    errors.push(FieldError::forbidden(&path, detail));
+                let list = new.get("resources").get(kind);
+                if is_removed(&list, &old.get("resources").get(kind)) {
+                    errors.push(list.forbidden(format!("resource {kind} cannot be removed")));
                 }
             }
         }
     }
     for field in ["containers", "initContainers"] {
         let Some(containers) = expected.get_mut(field).and_then(Value::as_array_mut) else { continue };
-        for (index, (container, old)) in containers.iter_mut().zip(old.list(field)).enumerate() {
-            let is_changed = !same(container, old);
+        for (container, old) in containers.iter_mut().zip(old.get(field).items()) {
+            let is_changed = !same(container, old.value);
+            let before = old.get("resources");
             if let Some(resources) = container.get_mut("resources") {
-                reset_amounts(resources, old.part("resources"));
+                reset_amounts(resources, &before);
                 // Claims cannot be resized; upstream drops them here.
                 if let Some(resources) = resources.as_object_mut() {
                     resources.remove("claims");
                 }
-            } else if old.part("resources").is_object() {
-                container["resources"] = old.part("resources").clone();
+            } else if before.value.is_object() {
+                container["resources"] = before.value.clone();
             }
-            let is_other = !same(container, old);
+            let is_other = !same(container, old.value);
             if field == "containers" {
                 if is_other {
-                    errors.push(FieldError::forbidden(path, ONLY_RESOURCES));
+                    errors.push(new.forbidden(ONLY_RESOURCES));
                 }
                 continue;
             }
-            let path = path.child(field).index(index);
+            let container = FieldValue::under(Some(container), old.path.clone());
             if is_other {
                 let detail = "only cpu and memory resources for init or sidecar containers are mutable";
-                errors.push(FieldError::forbidden(&path, detail));
+                errors.push(container.forbidden(detail));
             }
-            if is_changed && !is_sidecar(container) {
-                let policies = container.list("resizePolicy").iter();
-                for _ in policies.filter(|policy| policy.text("restartPolicy") == "RestartContainer") {
+            if is_changed && !is_sidecar(&container) {
+                let policies = container.get("resizePolicy");
+                let restarts =
+                    |policy: &FieldValue<'_>| policy.text_of("restartPolicy") == "RestartContainer";
+                for _ in policies.items().filter(restarts) {
                     let detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
-                    errors.push(FieldError::forbidden(&path, detail));
+                    errors.push(container.forbidden(detail));
                 }
             }
         }

@@ -4,12 +4,11 @@
 
 use std::collections::HashSet;
 
-use atoll_meta::{FieldError, FieldPath, names};
-use serde_json::Value;
+use atoll_meta::names;
 
 use super::volume_source::descending_path;
 use super::windows;
-use crate::fields::{Errors, Fields, named};
+use crate::field_value::{Errors, FieldValue};
 use crate::internal;
 
 /// Sysctls that belong to the IPC namespace.
@@ -27,107 +26,91 @@ const IPC_PARAMETERS: &[&str] = &[
 ];
 
 /// Checks the security context of a container.
-pub(super) fn container(errors: &mut Errors, context: &Value, uses_host_users: bool, path: &FieldPath) {
-    unix_ids(errors, context, &["runAsUser", "runAsGroup"], path);
-    if let Some(mount) = context.optional_text("procMount") {
-        let path = path.child("procMount");
-        if !matches!(mount, "Default" | "Unmasked") {
-            errors.push(FieldError::not_supported(&path, named(mount), &["Default", "Unmasked"]));
-        }
-        if uses_host_users && mount == "Unmasked" {
-            let detail = "`hostUsers` must be false to use `Unmasked`";
-            errors.push(FieldError::invalid(&path, named(mount), detail));
+pub(super) fn container(errors: &mut Errors, context: &FieldValue<'_>, uses_host_users: bool) {
+    unix_ids(errors, context, &["runAsUser", "runAsGroup"]);
+    if let Some(mount) = context.given("procMount") {
+        one_of(errors, &mount, &["Default", "Unmasked"]);
+        if uses_host_users && mount.text() == "Unmasked" {
+            errors.push(mount.invalid_named("`hostUsers` must be false to use `Unmasked`"));
         }
     }
-    seccomp(errors, context, path);
-    if context.optional_flag("allowPrivilegeEscalation") == Some(false) {
+    seccomp(errors, context);
+    if context.value_of("allowPrivilegeEscalation").as_bool() == Some(false) {
         let mut refuse = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
-            errors.push(FieldError::invalid(path, internal::render("SecurityContext", context), detail));
+            errors.push(context.invalid_as(internal::render("SecurityContext", context.value), detail));
         };
-        if context.flag("privileged") {
+        if context.flag_of("privileged") {
             refuse("`privileged` to true");
         }
-        for _ in context.part("capabilities").texts("add").filter(|name| *name == "CAP_SYS_ADMIN") {
+        let added = context.get("capabilities").get("add");
+        for _ in added.texts().filter(|name| *name == "CAP_SYS_ADMIN") {
             refuse("`capabilities.Add` CAP_SYS_ADMIN");
         }
     }
-    windows::options(errors, context, path);
-    app_armor(errors, context, path);
+    windows::options(errors, context);
+    app_armor(errors, context);
 }
 
 /// Checks the security context of a pod. The fields that upstream's internal type keeps there too, such as
 /// `hostNetwork`, are in the spec.
-pub(super) fn pod(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
-    let empty = Value::Null;
-    let context = spec.field("securityContext").unwrap_or(&empty);
-    let path = &path.child("securityContext");
-    unix_ids(errors, context, &["fsGroup", "runAsUser", "runAsGroup"], path);
-    for (index, group) in context.list("supplementalGroups").iter().enumerate() {
-        let group = group.as_i64().unwrap_or_default();
-        for rule in names::unix_id(group) {
-            errors.push(FieldError::invalid(&path.child("supplementalGroups").index(index), group, rule));
-        }
+pub(super) fn pod(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&FieldValue<'_>>) {
+    let context = spec.get("securityContext");
+    unix_ids(errors, &context, &["fsGroup", "runAsUser", "runAsGroup"]);
+    for group in context.get("supplementalGroups").items() {
+        group.number_rules(errors, names::unix_id(group.integer()));
     }
-    if spec.flag("shareProcessNamespace") && spec.flag("hostPID") {
+    if spec.flag_of("shareProcessNamespace") && spec.flag_of("hostPID") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.push(FieldError::invalid(&path.child("shareProcessNamespace"), true, detail));
+        errors.push(context.get("shareProcessNamespace").invalid_as(true, detail));
     }
-    sysctls(errors, spec, context, path);
-    one_of(errors, context, "fsGroupChangePolicy", &["Always", "OnRootMismatch"], path);
-    seccomp(errors, context, path);
-    windows::options(errors, context, path);
-    app_armor(errors, context, path);
-    one_of(errors, context, "supplementalGroupsPolicy", &["Merge", "Strict"], path);
+    sysctls(errors, spec, &context);
+    one_of(errors, &context.get("fsGroupChangePolicy"), &["Always", "OnRootMismatch"]);
+    seccomp(errors, &context);
+    windows::options(errors, &context);
+    app_armor(errors, &context);
+    one_of(errors, &context.get("supplementalGroupsPolicy"), &["Merge", "Strict"]);
     // SELinuxMount is behind a feature gate, which upstream ignores if the old pod has a policy.
-    let had_policy =
-        old.is_some_and(|old| old.part("securityContext").field("seLinuxChangePolicy").is_some());
-    let policies: &[&str] = if had_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
-    one_of(errors, context, "seLinuxChangePolicy", policies, path);
+    let policy = context.get("seLinuxChangePolicy");
+    let had_policy = old.is_some_and(|old| old.get("securityContext").has("seLinuxChangePolicy"));
+    one_of(errors, &policy, if had_policy { &["MountOption", "Recursive"] } else { &["Recursive"] });
 }
 
-fn one_of(errors: &mut Errors, context: &Value, field: &'static str, supported: &[&str], path: &FieldPath) {
-    if let Some(text) = context.optional_text(field)
-        && !supported.contains(&text)
-    {
-        errors.push(FieldError::not_supported(&path.child(field), named(text), supported));
+/// Checks that a string, if it is set, is one of these values.
+fn one_of(errors: &mut Errors, setting: &FieldValue<'_>, supported: &[&str]) {
+    if setting.optional_text().is_some_and(|text| !supported.contains(&text)) {
+        errors.push(setting.unsupported(supported));
     }
 }
 
-fn unix_ids(errors: &mut Errors, context: &Value, fields: &[&'static str], path: &FieldPath) {
+fn unix_ids(errors: &mut Errors, context: &FieldValue<'_>, fields: &[&'static str]) {
     for field in fields {
-        if let Some(id) = context.optional_integer(field) {
-            for rule in names::unix_id(id) {
-                errors.push(FieldError::invalid(&path.child(*field), id, rule));
-            }
+        if let Some(id) = context.given(field) {
+            id.number_rules(errors, names::unix_id(id.integer()));
         }
     }
 }
 
-fn sysctls(errors: &mut Errors, spec: &Value, context: &Value, path: &FieldPath) {
+fn sysctls(errors: &mut Errors, spec: &FieldValue<'_>, context: &FieldValue<'_>) {
     let mut seen = HashSet::new();
-    for (index, sysctl) in context.list("sysctls").iter().enumerate() {
-        let path = || path.child("sysctls").index(index).child("name");
-        let name = sysctl.text("name");
+    for sysctl in context.get("sysctls").items() {
+        let name = sysctl.get("name");
         if name.is_empty() {
-            errors.push(FieldError::required(&path(), ""));
-        } else if !is_sysctl(name) {
+            errors.push(name.required(""));
+        } else if !is_sysctl(name.text()) {
             let detail = "must have at most 253 characters and match regex \
                           ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
-            errors.push(FieldError::invalid(&path(), name, detail));
-        } else if seen.contains(name) {
-            errors.push(FieldError::duplicate(&path(), name));
+            errors.push(name.invalid(detail));
+        } else if seen.contains(name.text()) {
+            errors.push(name.duplicate());
         }
-        let (is_network, is_ipc) = namespaces(name);
-        for (uses_host, concerns, flag) in
-            [(spec.flag("hostNetwork"), is_network, "hostNetwork"), (spec.flag("hostIPC"), is_ipc, "hostIPC")]
-        {
-            if uses_host && concerns {
-                let detail = format!("may not be specified when '{flag}' is true");
-                errors.push(FieldError::invalid(&path(), name, detail));
+        let (is_network, is_ipc) = namespaces(name.text());
+        for (concerns, flag) in [(is_network, "hostNetwork"), (is_ipc, "hostIPC")] {
+            if concerns && spec.flag_of(flag) {
+                errors.push(name.invalid_text(format!("may not be specified when '{flag}' is true")));
             }
         }
-        seen.insert(name);
+        seen.insert(name.text());
     }
 }
 
@@ -162,67 +145,50 @@ fn namespaces(name: &str) -> (bool, bool) {
     (name.starts_with("net."), IPC_PARAMETERS.contains(&name) || name.starts_with("fs.mqueue."))
 }
 
-fn seccomp(errors: &mut Errors, context: &Value, path: &FieldPath) {
+fn seccomp(errors: &mut Errors, context: &FieldValue<'_>) {
     const TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
-    let Some(profile) = context.field("seccompProfile") else { return };
-    let path = path.child("seccompProfile");
-    let kind = profile.text("type");
+    let Some(profile) = context.given("seccompProfile") else { return };
+    let (kind, file) = (profile.get("type"), profile.get("localhostProfile"));
     if kind.is_empty() {
-        let detail = "type is required when seccompProfile is set";
-        errors.push(FieldError::required(&path.child("type"), detail));
-    } else if !TYPES.contains(&kind) {
-        errors.push(FieldError::not_supported(&path.child("type"), named(kind), TYPES));
+        errors.push(kind.required("type is required when seccompProfile is set"));
+    } else if !TYPES.contains(&kind.text()) {
+        errors.push(kind.unsupported(TYPES));
     }
-    let file_path = || path.child("localhostProfile");
-    match (kind, profile.optional_text("localhostProfile")) {
-        ("Localhost", None) => {
-            let detail = "must be set when seccomp type is Localhost";
-            errors.push(FieldError::required(&file_path(), detail));
+    match (kind.text(), file.is_set()) {
+        ("Localhost", false) => {
+            errors.push(file.required("must be set when seccomp type is Localhost"));
         }
-        ("Localhost", Some(file)) => descending_path(errors, file, file_path),
-        (_, Some(_)) => {
+        ("Localhost", true) => descending_path(errors, &file),
+        (_, true) => {
             let detail = "can only be set when seccomp type is Localhost";
-            let rendered = internal::render("SeccompProfile", profile);
-            errors.push(FieldError::invalid(&file_path(), rendered, detail));
+            errors.push(file.invalid_as(internal::render("SeccompProfile", profile.value), detail));
         }
-        (_, None) => {}
+        (_, false) => {}
     }
 }
 
-fn app_armor(errors: &mut Errors, context: &Value, path: &FieldPath) {
+fn app_armor(errors: &mut Errors, context: &FieldValue<'_>) {
     const LIMIT: usize = 4095;
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
-    let Some(profile) = context.field("appArmorProfile") else { return };
-    let path = path.child("appArmorProfile");
-    let file_path = || path.child("localhostProfile");
-    let file = profile.optional_text("localhostProfile");
-    match (profile.text("type"), file) {
-        ("Localhost", None) => errors.push(FieldError::required(&file_path(), NEEDED)),
-        ("Localhost", Some(file)) => {
-            if file.trim() != file {
-                let detail = "must not be padded with whitespace";
-                errors.push(FieldError::invalid(&file_path(), file, detail));
+    let Some(profile) = context.given("appArmorProfile") else { return };
+    let (kind, file) = (profile.get("type"), profile.get("localhostProfile"));
+    match kind.text() {
+        "Localhost" => {
+            if file.text().trim() != file.text() {
+                errors.push(file.invalid("must not be padded with whitespace"));
             } else if file.is_empty() {
-                errors.push(FieldError::required(&file_path(), NEEDED));
+                errors.push(file.required(NEEDED));
             }
             if file.len() > LIMIT {
-                errors.push(FieldError::too_long(&file_path(), LIMIT));
+                errors.push(file.too_long(LIMIT));
             }
         }
-        ("RuntimeDefault" | "Unconfined", file) => {
-            if let Some(file) = file {
-                let detail = "can only be set when AppArmor type is Localhost";
-                errors.push(FieldError::invalid(&file_path(), named(file), detail));
+        "RuntimeDefault" | "Unconfined" => {
+            if file.is_set() {
+                errors.push(file.invalid_named("can only be set when AppArmor type is Localhost"));
             }
         }
-        ("", _) => {
-            let detail = "type is required when appArmorProfile is set";
-            errors.push(FieldError::required(&path.child("type"), detail));
-        }
-        (other, _) => errors.push(FieldError::not_supported(
-            &path.child("type"),
-            named(other),
-            &["Localhost", "RuntimeDefault", "Unconfined"],
-        )),
+        "" => errors.push(kind.required("type is required when appArmorProfile is set")),
+        _ => errors.push(kind.unsupported(&["Localhost", "RuntimeDefault", "Unconfined"])),
     }
 }

@@ -4,12 +4,13 @@
 
 use std::collections::HashSet;
 
+use atoll_meta::field::BadValue;
 use atoll_meta::object::FIELD_IS_IMMUTABLE;
-use atoll_meta::{FieldError, FieldPath, names};
+use atoll_meta::{FieldError, names};
 use serde_json::Value;
 
-use super::{annotations, dns};
-use crate::fields::{Errors, Fields, broken_rules, named};
+use super::annotations;
+use crate::field_value::{Errors, FieldValue};
 use crate::{addresses as ip, internal, resources};
 
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
@@ -20,115 +21,116 @@ const STATUSES: [(&str, &str); 3] = [
 ];
 
 /// Checks an update of the status.
-pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(super) fn update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
     annotations::check_update(&mut errors, new, old);
-    let path = FieldPath::new("status");
-    let (status, before) = (new.part("status"), old.part("status"));
-    let (spec, old_spec) = (new.part("spec"), old.part("spec"));
-    conditions(&mut errors, status, &path);
-    node_names(&mut errors, new, old, &path);
-    if status.integer("observedGeneration") < 0 {
-        let generation = status.integer("observedGeneration");
-        errors.push(FieldError::invalid(&path.child("observedGeneration"), generation, NOT_NEGATIVE));
+    let (status, before) = (FieldValue::field(new, "status"), FieldValue::field(old, "status"));
+    let (spec, old_spec) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
+    conditions(&mut errors, &status);
+    node_names(&mut errors, &status, &before, spec.text_of("nodeName"), old_spec.text_of("nodeName"));
+    not_negative(&mut errors, &status.get("observedGeneration"));
+    let class = status.get("qosClass");
+    if class.text() != before.text_of("qosClass") {
+        errors.push(class.invalid_named(FIELD_IS_IMMUTABLE));
     }
-    if status.text("qosClass") != before.text("qosClass") {
-        let class = named(status.text("qosClass"));
-        errors.push(FieldError::invalid(&path.child("qosClass"), class, FIELD_IS_IMMUTABLE));
+    transitions(&mut errors, &status, &before, &old_spec);
+    resource_claims(&mut errors, &status, &spec);
+    if let Some(claim) = status.given("extendedResourceClaimStatus") {
+        extended_claim(&mut errors, &claim, &spec);
     }
-    transitions(&mut errors, status, before, old_spec, &path);
-    resource_claims(&mut errors, status, spec, &path.child("resourceClaimStatuses"));
-    if let Some(claim) = status.field("extendedResourceClaimStatus") {
-        extended_claim(&mut errors, claim, spec, &path.child("extendedResourceClaimStatus"));
+    allocatable_claims(&mut errors, &status, &spec);
+    let host_addresses = status.get("hostIPs");
+    addresses(&mut errors, &status.get("podIPs"), &before.get("podIPs"), "PodIP");
+    let first = host_addresses.items().next().map(|first| first.get("ip"));
+    if let Some(first) = first.filter(|first| first.text() != status.text_of("hostIP")) {
+        errors.push(first.invalid_text("must be equal to `hostIP`"));
     }
-    allocatable_claims(&mut errors, status, spec, &path.child("nodeAllocatableResourceClaimStatuses"));
-    addresses(&mut errors, status, before, "podIPs", "PodIP", &path);
-    if let Some(first) = status.list("hostIPs").first()
-        && status.text("hostIP") != first.text("ip")
-    {
-        let path = path.child("hostIPs").index(0).child("ip");
-        errors.push(FieldError::invalid(&path, first.text("ip"), "must be equal to `hostIP`"));
-    }
-    addresses(&mut errors, status, before, "hostIPs", "HostIP", &path);
+    addresses(&mut errors, &host_addresses, &before.get("hostIPs"), "HostIP");
     for (field, _) in STATUSES {
-        users(&mut errors, status.list(field), spec, &path.child(field));
+        users(&mut errors, &status.get(field), &spec);
     }
     for (field, containers) in &STATUSES[..2] {
-        allocated(&mut errors, status.list(field), spec.list(containers), &path.child(*field));
+        allocated(&mut errors, &status.get(field), &spec.get(containers));
     }
-    for (index, container) in status.list("ephemeralContainerStatuses").iter().enumerate() {
-        if !container.list("allocatedResourcesStatus").is_empty() {
-            let path = path.child("ephemeralContainerStatuses").index(index);
-            let detail = "must not be specified in container status";
-            errors.push(FieldError::forbidden(&path.child("allocatedResourcesStatus"), detail));
+    for container in status.get("ephemeralContainerStatuses").items() {
+        let allocated = container.get("allocatedResourcesStatus");
+        if !allocated.is_empty() {
+            errors.push(allocated.forbidden("must not be specified in container status"));
         }
     }
     errors
 }
 
-fn conditions(errors: &mut Errors, status: &Value, path: &FieldPath) {
-    for (index, condition) in status.list("conditions").iter().enumerate() {
-        let path = || path.child("conditions").index(index);
-        let generation = condition.integer("observedGeneration");
-        if generation < 0 {
-            let path = path().child("observedGeneration");
-            errors.push(FieldError::invalid(&path, generation, NOT_NEGATIVE));
-        }
-        let kind = condition.text("type");
+fn not_negative(errors: &mut Errors, generation: &FieldValue<'_>) {
+    if generation.integer() < 0 {
+        errors.push(generation.invalid_integer(NOT_NEGATIVE));
+    }
+}
+
+fn conditions(errors: &mut Errors, status: &FieldValue<'_>) {
+    for condition in status.get("conditions").items() {
+        not_negative(errors, &condition.get("observedGeneration"));
+        let kind = condition.text_of("type");
         if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
-            broken_rules(errors, || path().child("Type"), kind, names::qualified_name(kind));
+            let kind = condition.get("type").with_path(condition.path.child("Type"));
+            kind.rules(errors, names::qualified_name(kind.text()));
         }
     }
 }
 
-fn node_names(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath) {
-    let node = old.part("spec").text("nodeName");
-    if new.part("spec").text("nodeName") != node {
-        errors.push(FieldError::forbidden(&path.child("nodeName"), "may not be changed directly"));
+fn node_names(
+    errors: &mut Errors,
+    status: &FieldValue<'_>,
+    before: &FieldValue<'_>,
+    node: &str,
+    old_node: &str,
+) {
+    if node != old_node {
+        // Upstream reports a field of the status, although it is in the spec.
+        errors.push(status.get("nodeName").forbidden("may not be changed directly"));
     }
-    let field = "nominatedNodeName";
-    let nominated = new.part("status").text(field);
-    if nominated.is_empty() || nominated == old.part("status").text(field) {
+    let nominated = status.get("nominatedNodeName");
+    if nominated.is_empty() || nominated.text() == before.text_of("nominatedNodeName") {
         return;
     }
-    let rules = names::name_is_dns_subdomain(nominated, false);
-    broken_rules(errors, || path.child(field), nominated, rules);
-    if !node.is_empty() {
-        let detail = "may not be set on pods that are already bound to a node";
-        errors.push(FieldError::forbidden(&path.child(field), detail));
+    nominated.rules(errors, names::name_is_dns_subdomain(nominated.text(), false));
+    if !old_node.is_empty() {
+        errors.push(nominated.forbidden("may not be set on pods that are already bound to a node"));
     }
 }
 
 /// Checks that only restartable containers leave the terminated state.
-fn transitions(errors: &mut Errors, status: &Value, before: &Value, spec: &Value, path: &FieldPath) {
-    let restarts_all = ["containers", "initContainers"].iter().any(|field| {
-        spec.list(field)
-            .iter()
-            .flat_map(|container| container.list("restartPolicyRules"))
-            .any(|rule| rule.text("action") == "RestartAllContainers")
-    });
+fn transitions(errors: &mut Errors, status: &FieldValue<'_>, before: &FieldValue<'_>, spec: &FieldValue<'_>) {
+    let restarts_all = |container: FieldValue<'_>| {
+        let rules = container.get("restartPolicyRules");
+        rules.items().any(|rule| rule.text_of("action") == "RestartAllContainers")
+    };
+    let restarts_all =
+        ["containers", "initContainers"].iter().any(|field| spec.get(field).items().any(restarts_all));
     for (field, containers) in STATUSES {
         let is_ephemeral = field == "ephemeralContainerStatuses";
         if restarts_all && !is_ephemeral {
             continue;
         }
-        for (index, was) in before.list(field).iter().enumerate() {
-            let Some(terminated) = was.part("state").field("terminated") else { continue };
-            let name = was.text("name");
+        let (containers, statuses) = (spec.get(containers), status.get(field));
+        for was in before.get(field).items() {
+            let Some(terminated) = was.get("state").given("terminated") else { continue };
+            let name = was.text_of("name");
+            let is_named = |other: &FieldValue<'_>| other.text_of("name") == name;
+            let exit_code = terminated.get("exitCode").integer();
             let restarts = !is_ephemeral
-                && spec
-                    .list(containers)
-                    .iter()
-                    .find(|container| container.text("name") == name)
-                    .is_some_and(|container| is_restarted(container, spec, terminated.integer("exitCode")));
+                && containers
+                    .items()
+                    .find(is_named)
+                    .is_some_and(|container| is_restarted(&container, spec, exit_code));
             if restarts {
                 continue;
             }
-            let statuses = status.list(field).iter().filter(|status| status.text("name") == name);
-            let lives = statuses.filter(|status| status.part("state").field("terminated").is_none());
+            let lives =
+                statuses.items().filter(is_named).filter(|status| !status.get("state").has("terminated"));
             for _ in lives.take(if is_ephemeral { usize::MAX } else { 1 }) {
                 let detail = "may not be transitioned to non-terminated state";
-                errors.push(FieldError::forbidden(&path.child(field).index(index).child("state"), detail));
+                errors.push(was.get("state").forbidden(detail));
             }
         }
     }
@@ -136,186 +138,153 @@ fn transitions(errors: &mut Errors, status: &Value, before: &Value, spec: &Value
 
 /// Whether a container is restarted after this exit code: its restart rules decide first, then its own
 /// policy, then the pod's.
-fn is_restarted(container: &Value, spec: &Value, exit_code: i64) -> bool {
+fn is_restarted(container: &FieldValue<'_>, spec: &FieldValue<'_>, exit_code: i64) -> bool {
     let by_policy = |policy: &str| match policy {
         "OnFailure" => exit_code != 0,
         "Never" => false,
         _ => true,
     };
-    let Some(policy) = container.optional_text("restartPolicy") else {
-        return by_policy(spec.text("restartPolicy"));
+    let Some(policy) = container.get("restartPolicy").optional_text() else {
+        return by_policy(spec.text_of("restartPolicy"));
     };
-    let matches = |rule: &&Value| {
-        let codes = rule.part("exitCodes");
-        let is_listed = codes.list("values").iter().any(|code| code.as_i64() == Some(exit_code));
-        match codes.text("operator") {
+    let matches = |rule: FieldValue<'_>| {
+        let codes = rule.get("exitCodes");
+        let is_listed = codes.get("values").list().iter().any(|code| code.as_i64() == Some(exit_code));
+        match codes.text_of("operator") {
             "In" => is_listed,
             "NotIn" => !is_listed,
             _ => false,
         }
     };
-    container.list("restartPolicyRules").iter().any(|rule| matches(&rule)) || by_policy(policy)
+    container.get("restartPolicyRules").items().any(matches) || by_policy(policy)
 }
 
-fn resource_claims(errors: &mut Errors, status: &Value, spec: &Value, path: &FieldPath) {
+fn resource_claims(errors: &mut Errors, status: &FieldValue<'_>, spec: &FieldValue<'_>) {
+    let claims = spec.get("resourceClaims");
     let mut seen = HashSet::new();
-    for (index, claim) in status.list("resourceClaimStatuses").iter().enumerate() {
-        let name = claim.text("name");
-        if !spec.list("resourceClaims").iter().any(|other| other.text("name") == name) {
-            let detail = "must match the name of an entry in `spec.resourceClaims`";
-            errors.push(FieldError::invalid(&path.index(index).child("name"), name, detail));
+    for claim in status.get("resourceClaimStatuses").items() {
+        let name = claim.get("name");
+        if !claims.items().any(|other| other.text_of("name") == name.text()) {
+            errors.push(name.invalid_text("must match the name of an entry in `spec.resourceClaims`"));
         }
-        if !seen.insert(name) {
-            errors.push(FieldError::duplicate(&path.index(index).child("name"), name));
+        if !seen.insert(name.text()) {
+            errors.push(name.duplicate_as(name.text()));
         }
-        if let Some(name) = claim.optional_text("resourceClaimName") {
-            for rule in names::name_is_dns_subdomain(name, false) {
-                let path = path.index(index).child("resourceClaimName");
-                errors.push(FieldError::invalid(&path, named(name), rule));
-            }
+        if let Some(name) = claim.given("resourceClaimName") {
+            let broken = names::name_is_dns_subdomain(name.text(), false);
+            errors.extend(broken.into_iter().map(|rule| name.invalid_named(rule)));
         }
     }
 }
 
-fn extended_claim(errors: &mut Errors, claim: &Value, spec: &Value, path: &FieldPath) {
-    let mappings = claim.list("requestMappings");
-    let mappings_path = path.child("requestMappings");
+fn extended_claim(errors: &mut Errors, claim: &FieldValue<'_>, spec: &FieldValue<'_>) {
+    let mappings = claim.get("requestMappings");
     if mappings.is_empty() {
-        errors.push(FieldError::required(&mappings_path, "at least one request mapping is required"));
+        errors.push(mappings.required("at least one request mapping is required"));
     }
+    let (containers, init) = (spec.get("containers"), spec.get("initContainers"));
     let mut seen = HashSet::new();
-    for (index, mapping) in mappings.iter().enumerate() {
-        let path_of = |field: &'static str| mappings_path.index(index).child(field);
-        let (container, resource) = (mapping.text("containerName"), mapping.text("resourceName"));
-        let request = mapping.text("requestName");
-        let mut containers = spec.list("containers").iter().chain(spec.list("initContainers"));
-        match containers.find(|other| other.text("name") == container) {
+    for mapping in mappings.items() {
+        let parts = ["containerName", "resourceName", "requestName"].map(|field| mapping.get(field));
+        let [container, resource, request] = &parts;
+        let mut all = containers.items().chain(init.items());
+        match all.find(|other| other.text_of("name") == container.text()) {
             Some(found) => {
-                if found.part("resources").part("requests").get(resource).is_none() {
+                if found.get("resources").get("requests").value.get(resource.text()).is_none() {
                     let detail = "must match the extended resource name of an entry in \
                                   spec.initContainers.resources.requests or spec.containers.resources.requests";
-                    errors.push(FieldError::invalid(&path_of("resourceName"), resource, detail));
+                    errors.push(resource.invalid_text(detail));
                 }
             }
             None => {
                 let detail =
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
-                errors.push(FieldError::invalid(&path_of("containerName"), container, detail));
+                errors.push(container.invalid_text(detail));
             }
         }
-        broken_rules(errors, || path.child("requestName"), request, names::dns1123_label(request));
-        if !seen.insert((container, resource, request)) {
-            for (field, text) in
-                [("containerName", container), ("resourceName", resource), ("requestName", request)]
-            {
-                errors.push(FieldError::duplicate(&path_of(field), text));
-            }
+        let of_claim = request.with_path(claim.path.child("requestName"));
+        of_claim.rules(errors, names::dns1123_label(request.text()));
+        if !seen.insert([container.text(), resource.text(), request.text()]) {
+            errors.extend(parts.iter().map(|part| part.duplicate_as(part.text())));
         }
     }
-    let name = claim.text("resourceClaimName");
+    let name = claim.get("resourceClaimName");
     if name.is_empty() {
-        errors.push(FieldError::required(&path.child("resourceClaimName"), ""));
+        errors.push(name.required(""));
     } else {
-        let rules = names::name_is_dns_subdomain(name, false);
-        broken_rules(errors, || path.child("resourceClaimName"), name, rules);
+        name.rules(errors, names::name_is_dns_subdomain(name.text(), false));
     }
 }
 
-fn allocatable_claims(errors: &mut Errors, status: &Value, spec: &Value, path: &FieldPath) {
+fn allocatable_claims(errors: &mut Errors, status: &FieldValue<'_>, spec: &FieldValue<'_>) {
     const NOT_EMPTY: &str = "must not be empty";
-    for (index, claim) in status.list("nodeAllocatableResourceClaimStatuses").iter().enumerate() {
-        let path = path.index(index);
-        let name = claim.text("resourceClaimName");
+    let (claims, statuses) = (spec.get("resourceClaims"), status.get("resourceClaimStatuses"));
+    for claim in status.get("nodeAllocatableResourceClaimStatuses").items() {
+        let (name, containers) = (claim.get("resourceClaimName"), claim.get("containers"));
         if name.is_empty() {
-            errors.push(FieldError::required(&path.child("resourceClaimName"), NOT_EMPTY));
+            errors.push(name.required(NOT_EMPTY));
         }
-        let mut known = spec.list("resourceClaims").iter().chain(status.list("resourceClaimStatuses"));
-        if !known.any(|other| other.optional_text("resourceClaimName") == Some(name)) {
-            let detail = "no mapping found in pod reference";
-            errors.push(FieldError::invalid(&path.child("resourceClaimName"), name, detail));
+        let mut known = claims.items().chain(statuses.items()).map(|other| other.get("resourceClaimName"));
+        if !known.any(|other| other.optional_text() == Some(name.text())) {
+            errors.push(name.invalid_text("no mapping found in pod reference"));
         }
-        if claim.list("containers").is_empty() {
-            errors.push(FieldError::required(&path.child("containers"), NOT_EMPTY));
+        let amounts = claim.get("resources");
+        for list in [&containers, &amounts] {
+            if list.is_empty() {
+                errors.push(list.required(NOT_EMPTY));
+            }
         }
-        let path = path.child("resources");
-        if claim.entries("resources").next().is_none() {
-            errors.push(FieldError::required(&path, NOT_EMPTY));
-        }
-        for (name, amount) in claim.entries("resources") {
+        for (name, field) in amounts.entries() {
             if !resources::is_native(name) {
                 let detail = "must be a node allocatable resource name";
-                errors.push(FieldError::invalid(&path.key(name), named(name), detail));
+                errors.push(field.invalid_as(BadValue::named_text(name), detail));
             }
-            if let Some(amount) = crate::fields::quantity(amount).filter(|amount| amount.is_negative()) {
-                errors.push(FieldError::invalid(&path.key(name), amount.to_string(), "must be non-negative"));
+            if let Some(amount) = field.quantity().filter(|amount| amount.is_negative()) {
+                errors.push(field.invalid_as(amount.to_string(), "must be non-negative"));
             }
         }
     }
 }
 
 /// Checks that there is at most one address per IP family.
-fn addresses(
-    errors: &mut Errors,
-    status: &Value,
-    before: &Value,
-    field: &'static str,
-    kind: &str,
-    path: &FieldPath,
-) {
-    let texts = |status: &'_ Value| -> Vec<String> {
-        status.list(field).iter().map(|address| address.text("ip").to_owned()).collect()
-    };
-    let list = texts(status);
-    if list.is_empty() {
+fn addresses(errors: &mut Errors, addresses: &FieldValue<'_>, before: &FieldValue<'_>, kind: &str) {
+    let old: Vec<&str> = before.items().map(|address| address.text_of("ip")).collect();
+    for address in addresses.items() {
+        // Upstream reports the element, not its address.
+        ip::legacy(errors, &address.get("ip").with_path(address.path), &old);
+    }
+    if addresses.len() < 2 {
         return;
     }
-    let path = path.child(field);
-    let old = texts(before);
-    let old: Vec<&str> = old.iter().map(String::as_str).collect();
-    for (index, text) in list.iter().enumerate() {
-        dns::address(errors, text, &old, || path.index(index));
-    }
-    if list.len() < 2 {
-        return;
-    }
-    let parsed: Vec<Option<std::net::IpAddr>> = list.iter().map(|text| ip::parse(text)).collect();
-    let unknown = parsed.iter().position(Option::is_none);
+    let texts: Vec<&str> = addresses.items().map(|address| address.text_of("ip")).collect();
+    let parsed: Vec<Option<std::net::IpAddr>> = texts.iter().map(|text| ip::parse(text)).collect();
+    let unknown = texts.iter().zip(&parsed).position(|(_, address)| address.is_none());
     if let Some(index) = unknown {
-        let detail = format!(
-            "failed to check for dual stack with error:invalid IP[{index}]: {}",
-            list.get(index).map_or("", String::as_str)
-        );
-        errors.push(FieldError::internal(&path, detail));
+        let detail =
+            format!("failed to check for dual stack with error:invalid IP[{index}]: {}", texts[index]);
+        errors.push(FieldError::internal(&addresses.path, detail));
     }
     let is_dual = unknown.is_none()
         && parsed.iter().flatten().any(|address| address.is_ipv4())
         && parsed.iter().flatten().any(|address| address.is_ipv6());
-    if !is_dual || list.len() > 2 {
-        let rendered = internal::render_list(kind, status.part(field));
+    if !is_dual || addresses.len() > 2 {
         let detail = "may specify no more than one IP for each IP family";
-        errors.push(FieldError::invalid(&path, rendered, detail));
+        errors.push(addresses.invalid_as(internal::render_list(kind, addresses.value), detail));
     }
 }
 
-fn users(errors: &mut Errors, statuses: &[Value], spec: &Value, path: &FieldPath) {
-    for (index, status) in statuses.iter().enumerate() {
-        let Some(user) = status.part("user").field("linux") else { continue };
-        let path = path.index(index).child("user").child("linux");
-        match spec.field("os").map_or("linux", |os| os.text("name")) {
-            "windows" => errors.push(FieldError::forbidden(&path, "cannot be set for a windows pod")),
+fn users(errors: &mut Errors, statuses: &FieldValue<'_>, spec: &FieldValue<'_>) {
+    for status in statuses.items() {
+        let Some(user) = status.get("user").given("linux") else { continue };
+        match spec.given("os").map_or("linux", |os| os.text_of("name")) {
+            "windows" => errors.push(user.forbidden("cannot be set for a windows pod")),
             "linux" => {
                 for field in ["uid", "gid"] {
-                    let id = user.integer(field);
-                    for rule in names::unix_id(id) {
-                        errors.push(FieldError::invalid(&path.child(field), id, rule));
-                    }
+                    let id = user.get(field);
+                    id.number_rules(errors, names::unix_id(id.integer()));
                 }
-                for (index, group) in user.list("supplementalGroups").iter().enumerate() {
-                    let group = group.as_i64().unwrap_or_default();
-                    for rule in names::unix_id(group) {
-                        let path = path.child("supplementalGroups").index(index);
-                        errors.push(FieldError::invalid(&path, group, rule));
-                    }
+                for group in user.get("supplementalGroups").items() {
+                    group.number_rules(errors, names::unix_id(group.integer()));
                 }
             }
             _ => {}
@@ -324,63 +293,54 @@ fn users(errors: &mut Errors, statuses: &[Value], spec: &Value, path: &FieldPath
 }
 
 /// Checks the health of allocated resources.
-fn allocated(errors: &mut Errors, statuses: &[Value], containers: &[Value], path: &FieldPath) {
-    for (index, status) in statuses.iter().enumerate() {
-        let container = containers.iter().find(|container| container.text("name") == status.text("name"));
-        for (resource_index, resource) in status.list("allocatedResourcesStatus").iter().enumerate() {
-            let path = path.index(index).child("allocatedResourcesStatus").index(resource_index);
-            if let Some(container) = container {
-                is_asked_for(errors, resource.text("name"), container.part("resources"), &path.child("name"));
+fn allocated(errors: &mut Errors, statuses: &FieldValue<'_>, containers: &FieldValue<'_>) {
+    for status in statuses.items() {
+        let container = containers.items().find(|other| other.text_of("name") == status.text_of("name"));
+        for resource in status.get("allocatedResourcesStatus").items() {
+            if let Some(container) = &container {
+                is_asked_for(errors, &resource.get("name"), &container.get("resources"));
             }
-            health(errors, resource.list("resources"), &path.child("resources"));
+            health(errors, &resource.get("resources"));
         }
     }
 }
 
-fn is_asked_for(errors: &mut Errors, name: &str, requirements: &Value, path: &FieldPath) {
-    let (is_found, detail) = match name.strip_prefix("claim:") {
+fn is_asked_for(errors: &mut Errors, name: &FieldValue<'_>, requirements: &FieldValue<'_>) {
+    let (is_found, detail) = match name.text().strip_prefix("claim:") {
         Some(claim_name) => {
-            let is_wanted = |claim: &Value| match claim.text("request") {
-                "" => claim.text("name") == claim_name,
-                request => claim_name.split_once('/') == Some((claim.text("name"), request)),
+            let is_wanted = |claim: FieldValue<'_>| match claim.text_of("request") {
+                "" => claim.text_of("name") == claim_name,
+                request => claim_name.split_once('/') == Some((claim.text_of("name"), request)),
             };
             let detail = "must match one of the container's resource claims in a format \
                           'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
-            (requirements.list("claims").iter().any(is_wanted), detail)
+            (requirements.get("claims").items().any(is_wanted), detail)
         }
         None => {
             let detail = "must match one of the container's resource requests";
-            (requirements.part("requests").get(name).is_some(), detail)
+            (requirements.get("requests").value.get(name.text()).is_some(), detail)
         }
     };
     if !is_found {
-        errors.push(FieldError::invalid(path, named(name), detail));
+        errors.push(name.invalid_named(detail));
     }
 }
 
-fn health(errors: &mut Errors, devices: &[Value], path: &FieldPath) {
+fn health(errors: &mut Errors, devices: &FieldValue<'_>) {
     const LIMIT: usize = 1024;
     let mut seen = HashSet::new();
-    for (index, device) in devices.iter().enumerate() {
-        let path = path.index(index);
-        let health = device.text("health");
-        if !matches!(health, "Healthy" | "Unhealthy" | "Unknown") {
-            let supported = ["Healthy", "Unhealthy", "Unknown"];
-            errors.push(FieldError::not_supported(&path.child("health"), named(health), &supported));
+    for device in devices.items() {
+        let (health, message, id) = (device.get("health"), device.get("message"), device.get("resourceID"));
+        if !matches!(health.text(), "Healthy" | "Unhealthy" | "Unknown") {
+            errors.push(health.unsupported(&["Healthy", "Unhealthy", "Unknown"]));
         }
-        match device.optional_text("message") {
-            Some("") => {
-                let detail = "must be non-empty if specified";
-                errors.push(FieldError::required(&path.child("message"), detail));
-            }
-            Some(message) if message.len() > LIMIT => {
-                errors.push(FieldError::too_long(&path.child("message"), LIMIT));
-            }
-            _ => {}
+        if message.is_set() && message.is_empty() {
+            errors.push(message.required("must be non-empty if specified"));
+        } else if message.len() > LIMIT {
+            errors.push(message.too_long(LIMIT));
         }
-        let id = device.text("resourceID");
-        if !seen.insert(id) {
-            errors.push(FieldError::duplicate(&path.child("resourceID"), named(id)));
+        if !seen.insert(id.text()) {
+            errors.push(id.duplicate_as(id.named()));
         }
     }
 }

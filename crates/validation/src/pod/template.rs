@@ -3,12 +3,11 @@
 // upstream: pkg/apis/core/validation/validation.go
 
 use atoll_meta::object::{validate_annotations, validate_labels};
-use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
 use super::{Scope, annotations, spec};
 use crate::Checks;
-use crate::fields::{Errors, Fields};
+use crate::field_value::{Errors, FieldValue};
 
 pub(crate) static CHECKS: Checks = Checks {
     create: |object| of_object(object, None),
@@ -16,30 +15,31 @@ pub(crate) static CHECKS: Checks = Checks {
     ..Checks::NONE
 };
 
-fn of_object(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    check(&mut errors, object, old, &FieldPath::new("template"));
+fn of_object(object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let old = old.map(|old| FieldValue::field(old, "template"));
+    check(&mut errors, &FieldValue::field(object, "template"), old.as_ref());
     errors
 }
 
-/// Checks the template of an object or a spec. `old` is the old object or spec.
-pub(crate) fn check(errors: &mut Errors, holder: &Value, old: Option<&Value>, path: &FieldPath) {
-    check_template(errors, holder.part("template"), old.map(|old| old.part("template")), path);
+/// Checks a `PodTemplateSpec`.
+pub(crate) fn check(errors: &mut Errors, template: &FieldValue<'_>, old: Option<&FieldValue<'_>>) {
+    check_metadata(errors, template);
+    let (spec, old) = (template.get("spec"), old.map(|old| old.get("spec")));
+    spec::check(errors, &spec, &Scope { pod: None, old: old.as_ref() });
+    annotations::check_profiles(errors, template.value, &spec);
+    let ephemeral = spec.get("ephemeralContainers");
+    if !ephemeral.is_empty() {
+        errors.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
+    }
 }
 
-/// Checks a `PodTemplateSpec`.
-pub(crate) fn check_template(errors: &mut Errors, template: &Value, old: Option<&Value>, path: &FieldPath) {
-    let metadata = template.part("metadata");
-    let annotations_path = path.child("annotations");
-    errors.extend(validate_labels(metadata.text_entries("labels"), &path.child("labels")));
-    errors.extend(validate_annotations(metadata.text_entries("annotations"), &annotations_path));
-    let pod_spec = template.part("spec");
-    annotations::check(errors, template, pod_spec, &annotations_path);
-    let spec_path = path.child("spec");
-    spec::check(errors, pod_spec, &Scope { pod: None, old: old.map(|old| old.part("spec")) }, &spec_path);
-    annotations::check_profiles(errors, template, pod_spec, &spec_path);
-    if !pod_spec.list("ephemeralContainers").is_empty() {
-        let detail = "ephemeral containers not allowed in pod template";
-        errors.push(FieldError::forbidden(&spec_path.child("ephemeralContainers"), detail));
-    }
+/// Checks labels and annotations. Upstream's paths lack `metadata`.
+pub(crate) fn check_metadata(errors: &mut Errors, template: &FieldValue<'_>) {
+    let metadata = template.get("metadata");
+    let (labels, annotations) = (metadata.get("labels"), metadata.get("annotations"));
+    let annotations_path = template.path.child("annotations");
+    errors.extend(validate_labels(labels.text_entries(), &template.path.child("labels")));
+    errors.extend(validate_annotations(annotations.text_entries(), &annotations_path));
+    annotations::check(errors, template.value, &template.get("spec"), &annotations_path);
 }

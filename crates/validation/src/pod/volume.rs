@@ -6,17 +6,15 @@ use std::collections::{HashMap, HashSet};
 
 use atoll_meta::object::{validate_annotations, validate_labels};
 use atoll_meta::quote::quote;
-use atoll_meta::{FieldError, FieldPath, names, object};
-use serde_json::Value;
+use atoll_meta::{FieldError, names, object};
 
 use super::volume_source::{self as source, required};
-use super::{Scope, projection};
-use crate::field_value::FieldValue;
-use crate::fields::{Errors, Fields, broken_rules};
+use super::{Scope, container, projection};
+use crate::field_value::{Errors, FieldValue};
 use crate::volume_claim::{self, ValidationOptions};
 
 /// The valid volumes of a pod, by name. Containers can mount only these.
-pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
+pub(super) type Volumes<'a> = HashMap<&'a str, FieldValue<'a>>;
 
 const ONE_SOURCE: &str = "may not specify more than 1 volume type";
 
@@ -27,10 +25,10 @@ struct Source {
     second_path: &'static str,
     /// Path of errors about the source itself.
     path: &'static str,
-    check: fn(&mut Errors, &Value, &FieldPath),
+    check: fn(&mut Errors, &FieldValue<'_>),
 }
 
-const fn plain(field: &'static str, check: fn(&mut Errors, &Value, &FieldPath)) -> Source {
+const fn plain(field: &'static str, check: fn(&mut Errors, &FieldValue<'_>)) -> Source {
     Source { field, second_path: field, path: field, check }
 }
 
@@ -44,9 +42,9 @@ const SOURCES: &[Source] = &[
     plain("secret", source::secret),
     plain("nfs", source::nfs),
     plain("iscsi", source::iscsi),
-    plain("glusterfs", |errors, volume, path| required(errors, volume, &["endpoints", "path"], path)),
+    plain("glusterfs", |errors, volume| required(errors, volume, &["endpoints", "path"])),
     plain("flocker", source::flocker),
-    plain("persistentVolumeClaim", |errors, volume, path| required(errors, volume, &["claimName"], path)),
+    plain("persistentVolumeClaim", |errors, volume| required(errors, volume, &["claimName"])),
     plain("rbd", source::rbd),
     plain("cinder", source::cinder),
     Source { second_path: "cephFS", ..plain("cephfs", source::cephfs) },
@@ -55,121 +53,108 @@ const SOURCES: &[Source] = &[
     plain("fc", source::fibre_channel),
     plain("flexVolume", source::flex_volume),
     plain("configMap", source::config_map),
-    plain("azureFile", |errors, volume, path| required(errors, volume, &["secretName", "shareName"], path)),
-    plain("vsphereVolume", |errors, volume, path| required(errors, volume, &["volumePath"], path)),
-    plain("photonPersistentDisk", |errors, volume, path| required(errors, volume, &["pdID"], path)),
-    plain("portworxVolume", |errors, volume, path| required(errors, volume, &["volumeID"], path)),
+    plain("azureFile", |errors, volume| required(errors, volume, &["secretName", "shareName"])),
+    plain("vsphereVolume", |errors, volume| required(errors, volume, &["volumePath"])),
+    plain("photonPersistentDisk", |errors, volume| required(errors, volume, &["pdID"])),
+    plain("portworxVolume", |errors, volume| required(errors, volume, &["volumeID"])),
     plain("azureDisk", source::azure_disk),
     plain("storageos", source::storage_os),
     plain("projected", projection::projected),
-    plain("scaleIO", |errors, volume, path| {
-        required(errors, volume, &["gateway", "system", "volumeName"], path);
+    plain("scaleIO", |errors, volume| {
+        required(errors, volume, &["gateway", "system", "volumeName"]);
     }),
     plain("csi", source::csi),
     plain("ephemeral", ephemeral),
-    plain("image", |errors, volume, path| super::container::pull_policy(errors, volume, "pullPolicy", path)),
+    plain("image", |errors, volume| container::pull_policy(errors, &volume.get("pullPolicy"))),
 ];
 
 /// Checks the volumes of a pod and returns those that can be mounted.
-pub(super) fn check<'a>(
-    errors: &mut Errors,
-    volumes: &'a [Value],
-    scope: &Scope<'_>,
-    path: &FieldPath,
-) -> Volumes<'a> {
+pub(super) fn check<'a>(errors: &mut Errors, volumes: &FieldValue<'a>, scope: &Scope<'_>) -> Volumes<'a> {
     let mut good = Volumes::with_capacity(volumes.len());
     let pod_name = scope.pod.map(object::name).filter(|name| !name.is_empty());
-    let ephemeral = volumes.iter().filter(|volume| volume.field("ephemeral").is_some());
-    let ephemeral: HashSet<&str> = ephemeral.map(|volume| volume.text("name")).collect();
-    for (index, volume) in volumes.iter().enumerate() {
-        let path = path.index(index);
-        let name = volume.text("name");
+    let ephemeral = volumes.items().filter(|volume| volume.has("ephemeral"));
+    let ephemeral: HashSet<&str> = ephemeral.map(|volume| volume.text_of("name")).collect();
+    for volume in volumes.items() {
+        let name = volume.get("name");
         let before = errors.len();
-        check_source(errors, volume, pod_name, scope, &path);
+        check_source(errors, &volume, pod_name, scope);
         if name.is_empty() {
-            errors.push(FieldError::required(&path.child("name"), ""));
+            errors.push(name.required(""));
         } else {
-            broken_rules(errors, || path.child("name"), name, names::dns1123_label(name));
+            name.rules(errors, names::dns1123_label(name.text()));
         }
-        if good.contains_key(name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
+        if good.contains_key(name.text()) {
+            errors.push(name.duplicate_as(name.text()));
         }
         if errors.len() == before {
-            good.insert(name, volume);
+            good.insert(name.text(), volume.clone());
         }
-        if let (Some(pod_name), Some(claim)) = (pod_name, volume.field("persistentVolumeClaim")) {
-            let claim = claim.text("claimName");
+        if let (Some(pod_name), Some(claim)) = (pod_name, volume.given("persistentVolumeClaim")) {
+            let claim = claim.get("claimName");
             let is_made_for_pod = claim
+                .text()
                 .strip_prefix(pod_name)
                 .and_then(|rest| rest.strip_prefix('-'))
                 .is_some_and(|rest| ephemeral.contains(rest));
             if is_made_for_pod {
-                let path = path.child("persistentVolumeClaim").child("claimName");
                 let detail = "must not reference a PVC that gets created for an ephemeral volume";
-                errors.push(FieldError::invalid(&path, claim, detail));
+                errors.push(claim.invalid_text(detail));
             }
         }
     }
     good
 }
 
-fn check_source(
-    errors: &mut Errors,
-    volume: &Value,
-    pod_name: Option<&str>,
-    scope: &Scope<'_>,
-    path: &FieldPath,
-) {
-    let name = volume.text("name");
+fn check_source(errors: &mut Errors, volume: &FieldValue<'_>, pod_name: Option<&str>, scope: &Scope<'_>) {
+    let name = volume.get("name");
+    // A volume has few fields. Looking up every source would take most of the time of a pod's checks.
+    let given: Vec<&str> = volume.given_names().collect();
     let mut found = false;
-    for source in SOURCES {
-        let Some(value) = volume.field(source.field) else { continue };
+    for source in SOURCES.iter().filter(|source| given.contains(&source.field)) {
+        let value = volume.get(source.field).with_path(volume.path.child(source.path));
         if found {
-            errors.push(FieldError::forbidden(&path.child(source.second_path), ONE_SOURCE));
+            errors.push(FieldError::forbidden(&volume.path.child(source.second_path), ONE_SOURCE));
         } else {
             // In a template the image reference may be empty; the creator of the pods can set it.
             if source.field == "image" && scope.is_pod() {
-                required(errors, value, &["reference"], &path.child(source.path));
+                required(errors, &value, &["reference"]);
             }
-            (source.check)(errors, value, &path.child(source.path));
+            (source.check)(errors, &value);
             if let (Some(pod_name), "ephemeral", false) = (pod_name, source.field, name.is_empty()) {
-                let claim = format!("{pod_name}-{name}");
+                let claim = format!("{pod_name}-{}", name.text());
                 for rule in names::name_is_dns_subdomain(&claim, false) {
-                    let detail = format!("PVC name {}: {rule}", quote(&claim));
-                    errors.push(FieldError::invalid(&path.child("name"), name, detail));
+                    errors.push(name.invalid_text(format!("PVC name {}: {rule}", quote(&claim))));
                 }
             }
         }
         found = true;
         if source.field == "iscsi"
-            && value.field("initiatorName").is_some()
-            && name.len() + 1 + value.text("targetPortal").len() > 64
+            && value.has("initiatorName")
+            && name.len() + 1 + value.text_of("targetPortal").len() > 64
         {
             let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
                           iscsi.initiatorName is specified.";
-            errors.push(FieldError::invalid(&path.child("name"), name, detail));
+            errors.push(name.invalid_text(detail));
         }
     }
     if !found {
-        errors.push(FieldError::required(path, "must specify a volume type"));
+        errors.push(volume.required("must specify a volume type"));
     }
 }
 
-fn ephemeral(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    let path = path.child("volumeClaimTemplate");
-    match volume.field("volumeClaimTemplate") {
-        Some(template) => {
-            claim_metadata(errors, template.part("metadata"), &path.child("metadata"));
-            let spec = FieldValue::under(template.get("spec"), path.child("spec"));
-            volume_claim::spec(errors, &spec, &ValidationOptions::default());
-        }
-        None => errors.push(FieldError::required(&path, "")),
+fn ephemeral(errors: &mut Errors, volume: &FieldValue<'_>) {
+    let template = volume.get("volumeClaimTemplate");
+    if template.is_set() {
+        claim_metadata(errors, &template.get("metadata"));
+        volume_claim::spec(errors, &template.get("spec"), &ValidationOptions::default());
+    } else {
+        errors.push(template.required(""));
     }
 }
 
 /// Checks the metadata of a claim template. Only labels and annotations are copied to claims, so upstream
 /// rejects other fields.
-pub(crate) fn claim_metadata(errors: &mut Errors, metadata: &Value, path: &FieldPath) {
+pub(crate) fn claim_metadata(errors: &mut Errors, metadata: &FieldValue<'_>) {
     const DECIDED: &[(&str, &str)] = &[
         ("name", "name"),
         ("generateName", "generateName"),
@@ -185,11 +170,12 @@ pub(crate) fn claim_metadata(errors: &mut Errors, metadata: &Value, path: &Field
         ("finalizers", "finalizers"),
         ("managedFields", "managedFields"),
     ];
-    errors.extend(validate_annotations(metadata.text_entries("annotations"), &path.child("annotations")));
-    errors.extend(validate_labels(metadata.text_entries("labels"), &path.child("labels")));
+    let (annotations, labels) = (metadata.get("annotations"), metadata.get("labels"));
+    errors.extend(validate_annotations(annotations.text_entries(), &annotations.path));
+    errors.extend(validate_labels(labels.text_entries(), &labels.path));
     for (field, rendered) in DECIDED {
-        if metadata.field(field).is_some() {
-            errors.push(FieldError::forbidden(&path.child(*rendered), "cannot be set"));
+        if metadata.has(field) {
+            errors.push(FieldError::forbidden(&metadata.path.child(*rendered), "cannot be set"));
         }
     }
 }

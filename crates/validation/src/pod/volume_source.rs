@@ -1,31 +1,44 @@
-//! Volume sources. PersistentVolumes use some of these checks too.
+//! Volume sources.
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use atoll_meta::{FieldError, FieldPath, names};
-use serde_json::Value;
+use atoll_meta::names;
 
-use crate::fields::{Errors, Fields, broken_rules, named};
-
-pub(super) const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
+use crate::csi_names;
+use crate::field_value::{Errors, FieldValue};
 
 /// Checks that these strings or lists are not empty.
-pub(crate) fn required(errors: &mut Errors, object: &Value, fields: &[&'static str], path: &FieldPath) {
+pub(super) fn required(errors: &mut Errors, object: &FieldValue<'_>, fields: &[&'static str]) {
     for field in fields {
-        if object.text(field).is_empty() && object.list(field).is_empty() {
-            errors.push(FieldError::required(&path.child(*field), ""));
+        let value = object.get(field);
+        if value.is_empty() {
+            errors.push(value.required(""));
         }
     }
 }
 
-pub(super) fn empty_dir(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    if volume.quantity("sizeLimit").is_some_and(|limit| limit.is_negative()) {
-        let detail = "SizeLimit field must be a valid resource quantity";
-        errors.push(FieldError::forbidden(&path.child("sizeLimit"), detail));
+/// Checks that a string, if it is set, is one of these values.
+fn one_of(errors: &mut Errors, setting: &FieldValue<'_>, supported: &[&str]) {
+    if setting.optional_text().is_some_and(|text| !supported.contains(&text)) {
+        errors.push(setting.unsupported(supported));
     }
 }
 
-pub(crate) fn host_path(errors: &mut Errors, volume: &Value, path: &FieldPath) {
+/// Checks that a number is in the range of one byte.
+fn byte(errors: &mut Errors, number: &FieldValue<'_>, detail: &str) {
+    if !(0..=255).contains(&number.integer()) {
+        errors.push(number.invalid_integer(detail));
+    }
+}
+
+pub(super) fn empty_dir(errors: &mut Errors, volume: &FieldValue<'_>) {
+    let limit = volume.get("sizeLimit");
+    if limit.quantity().is_some_and(|limit| limit.is_negative()) {
+        errors.push(limit.forbidden("SizeLimit field must be a valid resource quantity"));
+    }
+}
+
+pub(super) fn host_path(errors: &mut Errors, volume: &FieldValue<'_>) {
     /// Types of a host path. The empty type disables the check before mounting.
     const TYPES: &[&str] = &[
         "",
@@ -37,118 +50,105 @@ pub(crate) fn host_path(errors: &mut Errors, volume: &Value, path: &FieldPath) {
         "FileOrCreate",
         "Socket",
     ];
-    if volume.text("path").is_empty() {
-        errors.push(FieldError::required(&path.child("path"), ""));
+    let target = volume.get("path");
+    if target.is_empty() {
+        errors.push(target.required(""));
         return;
     }
-    no_backsteps(errors, volume.text("path"), || path.child("path"));
-    if let Some(kind) = volume.optional_text("type")
-        && !TYPES.contains(&kind)
-    {
-        errors.push(FieldError::not_supported(&path.child("type"), named(kind), TYPES));
-    }
+    no_backsteps(errors, &target);
+    one_of(errors, &volume.get("type"), TYPES);
 }
 
-pub(super) fn git_repo(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["repository"], path);
-    descending_path(errors, volume.text("directory"), || path.child("directory"));
+pub(super) fn git_repo(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["repository"]);
+    descending_path(errors, &volume.get("directory"));
 }
 
-pub(crate) fn gce_persistent_disk(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["pdName"], path);
-    partition(errors, volume, path);
+pub(super) fn gce_persistent_disk(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["pdName"]);
+    partition(errors, volume);
 }
 
-pub(crate) fn aws_elastic_block_store(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["volumeID"], path);
-    partition(errors, volume, path);
+pub(super) fn aws_elastic_block_store(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["volumeID"]);
+    partition(errors, volume);
 }
 
 /// Checks a partition. Zero is allowed, although the message says otherwise.
-fn partition(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    let partition = volume.integer("partition");
-    if !(0..=255).contains(&partition) {
-        let detail = "must be between 1 and 255, inclusive";
-        errors.push(FieldError::invalid(&path.child("partition"), partition, detail));
-    }
+fn partition(errors: &mut Errors, volume: &FieldValue<'_>) {
+    byte(errors, &volume.get("partition"), "must be between 1 and 255, inclusive");
 }
 
-pub(super) fn secret(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["secretName"], path);
-    mode(errors, volume, "defaultMode", path);
-    for (index, item) in volume.list("items").iter().enumerate() {
-        key_to_path(errors, item, &path.child("items").index(index));
-    }
+pub(super) fn secret(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["secretName"]);
+    files(errors, volume);
 }
 
-pub(super) fn config_map(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["name"], path);
-    mode(errors, volume, "defaultMode", path);
-    for (index, item) in volume.list("items").iter().enumerate() {
-        key_to_path(errors, item, &path.child("items").index(index));
+pub(super) fn config_map(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["name"]);
+    files(errors, volume);
+}
+
+fn files(errors: &mut Errors, volume: &FieldValue<'_>) {
+    mode(errors, &volume.get("defaultMode"));
+    for item in volume.get("items").items() {
+        key_to_path(errors, &item);
     }
 }
 
 /// Checks the mode bits of a file.
-pub(super) fn mode(errors: &mut Errors, object: &Value, field: &'static str, path: &FieldPath) {
-    if let Some(mode) = object.optional_integer(field)
-        && !(0..=0o777).contains(&mode)
-    {
-        errors.push(FieldError::invalid(&path.child(field), mode, FILE_MODE));
+pub(super) fn mode(errors: &mut Errors, mode: &FieldValue<'_>) {
+    if mode.number().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
+        errors.push(mode.invalid("must be a number between 0 and 0777 (octal), both inclusive"));
     }
 }
 
 /// Checks a mapping of a key to a file.
-pub(super) fn key_to_path(errors: &mut Errors, item: &Value, path: &FieldPath) {
-    required(errors, item, &["key", "path"], path);
-    local_path(errors, item.text("path"), || path.child("path"));
-    mode(errors, item, "mode", path);
+pub(super) fn key_to_path(errors: &mut Errors, item: &FieldValue<'_>) {
+    required(errors, item, &["key", "path"]);
+    local_path(errors, &item.get("path"));
+    mode(errors, &item.get("mode"));
 }
 
-pub(crate) fn nfs(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["server", "path"], path);
-    if !volume.text("path").starts_with('/') {
-        let detail = "must be an absolute path";
-        errors.push(FieldError::invalid(&path.child("path"), volume.text("path"), detail));
+pub(super) fn nfs(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["server", "path"]);
+    let target = volume.get("path");
+    if !target.text().starts_with('/') {
+        errors.push(target.invalid_text("must be an absolute path"));
     }
 }
 
-pub(super) fn iscsi(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["targetPortal"], path);
-    let name = volume.text("iqn");
+pub(super) fn iscsi(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["targetPortal"]);
+    let (name, secret) = (volume.get("iqn"), volume.get("secretRef"));
     if name.is_empty() {
-        errors.push(FieldError::required(&path.child("iqn"), ""));
+        errors.push(name.required(""));
     } else {
-        iscsi_name(errors, name, || path.child("iqn"));
+        iscsi_name(errors, &name);
     }
-    let unit = volume.integer("lun");
-    if !(0..=255).contains(&unit) {
-        errors.push(FieldError::invalid(&path.child("lun"), unit, "must be between 0 and 255, inclusive"));
+    byte(errors, &volume.get("lun"), "must be between 0 and 255, inclusive");
+    if (volume.get("chapAuthDiscovery").flag() || volume.get("chapAuthSession").flag()) && !secret.is_set() {
+        errors.push(secret.required(""));
     }
-    if (volume.flag("chapAuthDiscovery") || volume.flag("chapAuthSession"))
-        && volume.field("secretRef").is_none()
-    {
-        errors.push(FieldError::required(&path.child("secretRef"), ""));
-    }
-    if let Some(initiator) = volume.optional_text("initiatorName") {
-        iscsi_name(errors, initiator, || path.child("initiatorname"));
+    if let Some(initiator) = volume.given("initiatorName") {
+        iscsi_name(errors, &initiator.with_path(volume.path.child("initiatorname")));
     }
 }
 
 /// Checks the name of an iSCSI target or initiator.
-pub(crate) fn iscsi_name(errors: &mut Errors, name: &str, path: impl Fn() -> FieldPath) {
+fn iscsi_name(errors: &mut Errors, field: &FieldValue<'_>) {
+    let name = field.text();
     let is_good = match name.get(..3) {
         Some("iqn") => name.match_indices("iqn.").any(|(start, found)| is_iqn(&name[start + found.len()..])),
         Some("eui") => has_identifier(name, 16),
         Some("naa") => has_identifier(name, 32),
         _ => {
-            let detail = "must be valid format starting with iqn, eui, or naa";
-            errors.push(FieldError::invalid(&path(), name, detail));
+            errors.push(field.invalid("must be valid format starting with iqn, eui, or naa"));
             return;
         }
     };
     if !is_good {
-        errors.push(FieldError::invalid(&path(), name, "must be valid format"));
+        errors.push(field.invalid("must be valid format"));
     }
 }
 
@@ -176,49 +176,53 @@ fn has_identifier(name: &str, length: usize) -> bool {
         && rest.all(|character| character.is_ascii_alphanumeric())
 }
 
-pub(crate) fn flocker(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    let (name, identifier) = (volume.text("datasetName"), volume.text("datasetUUID"));
+pub(super) fn flocker(errors: &mut Errors, volume: &FieldValue<'_>) {
+    let (name, identifier) = (volume.get("datasetName"), volume.get("datasetUUID"));
     if name.is_empty() && identifier.is_empty() {
-        errors.push(FieldError::required(path, "one of datasetName and datasetUUID is required"));
+        errors.push(volume.required("one of datasetName and datasetUUID is required"));
     }
     if !name.is_empty() && !identifier.is_empty() {
         let detail = "datasetName and datasetUUID can not be specified simultaneously";
-        errors.push(FieldError::invalid(path, "resource", detail));
+        errors.push(volume.invalid_as("resource", detail));
     }
-    if name.contains('/') {
-        errors.push(FieldError::invalid(&path.child("datasetName"), name, "must not contain '/'"));
-    }
-}
-
-pub(super) fn rbd(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["monitors", "image"], path);
-}
-
-pub(super) fn cephfs(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["monitors"], path);
-}
-
-pub(super) fn cinder(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["volumeID"], path);
-    if let Some(secret) = volume.field("secretRef") {
-        required(errors, secret, &["name"], &path.child("secretRef"));
+    if name.text().contains('/') {
+        errors.push(name.invalid("must not contain '/'"));
     }
 }
 
-pub(crate) fn quobyte(errors: &mut Errors, volume: &Value, path: &FieldPath) {
+pub(super) fn rbd(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["monitors", "image"]);
+}
+
+pub(super) fn cephfs(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["monitors"]);
+}
+
+pub(super) fn cinder(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["volumeID"]);
+    secret_name(errors, volume);
+}
+
+/// Checks that a reference to a secret, if there is one, has a name.
+fn secret_name(errors: &mut Errors, volume: &FieldValue<'_>) {
+    if let Some(secret) = volume.given("secretRef") {
+        required(errors, &secret, &["name"]);
+    }
+}
+
+pub(super) fn quobyte(errors: &mut Errors, volume: &FieldValue<'_>) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
-    let registry = volume.text("registry");
+    let (registry, tenant) = (volume.get("registry"), volume.get("tenant"));
     if registry.is_empty() {
-        errors.push(FieldError::required(&path.child("registry"), PAIRS));
-    } else if volume.text("tenant").len() >= 65 {
-        let detail = "must be a UUID and may not exceed a length of 64 characters";
-        errors.push(FieldError::required(&path.child("tenant"), detail));
+        errors.push(registry.required(PAIRS));
+    } else if tenant.len() >= 65 {
+        errors.push(tenant.required("must be a UUID and may not exceed a length of 64 characters"));
     } else {
-        for _ in registry.split(',').filter(|pair| !is_host_and_port(pair)) {
-            errors.push(FieldError::invalid(&path.child("registry"), registry, PAIRS));
+        for _ in registry.text().split(',').filter(|pair| !is_host_and_port(pair)) {
+            errors.push(registry.invalid(PAIRS));
         }
     }
-    required(errors, volume, &["volume"], path);
+    required(errors, volume, &["volume"]);
 }
 
 /// Whether this is `host:port`, or `[host]:port` for hosts with colons.
@@ -235,120 +239,90 @@ fn is_host_and_port(pair: &str) -> bool {
     !host.contains(['[', ']']) && !port.contains(['[', ']'])
 }
 
-pub(crate) fn fibre_channel(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    let (names, identifiers) = (volume.list("targetWWNs"), volume.list("wwids"));
-    let names_path = || path.child("targetWWNs");
+pub(super) fn fibre_channel(errors: &mut Errors, volume: &FieldValue<'_>) {
+    let (names, identifiers, unit) = (volume.get("targetWWNs"), volume.get("wwids"), volume.get("lun"));
     if names.is_empty() && identifiers.is_empty() {
-        let detail = "must specify either targetWWNs or wwids, but not both";
-        errors.push(FieldError::required(&names_path(), detail));
+        errors.push(names.required("must specify either targetWWNs or wwids, but not both"));
     }
     if !names.is_empty() && !identifiers.is_empty() {
-        let detail = "targetWWNs and wwids can not be specified simultaneously";
-        errors.push(FieldError::invalid(&names_path(), names.to_vec(), detail));
+        errors.push(names.invalid("targetWWNs and wwids can not be specified simultaneously"));
     }
-    if !names.is_empty() {
-        match volume.optional_integer("lun") {
-            None => {
-                let detail = "lun is required if targetWWNs is specified";
-                errors.push(FieldError::required(&path.child("lun"), detail));
-            }
-            Some(0..=255) => {}
-            Some(unit) => {
-                let detail = "must be between 0 and 255, inclusive";
-                errors.push(FieldError::invalid(&path.child("lun"), unit, detail));
-            }
-        }
+    if names.is_empty() {
+        return;
+    }
+    if unit.is_set() {
+        byte(errors, &unit, "must be between 0 and 255, inclusive");
+    } else {
+        errors.push(unit.required("lun is required if targetWWNs is specified"));
     }
 }
 
-pub(crate) fn flex_volume(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["driver"], path);
-    for (key, _) in volume.entries("options") {
+pub(super) fn flex_volume(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["driver"]);
+    for (key, option) in volume.get("options").entries() {
         let domain = key.split('/').next().unwrap_or_default().to_lowercase();
         let is_reserved = |reserved: &str| {
             domain.strip_suffix(reserved).is_some_and(|before| before.is_empty() || before.ends_with('.'))
         };
         if is_reserved("kubernetes.io") || is_reserved("k8s.io") {
-            let detail = "kubernetes.io and k8s.io namespaces are reserved";
-            errors.push(FieldError::invalid(&path.child("options").key(key), key, detail));
+            errors.push(option.invalid_as(key, "kubernetes.io and k8s.io namespaces are reserved"));
         }
     }
 }
 
-pub(crate) fn azure_disk(errors: &mut Errors, volume: &Value, path: &FieldPath) {
+pub(super) fn azure_disk(errors: &mut Errors, volume: &FieldValue<'_>) {
     const MANAGED: &str =
         "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
     const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
-    required(errors, volume, &["diskName", "diskURI"], path);
-    for (field, supported) in
-        [("cachingMode", ["None", "ReadOnly", "ReadWrite"]), ("kind", ["Dedicated", "Managed", "Shared"])]
-    {
-        if let Some(text) = volume.optional_text(field)
-            && !supported.contains(&text)
-        {
-            errors.push(FieldError::not_supported(&path.child(field), named(text), &supported));
-        }
-    }
-    let uri = volume.text("diskURI");
-    let (beginning, shape) = match volume.optional_text("kind") {
+    required(errors, volume, &["diskName", "diskURI"]);
+    let (kind, uri) = (volume.get("kind"), volume.get("diskURI"));
+    one_of(errors, &volume.get("cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
+    one_of(errors, &kind, &["Dedicated", "Managed", "Shared"]);
+    let (beginning, shape) = match kind.optional_text() {
         None => return,
         Some("Managed") => ("/subscriptions/", MANAGED),
         Some(_) => ("https://", BLOB),
     };
-    if !uri.starts_with(beginning) {
-        errors.push(FieldError::not_supported(&path.child("diskURI"), uri, &[shape]));
+    if !uri.text().starts_with(beginning) {
+        errors.push(uri.unsupported_text(&[shape]));
     }
 }
 
-pub(super) fn storage_os(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    required(errors, volume, &["volumeName"], path);
+pub(super) fn storage_os(errors: &mut Errors, volume: &FieldValue<'_>) {
+    required(errors, volume, &["volumeName"]);
     for field in ["volumeName", "volumeNamespace"] {
-        let name = volume.text(field);
+        let name = volume.get(field);
         if !name.is_empty() {
-            broken_rules(errors, || path.child(field), name, names::dns1123_label(name));
+            name.rules(errors, names::dns1123_label(name.text()));
         }
     }
-    if let Some(secret) = volume.field("secretRef") {
-        required(errors, secret, &["name"], &path.child("secretRef"));
-    }
+    secret_name(errors, volume);
 }
 
-/// Checks the name of a CSI driver.
-pub(crate) fn csi_driver(errors: &mut Errors, driver: &str, path: &FieldPath) {
-    if driver.is_empty() {
-        errors.push(FieldError::required(path, ""));
-        return;
-    }
-    if driver.len() > 63 {
-        errors.push(FieldError::too_long(path, 63));
-    }
-    broken_rules(errors, || path.clone(), driver, names::dns1123_subdomain(&driver.to_lowercase()));
-}
-
-pub(super) fn csi(errors: &mut Errors, volume: &Value, path: &FieldPath) {
-    csi_driver(errors, volume.text("driver"), &path.child("driver"));
-    if let Some(secret) = volume.field("nodePublishSecretRef") {
-        let name = secret.text("name");
+pub(super) fn csi(errors: &mut Errors, volume: &FieldValue<'_>) {
+    csi_names::driver(errors, &volume.get("driver"));
+    if let Some(secret) = volume.given("nodePublishSecretRef") {
+        let name = secret.get("name");
         if name.is_empty() {
-            errors.push(FieldError::required(&path.child("nodePublishSecretRef").child("name"), ""));
+            errors.push(name.required(""));
         } else {
-            let rules = names::name_is_dns_subdomain(name, false);
-            broken_rules(errors, || path.child("name"), name, rules);
+            let name = name.with_path(volume.path.child("name"));
+            name.rules(errors, names::name_is_dns_subdomain(name.text(), false));
         }
     }
 }
 
 /// Checks a relative path that must not contain `..`.
-pub(crate) fn descending_path(errors: &mut Errors, target: &str, path: impl Fn() -> FieldPath) {
-    if target.starts_with('/') {
-        errors.push(FieldError::invalid(&path(), target, "must be a relative path"));
+pub(super) fn descending_path(errors: &mut Errors, target: &FieldValue<'_>) {
+    if target.text().starts_with('/') {
+        errors.push(target.invalid("must be a relative path"));
     }
-    no_backsteps(errors, target, path);
+    no_backsteps(errors, target);
 }
 
-pub(crate) fn no_backsteps(errors: &mut Errors, target: &str, path: impl Fn() -> FieldPath) {
-    if has_backsteps(target) {
-        errors.push(FieldError::invalid(&path(), target, "must not contain '..'"));
+pub(super) fn no_backsteps(errors: &mut Errors, target: &FieldValue<'_>) {
+    if has_backsteps(target.text()) {
+        errors.push(target.invalid("must not contain '..'"));
     }
 }
 
@@ -357,9 +331,9 @@ pub(super) fn has_backsteps(target: &str) -> bool {
 }
 
 /// Checks a path within a volume, which must not start with `..`, because the kubelet reserves those names.
-pub(super) fn local_path(errors: &mut Errors, target: &str, path: impl Fn() -> FieldPath) {
-    descending_path(errors, target, &path);
-    if target.starts_with("..") && !target.starts_with("../") {
-        errors.push(FieldError::invalid(&path(), target, "must not start with '..'"));
+pub(super) fn local_path(errors: &mut Errors, target: &FieldValue<'_>) {
+    descending_path(errors, target);
+    if target.text().starts_with("..") && !target.text().starts_with("../") {
+        errors.push(target.invalid("must not start with '..'"));
     }
 }

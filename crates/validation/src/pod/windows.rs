@@ -2,11 +2,11 @@
 
 // upstream: pkg/apis/core/validation/validation.go
 
-use atoll_meta::{FieldError, FieldPath, names};
+use atoll_meta::names;
 use serde_json::Value;
 
 use super::each_container;
-use crate::fields::{Errors, Fields, named};
+use crate::field_value::{Errors, FieldValue};
 
 const WINDOWS: &str = "cannot be set for a windows pod";
 
@@ -44,71 +44,66 @@ const NOT_IN_WINDOWS_CONTAINERS: &[&str] = &[
 ];
 
 /// Checks `os` and the fields that it excludes.
-pub(super) fn check_os(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let Some(os) = spec.field("os") else { return };
-    match os.text("name") {
-        "" => errors.push(FieldError::required(&path.child("os").child("name"), "")),
-        "linux" => linux(errors, spec, path),
-        "windows" => windows(errors, spec, path),
-        other => {
-            let supported = ["linux", "windows"];
-            errors.push(FieldError::not_supported(&path.child("os"), named(other), &supported));
-        }
+pub(super) fn check_os(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let Some(os) = spec.given("os") else { return };
+    let name = os.get("name");
+    match name.text() {
+        "" => errors.push(name.required("")),
+        "linux" => linux(errors, spec),
+        "windows" => windows(errors, spec),
+        _ => errors.push(os.unsupported_as(name.named(), &["linux", "windows"])),
     }
 }
 
-fn linux(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let mut refuse = |holder: &Value, path: &FieldPath| {
-        if holder.part("securityContext").field("windowsOptions").is_some() {
-            let path = path.child("securityContext").child("windowsOptions");
-            errors.push(FieldError::forbidden(&path, "windows options cannot be set for a linux pod"));
+fn linux(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let mut refuse = |holder: &FieldValue<'_>| {
+        if let Some(options) = holder.get("securityContext").given("windowsOptions") {
+            errors.push(options.forbidden("windows options cannot be set for a linux pod"));
         }
     };
-    refuse(spec, path);
-    each_container(spec, path, |container, path| refuse(container, path));
+    refuse(spec);
+    each_container(spec, refuse);
 }
 
-fn windows(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let context = spec.part("securityContext");
+fn windows(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let context = spec.get("securityContext");
     for (field, is_in_context) in NOT_ON_WINDOWS {
-        let holder = if *is_in_context { context } else { spec };
-        let is_set = match holder.field(field) {
+        let setting = if *is_in_context { context.get(field) } else { spec.get(field) };
+        let is_set = match setting.value {
             // The flags for host namespaces are not pointers upstream.
-            Some(Value::Bool(false)) => matches!(*field, "hostUsers" | "shareProcessNamespace"),
-            Some(Value::Array(list)) => !list.is_empty(),
-            other => other.is_some(),
+            Value::Bool(false) => matches!(*field, "hostUsers" | "shareProcessNamespace"),
+            Value::Array(list) => !list.is_empty(),
+            _ => setting.is_set(),
         };
         if is_set {
-            let path = if *is_in_context { path.child("securityContext") } else { path.clone() };
-            errors.push(FieldError::forbidden(&path.child(*field), WINDOWS));
+            errors.push(setting.forbidden(WINDOWS));
         }
     }
-    each_container(spec, path, |container, path| {
-        let context = container.part("securityContext");
+    each_container(spec, |container| {
+        let context = container.get("securityContext");
         for field in NOT_IN_WINDOWS_CONTAINERS {
-            if context.field(field).is_some() {
-                let path = path.child("securityContext").child(*field);
-                errors.push(FieldError::forbidden(&path, WINDOWS));
-            }
+            errors.extend(context.given(field).map(|setting| setting.forbidden(WINDOWS)));
         }
     });
 }
 
 /// Checks that either all containers are host processes or none.
-pub(super) fn check_host_processes(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    let setting =
-        |holder: &Value| holder.part("securityContext").part("windowsOptions").optional_flag("hostProcess");
+pub(super) fn check_host_processes(errors: &mut Errors, spec: &FieldValue<'_>) {
+    let setting = |holder: &FieldValue<'_>| {
+        let options = holder.value_of("securityContext").get("windowsOptions")?;
+        options.get("hostProcess")?.as_bool()
+    };
     let of_pod = setting(spec);
     let (mut all, mut of_host) = (0, 0);
-    each_container(spec, path, |container, path| {
+    each_container(spec, |container| {
         all += 1;
         let own = setting(container);
         if let (Some(pod), Some(own)) = (of_pod, own)
             && pod != own
         {
-            let path = path.child("securityContext").child("windowsOptions").child("hostProcess");
             let detail = format!("pod hostProcess value must be identical if both are specified, was {pod}");
-            errors.push(FieldError::invalid(&path, own, detail));
+            let options = container.get("securityContext").get("windowsOptions");
+            errors.push(options.get("hostProcess").invalid(detail));
         }
         if own.or(of_pod) == Some(true) {
             of_host += 1;
@@ -120,38 +115,32 @@ pub(super) fn check_host_processes(errors: &mut Errors, spec: &Value, path: &Fie
     if of_host != all {
         let detail =
             "If pod contains any hostProcess containers then all containers must be HostProcess containers";
-        errors.push(FieldError::invalid(path, "", detail));
+        errors.push(spec.invalid_as("", detail));
     }
-    if !spec.flag("hostNetwork") {
+    let network = spec.get("hostNetwork");
+    if !network.flag() {
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
-        errors.push(FieldError::invalid(&path.child("hostNetwork"), false, detail));
+        errors.push(network.invalid_as(false, detail));
     }
 }
 
 /// Checks `windowsOptions` of a security context.
-pub(super) fn options(errors: &mut Errors, context: &Value, path: &FieldPath) {
+pub(super) fn options(errors: &mut Errors, context: &FieldValue<'_>) {
     const CREDENTIAL_LIMIT: usize = 64 * 1024;
-    let Some(options) = context.field("windowsOptions") else { return };
-    let path = path.child("windowsOptions");
-    let mut refuse = |field: &'static str, text: &str, detail: &str| {
-        errors.push(FieldError::invalid(&path.child(field), named(text), detail));
-    };
-    if let Some(name) = options.optional_text("gmsaCredentialSpecName") {
-        for rule in names::dns1123_subdomain(name) {
-            refuse("gmsaCredentialSpecName", name, &rule);
-        }
+    let Some(options) = context.given("windowsOptions") else { return };
+    if let Some(name) = options.given("gmsaCredentialSpecName") {
+        errors.extend(names::dns1123_subdomain(name.text()).into_iter().map(|rule| name.invalid_named(rule)));
     }
-    match options.optional_text("gmsaCredentialSpec") {
-        Some("") => refuse("gmsaCredentialSpec", "", "gmsaCredentialSpec cannot be an empty string"),
+    let credential = options.get("gmsaCredentialSpec");
+    match credential.optional_text() {
+        Some("") => errors.push(credential.invalid_named("gmsaCredentialSpec cannot be an empty string")),
         Some(text) if text.len() > CREDENTIAL_LIMIT => {
-            refuse("gmsaCredentialSpec", text, "gmsaCredentialSpec size must be under 64 KiB");
+            errors.push(credential.invalid_named("gmsaCredentialSpec size must be under 64 KiB"));
         }
         _ => {}
     }
-    if let Some(name) = options.optional_text("runAsUserName") {
-        for detail in user_name(name) {
-            refuse("runAsUserName", name, detail);
-        }
+    if let Some(name) = options.given("runAsUserName") {
+        errors.extend(user_name(name.text()).into_iter().map(|detail| name.invalid_named(detail)));
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::field_value::{Errors, FieldValue};
-use crate::{quantities, resources};
+use crate::resources;
 
 pub(crate) static LIMIT_RANGES: Checks =
     Checks { create: limits, update: |new, _| limits(new), ..Checks::NONE };
@@ -80,7 +80,7 @@ fn storage(errors: &mut Errors, limit: &FieldValue<'_>) {
 fn compare(errors: &mut Errors, limit: &FieldValue<'_>, key: &str, of_pods: bool) {
     let amount = |list: &'static str| {
         let list = limit.get(list);
-        quantities::of(&FieldValue::under(list.value.get(key), list.path.key(key)))
+        list.quantity_of(key)
     };
     let [most, least, default, request, ratio] =
         LISTS.map(|list| match of_pods && list.starts_with("default") {

@@ -76,7 +76,7 @@ pub(super) fn check(errors: &mut Errors, spec: &FieldValue<'_>, name: &str, plac
             continue;
         }
         found += 1;
-        let at = FieldValue::under(spec.value.get(source.field), spec.path.child(source.path));
+        let at = spec.get(source.field).with_path(spec.path.child(source.path));
         for field in source.required.iter().map(|field| at.get(field)).filter(FieldValue::is_empty) {
             errors.push(field.required(""));
         }
@@ -207,10 +207,7 @@ fn iscsi(errors: &mut Errors, field: &FieldValue<'_>, name: &str) {
     }
     if initiator.is_set() && name.len() + 1 + portal.len() > 64 {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-        errors.push(
-            FieldValue::under(Some(portal.value), field.path.child("targetportal"))
-                .invalid_as(portal.text(), detail),
-        );
+        errors.push(portal.with_path(field.path.child("targetportal")).invalid_as(portal.text(), detail));
     }
     if target.is_empty() {
         errors.push(target.required(""));
@@ -227,7 +224,7 @@ fn iscsi(errors: &mut Errors, field: &FieldValue<'_>, name: &str) {
         errors.push(secret.get("name").required(""));
     }
     if initiator.is_set() && !is_iscsi_name(initiator.text()) {
-        let field = FieldValue::under(Some(initiator.value), field.path.child("initiatorname"));
+        let field = initiator.with_path(field.path.child("initiatorname"));
         errors.push(field.invalid("must be valid format"));
     }
 }

@@ -9,6 +9,7 @@ use atoll_meta::quote::quote;
 use serde_json::Value;
 
 use super::Warnings;
+use crate::field_value::FieldValue;
 
 pub(super) static DEFINITIONS: Warnings = Warnings { object: unknown_formats, ..Warnings::NONE };
 
@@ -22,33 +23,30 @@ fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
 
 /// Returns the unknown formats of all schemas, without duplicates.
 fn formats(definition: &Value) -> Vec<&str> {
-    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     let mut found = Vec::new();
-    for version in versions.into_iter().flatten() {
-        if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
-            collect_formats(schema, &mut found);
-        }
+    for version in FieldValue::field(definition, "spec").get("versions").items() {
+        collect_formats(&version.get("schema").get("openAPIV3Schema"), &mut found);
     }
     let mut seen = HashSet::new();
     found.retain(|format| seen.insert(*format));
     found
 }
 
-fn collect_formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
-    let Some(fields) = schema.as_object() else { return };
-    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
-    let format = text("format");
-    if !format.is_empty() && !knows_format(format, text("type")) {
+fn collect_formats<'a>(schema: &FieldValue<'a>, found: &mut Vec<&'a str>) {
+    if !schema.value.is_object() {
+        return;
+    }
+    let format = schema.text_of("format");
+    if !format.is_empty() && !knows_format(format, schema.text_of("type")) {
         found.push(format);
     }
     for name in ["items", "allOf", "anyOf", "oneOf", "not", "properties", "additionalProperties"] {
-        match fields.get(name) {
-            Some(Value::Array(parts)) => parts.iter().for_each(|part| collect_formats(part, found)),
-            Some(Value::Object(parts)) if name == "properties" => {
-                parts.values().for_each(|part| collect_formats(part, found));
-            }
-            Some(part) => collect_formats(part, found),
-            None => {}
+        let part = schema.get(name);
+        part.items().for_each(|part| collect_formats(&part, found));
+        if name == "properties" {
+            part.values().for_each(|part| collect_formats(&part, found));
+        } else {
+            collect_formats(&part, found);
         }
     }
 }

@@ -35,7 +35,7 @@ fn endpoints(new: &Value) -> Vec<String> {
 
 fn endpoint_slice(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
-    if old.is_none() && new["addressType"] == "FQDN" {
+    if old.is_none() && FieldValue::field(new, "addressType").text() == "FQDN" {
         warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
     }
     let manager = object::label(new, "endpointslice.kubernetes.io/managed-by");
@@ -64,7 +64,7 @@ fn load_balancer(new: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     for entry in FieldValue::field(new, "status").get("loadBalancer").get("ingress").items() {
         // Upstream's path is that of the entry, not of its field.
-        addresses::address(&FieldValue::under(entry.value.get("ip"), entry.path), &mut warnings);
+        addresses::address(&entry.get("ip").with_path(entry.path), &mut warnings);
     }
     warnings
 }

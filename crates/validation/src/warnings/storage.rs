@@ -104,11 +104,11 @@ fn capacity(new: &Value) -> Vec<String> {
 }
 
 fn driver(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let requests = |driver: &Value| driver["spec"]["tokenRequests"].clone();
-    let new_requests = requests(new);
-    let unchanged = old.is_some_and(|old| equal(&requests(old), &new_requests));
-    let some = new_requests.as_array().is_some_and(|list| !list.is_empty());
-    if !some || unchanged || FieldValue::field(new, "spec").has("serviceAccountTokenInSecrets") {
+    let spec = FieldValue::field(new, "spec");
+    let requests = spec.get("tokenRequests");
+    let is_unchanged = old
+        .is_some_and(|old| equal(FieldValue::field(old, "spec").get("tokenRequests").value, requests.value));
+    if requests.is_empty() || is_unchanged || spec.has("serviceAccountTokenInSecrets") {
         return Vec::new();
     }
     let message = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \

@@ -52,7 +52,7 @@ pub fn overlaps(volumes: &FieldValue<'_>, warnings: &mut Vec<String>) {
         }
         let mut seen = Vec::new();
         for source in volume.get("projected").get("sources").items() {
-            if source.value.as_object().is_none_or(|source| source.is_empty()) {
+            if source.is_empty() {
                 warnings.push(format!("volume {name} (Projected) has no sources provided"));
             }
             for file in files(&source) {
@@ -67,7 +67,7 @@ pub fn overlaps(volumes: &FieldValue<'_>, warnings: &mut Vec<String>) {
 
 fn items<'a>(source: &FieldValue<'a>, described: &str) -> Vec<File<'a>> {
     let items = source.get("items");
-    items.list().iter().map(|item| file(item["path"].as_str().unwrap_or_default(), described)).collect()
+    items.items().map(|item| file(item.text_of("path"), described)).collect()
 }
 
 fn file<'a>(path: &'a str, source: &str) -> File<'a> {

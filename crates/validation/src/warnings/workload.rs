@@ -94,8 +94,8 @@ fn stateful_set(new: &Value, old: Option<&Value>) -> Vec<String> {
     let spec = FieldValue::field(new, "spec");
     for claim in spec.get("volumeClaimTemplates").items() {
         // Upstream uses both paths.
-        let path = if old.is_some() { claim.path.child("Spec") } else { claim.path };
-        storage::claim_spec(&FieldValue::under(claim.value.get("spec"), path), &mut warnings);
+        let path = if old.is_some() { claim.path.child("Spec") } else { claim.path.clone() };
+        storage::claim_spec(&claim.get("spec").with_path(path), &mut warnings);
     }
     if spec.get("revisionHistoryLimit").number().is_some_and(|limit| limit < 0) {
         let message = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \

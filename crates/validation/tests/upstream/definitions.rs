@@ -1,9 +1,8 @@
 //! Random definitions with mistakes.
 
+use atoll_upstream::rules::{PATHS, decorate, rule};
+use atoll_upstream::schemas::Generator;
 use serde_json::{Map, Value, json};
-
-use crate::generator::Generator;
-use crate::rules::{PATHS, decorate, pick, rule};
 
 const COLUMN_PATHS: &[&str] =
     &[".spec.a", "spec", "", ".status.conditions[?(@.type==\"Ready\")].status", "."];
@@ -26,25 +25,25 @@ pub fn definition(generator: &mut Generator) -> Value {
         }
         if generator.chance(10) {
             version["subresources"] = json!({"scale": {
-                "specReplicasPath": pick(generator, &[".spec.replicas", ".replicas", "spec", ""]),
-                "statusReplicasPath": pick(generator, &[".status.replicas", ".spec.replicas", ""]),
-                "labelSelectorPath": pick(generator, &[".status.selector", ".spec.s", ".x", "x"]),
+                "specReplicasPath": generator.pick(&[".spec.replicas", ".replicas", "spec", ""]),
+                "statusReplicasPath": generator.pick(&[".status.replicas", ".spec.replicas", ""]),
+                "labelSelectorPath": generator.pick(&[".status.selector", ".spec.s", ".x", "x"]),
             }});
         }
         if generator.chance(15) {
             version["additionalPrinterColumns"] = json!([{
-                "name": pick(generator, &["A", ""]), "type": pick(generator, &["string", "date", "x", ""]),
-                "format": pick(generator, &["", "int32", "nope"]), "jsonPath": pick(generator, COLUMN_PATHS),
+                "name": generator.pick(&["A", ""]), "type": generator.pick(&["string", "date", "x", ""]),
+                "format": generator.pick(&["", "int32", "nope"]), "jsonPath": generator.pick(COLUMN_PATHS),
             }]);
         }
         if generator.chance(15) {
             let fields: Vec<Value> =
-                (0..=generator.below(3)).map(|_| json!({"jsonPath": pick(generator, PATHS)})).collect();
+                (0..=generator.below(3)).map(|_| json!({"jsonPath": generator.pick(PATHS)})).collect();
             version["selectableFields"] = json!(fields);
         }
         if generator.chance(5) {
             version["deprecated"] = json!(generator.chance(70));
-            version["deprecationWarning"] = json!(pick(generator, &["old", "", "a\u{7}b"]));
+            version["deprecationWarning"] = json!(generator.pick(&["old", "", "a\u{7}b"]));
         }
         versions.push(version);
     }
@@ -73,14 +72,14 @@ pub fn changed(generator: &mut Generator, definition: &Value) -> Value {
     if generator.chance(10) {
         let spec = &mut copy["spec"];
         match generator.below(8) {
-            0 => spec["group"] = json!(pick(generator, &["", "example", "Example.com", "a.k8s.io"])),
-            1 => spec["scope"] = json!(pick(generator, &["", "Cluster", "Nope"])),
-            2 => spec["names"]["kind"] = json!(pick(generator, &["", "thing-", "ThingList"])),
+            0 => spec["group"] = json!(generator.pick(&["", "example", "Example.com", "a.k8s.io"])),
+            1 => spec["scope"] = json!(generator.pick(&["", "Cluster", "Nope"])),
+            2 => spec["names"]["kind"] = json!(generator.pick(&["", "thing-", "ThingList"])),
             3 => spec["names"]["shortNames"] = json!(["a", "A", ""]),
             4 => spec["versions"][0]["storage"] = json!(false),
-            5 => spec["versions"][0]["name"] = json!(pick(generator, &["v2", "V1", ""])),
+            5 => spec["versions"][0]["name"] = json!(generator.pick(&["v2", "V1", ""])),
             6 => spec["preserveUnknownFields"] = json!(true),
-            _ => spec["conversion"] = json!({"strategy": pick(generator, &["Webhook", "", "x"])}),
+            _ => spec["conversion"] = json!({"strategy": generator.pick(&["Webhook", "", "x"])}),
         }
     }
     copy
@@ -107,17 +106,17 @@ fn mutate(generator: &mut Generator, schema: &mut Value, depth: usize) {
 
 fn set_random_field(generator: &mut Generator, fields: &mut Map<String, Value>) {
     let (name, value) = match generator.below(27) {
-        0 => ("type", json!(pick(generator, &["", "null", "foo", "object", "array", "string", "integer"]))),
+        0 => ("type", json!(generator.pick(&["", "null", "foo", "object", "array", "string", "integer"]))),
         1 => ("uniqueItems", json!(true)),
         2 => ("default", json!({"a": 1, "zzz": 2})),
-        3 => ("default", json!(pick(generator, &["a", "", "10"]))),
-        4 => ("x-kubernetes-list-type", json!(pick(generator, &["set", "map", "atomic", "x"]))),
-        5 => ("x-kubernetes-list-map-keys", json!(["name", pick(generator, &["name", "a", "zzz"])])),
-        6 => ("x-kubernetes-map-type", json!(pick(generator, &["atomic", "granular", "x"]))),
+        3 => ("default", json!(generator.pick(&["a", "", "10"]))),
+        4 => ("x-kubernetes-list-type", json!(generator.pick(&["set", "map", "atomic", "x"]))),
+        5 => ("x-kubernetes-list-map-keys", json!(["name", generator.pick(&["name", "a", "zzz"])])),
+        6 => ("x-kubernetes-map-type", json!(generator.pick(&["atomic", "granular", "x"]))),
         7 => ("additionalProperties", json!({"type": "string"})),
         8 => ("additionalProperties", json!(generator.chance(50))),
         9 => ("properties", json!({"a": {"type": "string"}, "metadata": {"type": "string"}})),
-        10 => ("pattern", json!(pick(generator, &["(", "[a", "a**", "^a$", r"\1"]))),
+        10 => ("pattern", json!(generator.pick(&["(", "[a", "a**", "^a$", r"\1"]))),
         11 => ("x-kubernetes-preserve-unknown-fields", json!(generator.chance(50))),
         12 => ("x-kubernetes-embedded-resource", json!(true)),
         13 => ("x-kubernetes-int-or-string", json!(true)),

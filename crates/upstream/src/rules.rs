@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::generator::Generator;
+use crate::schemas::Generator;
 
 /// Rules that are valid for some types.
 const RULES: &[&str] = &[
@@ -44,6 +44,7 @@ const RULES: &[&str] = &[
     " ",
     "true\n|| false",
 ];
+/// Paths in rules and selectable fields, some of them malformed.
 pub const PATHS: &[&str] = &[
     ".a",
     ".spec",
@@ -58,10 +59,6 @@ pub const PATHS: &[&str] = &[
     ".status.a",
     ".spec[0]",
 ];
-
-pub fn pick<'a>(generator: &mut Generator, from: &[&'a str]) -> &'a str {
-    from[generator.below(from.len())]
-}
 
 /// Adds rules to schemas.
 pub fn decorate(generator: &mut Generator, schema: &mut Value) {
@@ -83,22 +80,23 @@ pub fn decorate(generator: &mut Generator, schema: &mut Value) {
     }
 }
 
+/// Generates a rule.
 pub fn rule(generator: &mut Generator) -> Value {
-    let mut rule = json!({"rule": pick(generator, RULES)});
+    let mut rule = json!({"rule": generator.pick(RULES)});
     if generator.chance(30) {
-        rule["message"] = json!(pick(generator, &["no", " ", "a\nb"]));
+        rule["message"] = json!(generator.pick(&["no", " ", "a\nb"]));
     }
     if generator.chance(20) {
         let expressions = ["'a'", "1", "self.", " ", "string(self)", "'is ' + self", "''", "self.a"];
-        rule["messageExpression"] = json!(pick(generator, &expressions));
+        rule["messageExpression"] = json!(generator.pick(&expressions));
     }
     if generator.chance(20) {
         let reasons =
             ["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate", "Nope"];
-        rule["reason"] = json!(pick(generator, &reasons));
+        rule["reason"] = json!(generator.pick(&reasons));
     }
     if generator.chance(20) {
-        rule["fieldPath"] = json!(pick(generator, PATHS));
+        rule["fieldPath"] = json!(generator.pick(PATHS));
     }
     if generator.chance(15) {
         rule["optionalOldSelf"] = json!(true);

@@ -1,13 +1,20 @@
-//! Random objects of a type, as text: members in any order, with a given rate of mistakes.
+//! Random objects of built-in kinds for tests, as text: members in any order, with a given rate of mistakes.
+//!
+//! ```text
+//! Generator ─┬ object ── a whole object of a type
+//!            ├ anything_of, time, micro_time, quantity ── one value
+//!            └ damage ── malformed text
+//! ```
 
 use std::fmt::Write as _;
 
 use atoll_schema::{Slot, TypeId, TypeRef, Types};
+use atoll_upstream::SeededRandom;
 
 pub struct Generator {
-    state: u64,
+    random: SeededRandom,
     /// Mistakes per thousand values.
-    mistakes: u64,
+    mistakes: usize,
 }
 
 const STRINGS: [&str; 12] = [
@@ -118,34 +125,27 @@ const QUANTITIES: [&str; 34] = [
 
 impl Generator {
     pub fn new(seed: u64) -> Generator {
-        Generator { state: seed, mistakes: 0 }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Generator { random: SeededRandom::new(seed), mistakes: 0 }
     }
 
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        self.random.below(limit)
     }
 
     fn pick<'s>(&mut self, choices: &[&'s str]) -> &'s str {
-        choices[self.below(choices.len())]
+        self.random.pick(choices)
     }
 
     /// Returns true once in `many` calls on average.
     pub fn one_in(&mut self, many: usize) -> bool {
-        self.below(many) == 0
+        self.random.one_in(many)
     }
 
     fn mistaken(&mut self) -> bool {
-        self.next() % 1000 < self.mistakes
+        self.below(1000) < self.mistakes
     }
 
-    pub fn object(&mut self, types: &Types, id: TypeId, mistakes: u64) -> String {
+    pub fn object(&mut self, types: &Types, id: TypeId, mistakes: usize) -> String {
         self.mistakes = mistakes;
         let mut out = String::new();
         self.structure(types, id, 0, &mut out);
@@ -153,7 +153,6 @@ impl Generator {
     }
 
     /// Generates a value of any type, with the rate of mistakes of the last object.
-    #[allow(dead_code)]
     pub fn anything_of(&mut self, types: &Types, kind: TypeRef) -> String {
         let mut out = String::new();
         self.value(types, kind, 4, &mut out);

@@ -1,9 +1,11 @@
-//! Random schemas, and objects that almost match them.
+//! Random schemas of custom resources, and objects that almost match them.
 
 use serde_json::{Map, Value, json};
 
+use crate::SeededRandom;
+
 pub struct Generator {
-    state: u64,
+    random: SeededRandom,
 }
 
 const NAMES: &[&str] = &["a", "b", "name", "type", "spec", "items", "kind", "metadata", "port", "x-y"];
@@ -51,27 +53,19 @@ const PATTERNS: &[&str] =
 
 impl Generator {
     pub fn new(seed: u64) -> Generator {
-        Generator { state: seed }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Generator { random: SeededRandom::new(seed) }
     }
 
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        self.random.below(limit)
     }
 
     pub fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
+        self.random.chance(percent)
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        self.random.pick(choices)
     }
 
     /// A schema of complete objects.
