@@ -1,0 +1,1 @@
+//! The annotation `atoll.dev/clusters`: the clusters that a user asks for.

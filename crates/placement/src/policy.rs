@@ -1,0 +1,1 @@
+//! Placement policies: the rules that placements are computed from.
