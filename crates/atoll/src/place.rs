@@ -4,6 +4,7 @@ pub mod resources;
 mod selection;
 pub mod shares;
 
+use atoll_client::path;
 use atoll_fleet::placement::Share;
 use http::Method;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::cluster::{Api, cluster_names, in_workspace, suggestion};
 use crate::command::PlaceOptions;
 use crate::output;
 use crate::process;
-use crate::workspace::session::{Session, encoded};
+use crate::workspace::session::Session;
 use atoll_joining::client::Problem;
 
 pub const DEFAULT_NAMESPACE: &str = "default";
@@ -41,7 +42,7 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
         check_clusters(&session, &on.0).await?;
     }
     for SelectedObject { resource, namespace, name } in wanted {
-        let path = format!("{}/{}", resource.collection(&encoded(&namespace)), encoded(&name));
+        let path = path::object(&resource.collection(&namespace), &name);
         let answer = match &options.on {
             None => api.get(&format!("{path}/placement")).await,
             Some(on) => {

@@ -4,6 +4,7 @@ mod dependents;
 
 use std::collections::HashSet;
 
+use atoll_client::path;
 use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Locator, Placement, marks};
 use atoll_meta::object;
@@ -132,7 +133,7 @@ fn with_continuation(failure: Failure) -> Failure {
 }
 
 fn path(resource: &ApiResource, namespace: &str, name: &str) -> String {
-    format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name))
+    path::object(&resource.collection(namespace), name)
 }
 
 /// An object above and its copy in the cluster.

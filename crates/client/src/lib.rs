@@ -13,12 +13,14 @@ pub mod https;
 pub mod kubeconfig;
 mod lines;
 pub mod memory_limits;
+pub mod path;
 mod watch;
 
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_meta::{Status, json, text};
 use bytes::Bytes;
@@ -35,6 +37,10 @@ pub use watch::{Watch, WatchEvent};
 pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Longest time that reading a complete response may take. A response that never ends must not stop the
+/// controller that reads it.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Accept header for complete objects.
 const JSON: &str = "application/json";
@@ -226,15 +232,21 @@ impl Client {
         }
         // A trusted server may have objects of any size, but not many of them in one response.
         let is_limited = self.budget.is_some() || is_page(path);
-        let most = if is_limited { memory_limits::MAX_RESPONSE } else { usize::MAX };
+        let most = if is_limited { memory_limits::MAX_RESPONSE } else { memory_limits::MAX_TRUSTED_RESPONSE };
         let mut charge = Charge::new(self.budget.clone());
-        let bytes = match memory_limits::read(response.into_body(), most, &mut charge).await {
+        let reading = memory_limits::read(response.into_body(), most, &mut charge);
+        let bytes = match tokio::time::timeout(RESPONSE_TIMEOUT, reading).await {
+            Err(_) => {
+                let seconds = RESPONSE_TIMEOUT.as_secs();
+                let what = format!("a response did not end within {seconds} seconds");
+                return Err(connect_error::unavailable(Cause::TimedOut, &what));
+            }
+            Ok(read) => read,
+        };
+        let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(ReadError::TooLong(_)) => {
-                return Err(too_large(&format!(
-                    "a response has more than {} MiB",
-                    memory_limits::MAX_RESPONSE >> 20
-                )));
+                return Err(too_large(&format!("a response has more than {} MiB", most >> 20)));
             }
             Err(ReadError::Refused(status)) => return Err(status),
             Err(ReadError::Broken(error)) => return Err(connect_error::to_status(&error)),

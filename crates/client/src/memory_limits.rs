@@ -19,6 +19,8 @@ pub use budget::{Budget, BudgetUsage, Budgets, Charge};
 /// CustomResourceDefinitions have a few MiB. Only pages of lists can be larger, and those are requested again
 /// with a smaller limit.
 pub const MAX_RESPONSE: usize = 16 << 20;
+/// Largest response of a trusted server, whose objects and short lists may have any size.
+pub const MAX_TRUSTED_RESPONSE: usize = 1 << 30;
 /// Largest line of a watch: one object with its event type.
 pub const MAX_WATCH_LINE: usize = 8 << 20;
 /// Largest error response: a Status, or an HTML page of a proxy.

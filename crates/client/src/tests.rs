@@ -46,6 +46,35 @@ async fn objects_of_a_trusted_server_have_no_size_limit() {
     assert_eq!(budget.used(), 0);
 }
 
+/// Transport whose responses never end.
+struct Endless;
+
+impl Transport for Endless {
+    fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        Box::pin(async { Ok(Response::new(EndlessBody.boxed_unsync())) })
+    }
+}
+
+struct EndlessBody;
+
+impl http_body::Body for EndlessBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
+        std::task::Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endless_response_is_an_error() {
+    let status = Client::new(Arc::new(Endless)).get("/a").await.unwrap_err();
+    assert!(status.has_cause(Cause::TimedOut.name()), "{status}");
+}
+
 #[tokio::test]
 async fn oversized_event_is_skipped() {
     let line = |object: Value| format!("{}\n", json!({ "type": "ADDED", "object": object }));

@@ -3,7 +3,7 @@
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placement::Share;
 use atoll_fleet::view::ObjectTarget;
-use atoll_informer::{ApiScope, Key, Resource};
+use atoll_informer::{ApiScope, Key, Resource, encoded};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const PLACEMENT: &str = "placement";
 
 /// The objects that are placed on a cluster or still leave it. The key is that of the Cluster.
 pub async fn list(api: &ApiScope, cluster: &Key) -> Result<Vec<ObjectTarget>, Status> {
-    let path = format!("{}/services/placed/{}", api.root(&cluster.workspace)?, cluster.name);
+    let path = format!("{}/services/placed/{}", api.root(&cluster.workspace)?, encoded(&cluster.name));
     let answer = api.client().get(&path).await?;
     serde_json::from_value(answer["items"].clone()).map_err(|error| {
         Status::internal_error(format!("the list of placed objects cannot be read: {error}"))

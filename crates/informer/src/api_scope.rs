@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use atoll_client::path::{self, encoded};
 use atoll_client::{Client, PatchType};
-use atoll_meta::{Status, object};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use atoll_meta::{Status, names, object};
 use serde_json::{Value, json};
 
 use crate::{Key, Pages, Resource, Tree, WORKSPACE};
@@ -74,7 +74,7 @@ impl ApiScope {
     /// Returns the path to list and watch all objects of a resource.
     pub fn everywhere(&self, resource: &Resource) -> String {
         let all = if self.tree.is_some() { "/clusters/*" } else { "" };
-        format!("{all}{}/{}", resource.base(), resource.plural)
+        format!("{all}{}", resource.collection(""))
     }
 
     /// Returns the path prefix of a workspace. A workspace that is not known is a transient error: either it
@@ -83,7 +83,7 @@ impl ApiScope {
         match &self.tree {
             None => Ok(String::new()),
             Some(tree) => match tree.path(workspace) {
-                Some(path) => Ok(format!("/clusters/{path}")),
+                Some(path) => Ok(format!("/clusters/{}", encoded(&path))),
                 None => {
                     let message = format!("workspace {workspace} is not known yet");
                     Err(Status::service_unavailable(message).with_cause(UNKNOWN, "", ""))
@@ -102,7 +102,8 @@ impl ApiScope {
     }
 
     /// Returns the path of a resource in a namespace; with an empty namespace, of all namespaces or of a
-    /// cluster-scoped resource.
+    /// cluster-scoped resource. A name that no namespace can have is not found: it may come from any field of
+    /// an object, such as a reference to another one.
     pub fn collection(
         &self,
         resource: &Resource,
@@ -110,27 +111,31 @@ impl ApiScope {
         namespace: &str,
     ) -> Result<String, Status> {
         let root = self.root(workspace)?;
-        let (base, plural) = (resource.base(), &resource.plural);
-        Ok(match namespace.is_empty() {
-            true => format!("{root}{base}/{plural}"),
-            false => format!("{root}{base}/namespaces/{namespace}/{plural}"),
-        })
+        if !namespace.is_empty() && !names::dns1123_label(namespace).is_empty() {
+            return Err(Status::not_found("", "namespaces", namespace));
+        }
+        Ok(format!("{root}{}", resource.collection(namespace)))
     }
 
+    /// Returns the path of an object. A name that no object can have is not found.
     pub fn path(&self, resource: &Resource, key: &Key) -> Result<String, Status> {
         let collection = self.collection(resource, &key.workspace, &key.namespace)?;
-        Ok(format!("{collection}/{}", encoded(&key.name)))
+        // Without a name, the path would be that of all objects.
+        if key.name.is_empty() || !names::path_segment_name(&key.name).is_empty() {
+            return Err(Status::not_found(&resource.group, &resource.plural, &key.name));
+        }
+        Ok(path::object(&collection, &key.name))
     }
 
     pub async fn get(&self, resource: &Resource, key: &Key) -> Result<Value, Status> {
         let object = self.client.get(&self.path(resource, key)?).await?;
-        Ok(self.placed(object, &key.workspace))
+        self.read(object, key)
     }
 
     /// Reads only the metadata of an object.
     pub async fn get_metadata(&self, resource: &Resource, key: &Key) -> Result<Value, Status> {
         let object = self.client.get_metadata(&self.path(resource, key)?).await?;
-        Ok(self.placed(object, &key.workspace))
+        self.read(object, key)
     }
 
     pub async fn create(
@@ -172,7 +177,7 @@ impl ApiScope {
         manager: &str,
         configuration: &Value,
     ) -> Result<Value, Status> {
-        let path = format!("{}?fieldManager={manager}&force=true", self.path(resource, key)?);
+        let path = format!("{}?fieldManager={}&force=true", self.path(resource, key)?, encoded(manager));
         let applied = self.client.patch(&path, PatchType::Apply, configuration).await?;
         Ok(self.placed(applied, &key.workspace))
     }
@@ -188,7 +193,8 @@ impl ApiScope {
         let collection = self.collection(resource, workspace, namespace)?;
         let (mut objects, mut token, mut pages) = (Vec::new(), String::new(), Pages::default());
         loop {
-            let (collection, from) = (&collection, &token);
+            let (collection, from) = (&collection, encoded(&token));
+            let from = &from;
             let page = pages.next(&self.client, |limit| async move {
                 let page = format!("{collection}?limit={limit}&continue={from}");
                 match metadata_only {
@@ -283,32 +289,102 @@ impl ApiScope {
         Ok(if subresource.is_empty() { path } else { format!("{path}/{subresource}") })
     }
 
-    /// Annotates a response with its workspace, like the objects in a cache.
+    /// Returns the object that was read, if it has the requested name.
+    fn read(&self, object: Value, key: &Key) -> Result<Value, Status> {
+        if object::name(&object) != &*key.name || object::namespace(&object) != &*key.namespace {
+            return Err(Status::internal_error(format!("the response for {key} is another object")));
+        }
+        Ok(self.placed(object, &key.workspace))
+    }
+
+    /// Annotates a response with its workspace, like the objects in a cache. Replaces any other annotation: a
+    /// response that is not an object of the workspace, such as one of a proxy, may contain anything.
     fn placed(&self, mut object: Value, workspace: &str) -> Value {
-        if self.tree.is_some()
-            && object::metadata(&object).is_some_and(|metadata| metadata.contains_key("name"))
-        {
-            object::set_annotation(&mut object, WORKSPACE, workspace);
+        if self.tree.is_none() {
+            return object;
+        }
+        match object::name(&object).is_empty() {
+            true => object::remove_annotation(&mut object, WORKSPACE),
+            false => object::set_annotation(&mut object, WORKSPACE, workspace),
         }
         object
     }
 }
 
-/// Percent-encodes a name; names of some kinds may contain reserved characters.
-pub fn encoded(name: &str) -> String {
-    const ESCAPED: &AsciiSet =
-        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
-    utf8_percent_encode(name, ESCAPED).to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, Full};
+
     use super::*;
+    use crate::resources;
+
+    struct Answer(Value);
+
+    impl Transport for Answer {
+        fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+            let body = Full::from(self.0.to_string()).map_err(|never| match never {}).boxed_unsync();
+            Box::pin(async move { Ok(Response::new(body)) })
+        }
+    }
+
+    fn scope(answer: Value) -> ApiScope {
+        ApiScope::all_workspaces(Client::new(Arc::new(Answer(answer))), Arc::default())
+    }
 
     #[test]
-    fn names_are_percent_encoded() {
-        assert_eq!(encoded("system:view"), "system:view");
-        assert_eq!(encoded("a b?c#d%\u{e9}"), "a%20b%3Fc%23d%25%C3%A9");
+    fn names_from_objects_are_single_segments() {
+        let api = scope(json!({}));
+        let path = |namespace: &str, name: &str| {
+            api.path(&resources::PODS, &Key::new("root", namespace, name))
+                .map_err(|status| status.reason().to_string())
+        };
+        let pods = "/clusters/root/api/v1";
+        assert_eq!(path("n", "a:b c?d#e"), Ok(format!("{pods}/namespaces/n/pods/a:b%20c%3Fd%23e")));
+        assert_eq!(path("", "a"), Ok(format!("{pods}/pods/a")));
+        for (namespace, name) in [
+            ("n/pods?watch=true", "a"),
+            ("n?", "a"),
+            ("n#", "a"),
+            ("..", "a"),
+            ("n%2Fa", "a"),
+            ("N", "a"),
+            ("n", ""),
+            ("n", "."),
+            ("n", ".."),
+            ("n", "a/log"),
+            ("n", "a%2Flog"),
+        ] {
+            assert_eq!(path(namespace, name), Err("NotFound".into()), "{namespace} {name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn responses_belong_to_the_requested_workspace_and_object() {
+        let answer = |name: &str, namespace: &str| {
+            let annotations = json!({ WORKSPACE: "root" });
+            json!({ "metadata": { "name": name, "namespace": namespace, "annotations": annotations } })
+        };
+        let workspace = "aaaaaaaaaaaaaaa";
+        let key = Key::new(workspace, "n", "a");
+        for (answer, is_it) in [
+            (answer("a", "n"), true),
+            (answer("b", "n"), false),
+            (answer("a", "m"), false),
+            (answer("", "n"), false),
+            (json!([]), false),
+            (json!({ "metadata": { "annotations": { WORKSPACE: "root" } } }), false),
+        ] {
+            let api = scope(answer.clone());
+            api.tree.as_ref().unwrap().insert(workspace, "root", "org");
+            let found = api.get(&resources::PODS, &key).await;
+            assert_eq!(found.as_ref().is_ok_and(|found| Key::of(found) == key), is_it, "{answer}");
+            assert_eq!(found.is_ok(), is_it, "{answer}");
+            let written = api.patch(&resources::PODS, &key, "", &json!({})).await.unwrap();
+            assert_ne!(*Key::of(&written).workspace, *"root", "{answer}");
+        }
     }
 
     #[test]

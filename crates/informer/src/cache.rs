@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use atoll_meta::object;
@@ -290,9 +291,12 @@ fn forget(found: &mut HashMap<String, BTreeSet<Key>>, value: &str, key: &Key) {
     }
 }
 
+/// Calls all listeners. One that panics because of an object must not end the watch of all others.
 fn notify(listeners: &[Listener], change: &Change) {
     for listener in listeners {
-        listener(change);
+        if catch_unwind(AssertUnwindSafe(|| listener(change))).is_err() {
+            tracing::error!(key = %change.key, "a controller panicked while it was notified of an object");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The informer caches of a process: one for each resource, shared by all controllers.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{ApiScope, Cache, ListWatch, ListWatchEvent, Resource, list_and_watch};
@@ -44,12 +45,18 @@ impl Drop for Informers {
 
 /// Keeps a cache up to date.
 async fn keep(api: ApiScope, cache: Arc<Cache>) {
-    list_and_watch(&api, ListWatch::all(&cache.resource), |event| match event {
-        ListWatchEvent::Upserted(object) => cache.store(object),
-        ListWatchEvent::Deleted(object) => cache.remove(&object),
-        ListWatchEvent::Listed(present, revision) => {
-            cache.retain(present, revision);
-            cache.set_synced();
+    list_and_watch(&api, ListWatch::all(&cache.resource), |event| {
+        let show = || match event {
+            ListWatchEvent::Upserted(object) => cache.store(object),
+            ListWatchEvent::Deleted(object) => cache.remove(&object),
+            ListWatchEvent::Listed(present, revision) => {
+                cache.retain(present, revision);
+                cache.set_synced();
+            }
+        };
+        // An index that panics because of an object must not end the watch of all others.
+        if catch_unwind(AssertUnwindSafe(show)).is_err() {
+            tracing::error!(resource = %cache.resource.plural, "an object cannot be stored in the cache");
         }
     })
     .await;

@@ -25,7 +25,8 @@ mod queue;
 mod resource;
 mod tree;
 
-pub use api_scope::{ApiScope, DeleteOptions, encoded};
+pub use api_scope::{ApiScope, DeleteOptions};
+pub use atoll_client::path::encoded;
 pub use atoll_clock::{Clock, SystemClock};
 pub use cache::{Cache, Change, Index};
 pub use events::{Events, Recorder};

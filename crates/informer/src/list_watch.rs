@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use atoll_client::memory_limits::{Charge, is_too_large};
+use atoll_client::path::encoded;
 use atoll_client::{Watch, WatchEvent};
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -86,7 +87,7 @@ impl<'a> ListWatch<'a> {
         let mut path = format!("{path}?");
         for (name, selector) in [("fieldSelector", self.fields), ("labelSelector", self.labels)] {
             if !selector.is_empty() {
-                path.push_str(&format!("{name}={}&", crate::api_scope::encoded(selector)));
+                path.push_str(&format!("{name}={}&", encoded(selector)));
             }
         }
         Ok(path)
@@ -143,7 +144,8 @@ async fn list_and_watch_once(
     let mut revision = list(api, list_watch, &path, show).await?;
     let mut pause = FIRST_PAUSE;
     loop {
-        let requests = format!("{path}watch=true&allowWatchBookmarks=true&resourceVersion={revision}");
+        let requests =
+            format!("{path}watch=true&allowWatchBookmarks=true&resourceVersion={}", encoded(&revision));
         let mut watch = match list_watch.watch(api, &requests).await {
             Ok(watch) => watch,
             Err(status) if status.code() == 410 => return Ok(()),
@@ -194,7 +196,7 @@ async fn list(
     let (mut token, mut present) = (String::new(), HashSet::new());
     let (mut pages, mut charge) = (Pages::default(), Charge::new(api.client().budget().cloned()));
     loop {
-        let (from, mut left_out) = (&token, false);
+        let (from, mut left_out) = (&encoded(&token), false);
         let page = pages.next(api.client(), |limit| async move {
             list_watch.list(api, &format!("{path}limit={limit}&continue={from}")).await
         });
@@ -202,7 +204,7 @@ async fn list(
             // Skip an object that exceeds the memory limit; the budget records it. Its metadata lead to the
             // next page.
             Err(status) if is_too_large(&status) => {
-                let one = format!("{path}limit=1&continue={token}");
+                let one = format!("{path}limit=1&continue={from}");
                 let page = api.client().list_metadata(&one).await?;
                 left_out = true;
                 page

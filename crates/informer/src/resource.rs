@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use atoll_client::path;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     /// Empty for the core group.
@@ -37,12 +39,9 @@ impl Resource {
         }
     }
 
-    /// `/api/v1` or `/apis/group/version`.
-    pub fn base(&self) -> String {
-        match self.group.is_empty() {
-            true => format!("/api/{}", self.version),
-            false => format!("/apis/{}/{}", self.group, self.version),
-        }
+    /// The path in a namespace, or in all namespaces if it is empty.
+    pub fn collection(&self, namespace: &str) -> String {
+        path::collection(&self.group, &self.version, namespace, &self.plural)
     }
 }
 

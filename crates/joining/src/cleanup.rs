@@ -1,6 +1,7 @@
 //! Deletes the objects that joining created in the cluster.
 
 use atoll_client::kubeconfig::Kubeconfig;
+use atoll_client::path::encoded;
 use atoll_fleet::ClusterView;
 use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, LEASE, SYSTEM_NAMESPACE};
 use atoll_meta::object::{self, uid};
@@ -117,8 +118,10 @@ async fn delete_join_objects(api: &Api, cluster: &Value) -> Result<Leftover, Pro
 
 /// Names the namespaces that Atoll created for objects. They stay, because they may contain other objects.
 async fn remaining_namespaces(api: &Api, control_plane: &str) -> Option<String> {
-    let list =
-        api.get(&format!("/api/v1/namespaces?labelSelector={CONTROL_PLANE}%3D{control_plane}")).await.ok()?;
+    let list = api
+        .get(&format!("/api/v1/namespaces?labelSelector={CONTROL_PLANE}%3D{}", encoded(control_plane)))
+        .await
+        .ok()?;
     let items = list["items"].as_array().into_iter().flatten();
     let names: Vec<&str> = items.map(object::name).filter(|name| *name != SYSTEM_NAMESPACE).collect();
     (!names.is_empty()).then(|| {

@@ -1,6 +1,7 @@
 //! Credentials of ServiceAccounts: a self-contained kubeconfig with a token, and the Secret that stores it.
 
 use atoll_client::kubeconfig::{Context, is_token};
+use atoll_client::path;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 pub use atoll_fleet::marks::{CLUSTER, EXPIRES};
 use base64::Engine;
@@ -76,7 +77,7 @@ pub fn secret_name(cluster: &str) -> String {
 }
 
 pub fn secret_path(cluster: &str) -> String {
-    format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{}", secret_name(cluster))
+    path::object(&path::collection("", "v1", SYSTEM_NAMESPACE, "secrets"), &secret_name(cluster))
 }
 
 pub fn secret(cluster: &str, kubeconfig: &str, expires: &str) -> Value {

@@ -1,5 +1,6 @@
 //! Removal of Atoll's marks from objects that stay in a cluster.
 
+use atoll_client::path;
 use atoll_fleet::marks::CONTROL_PLANE;
 use atoll_fleet::{Locator, release};
 use atoll_meta::object::{self, uid};
@@ -34,7 +35,7 @@ pub async fn remove_locators(below: &Api, control_plane: &str) -> Result<(), Fai
         let is_of_control_plane = Locator::of(&found)
             .is_some_and(|parsed| parsed.is_ok_and(|locator| locator.control_plane == control_plane));
         if is_of_control_plane && object::label(&found, CONTROL_PLANE).is_none() {
-            let path = format!("/api/v1/namespaces/{}", object::name(&found));
+            let path = path::object("/api/v1/namespaces", object::name(&found));
             remove_marks(below, &path, uid(&found)).await?;
         }
     }

@@ -11,8 +11,8 @@ mod unmapped;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atoll_client::PatchType;
 use atoll_client::memory_limits::{Budget, Charge};
+use atoll_client::{PatchType, path};
 use atoll_fleet::namespaces::is_consented;
 use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::ObjectTarget;
@@ -28,6 +28,11 @@ pub use terminating::AwaitedNamespace;
 use terminating::TerminatingNamespace;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
+
+fn namespace_path(name: &str) -> String {
+    path::object(NAMESPACES, name)
+}
+
 /// Namespaces above and their namespaces below.
 #[derive(Default)]
 pub struct Namespaces {
@@ -78,7 +83,7 @@ impl Namespaces {
         let (mut found, mut token, mut pages) = (HashMap::new(), String::new(), Pages::default());
         let mut charge = Charge::new(self.budget.clone());
         loop {
-            let from = &token;
+            let from = &path::encoded(&token);
             let page = pages.next(&below.client, |limit| async move {
                 below.list_metadata(&format!("{NAMESPACES}?limit={limit}&continue={from}")).await
             });
@@ -174,9 +179,7 @@ impl Namespaces {
         }
         let in_registering_workspace = locator.workspace == registering_workspace;
         let mut found = match &before {
-            Some(name) => {
-                below.get(&format!("{NAMESPACES}/{name}")).await?.map(|found| (name.clone(), found))
-            }
+            Some(name) => below.get(&namespace_path(&name)).await?.map(|found| (name.clone(), found)),
             None => None,
         };
         // A workspace other than the registering one does not wait for a namespace that was taken back.
@@ -192,7 +195,7 @@ impl Namespaces {
         if found.is_none() {
             found = match &prescribed {
                 Some(name) => {
-                    let there = below.get(&format!("{NAMESPACES}/{name}")).await?;
+                    let there = below.get(&namespace_path(&name)).await?;
                     there.map(|found| (name.clone(), found))
                 }
                 None => find_existing(below, &locator, in_registering_workspace).await?,
@@ -223,7 +226,7 @@ impl Namespaces {
                     "resourceVersion": object::resource_version(&found),
                     "annotations": { (marks::NAMESPACE): locator.text() },
                 }});
-                let path = format!("{NAMESPACES}/{name}?fieldManager={}", marks::MANAGER);
+                let path = format!("{}?fieldManager={}", namespace_path(&name), marks::MANAGER);
                 below.patch(&path, PatchType::Merge, &patch).await?;
             }
             Ownership::Taken(message) => {

@@ -14,7 +14,7 @@ use atoll_client::memory_limits::{Budget, Budgets};
 use atoll_fleet::cluster::{ClusterView, SecretReference};
 use atoll_fleet::marks;
 use atoll_informer::{
-    Cache, Clock, Informers, Key, ListWatch, ListWatchEvent, Next, Queue, list_and_watch, resources,
+    Cache, Clock, Informers, Key, ListWatch, ListWatchEvent, Next, Queue, encoded, list_and_watch, resources,
 };
 use atoll_meta::{Status, object, time};
 use base64::Engine;
@@ -295,7 +295,7 @@ impl PushSyncers {
             "syncer": { "instance": INSTANCE, "version": env!("CARGO_PKG_VERSION") },
             "leaseDurationSeconds": guard::duration(interval).as_secs(),
         } });
-        above.create(&format!("/services/sync/{}", key.name), &report).await?;
+        above.create(&format!("/services/sync/{}", encoded(&key.name)), &report).await?;
         Ok(Next::After(interval))
     }
 

@@ -110,7 +110,7 @@ impl<'a> Executor<'a> {
             let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": planned_namespace.above } });
             let made = self.connection.fleet.api.create(NAMESPACES, &namespace).await?;
             self.done.namespace =
-                Some((format!("{NAMESPACES}/{}", planned_namespace.above), uid(&made).to_string()));
+                Some((format!("{NAMESPACES}/{}", encoded(&planned_namespace.above)), uid(&made).to_string()));
         }
         let mut ready = Vec::new();
         for item in self.pending() {

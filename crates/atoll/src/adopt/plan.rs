@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use atoll_client::path;
 use atoll_fleet::adoption::{Obstacle, obstacle};
 use atoll_fleet::namespaces::is_consented;
 use atoll_fleet::{Locator, Placement, marks, references};
@@ -233,7 +234,7 @@ impl Planner<'_> {
         let selector = selector.map(encoded).unwrap_or_default();
         let mut next = String::new();
         loop {
-            let collection = resource.collection(&encoded(namespace));
+            let collection = resource.collection(namespace);
             let path = format!("{collection}?limit=500&labelSelector={selector}{next}");
             let list = match self.connection.below.get(&path).await {
                 Ok(list) => list,
@@ -472,5 +473,5 @@ impl Planner<'_> {
 }
 
 pub fn path(resource: &ApiResource, namespace: &str, name: &str) -> String {
-    format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name))
+    path::object(&resource.collection(namespace), name)
 }

@@ -26,7 +26,7 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
         }
         let mut next = String::new();
         while found.len() <= MAX_NAMED {
-            let path = format!("{}?limit={PAGE}{next}", resource.collection(&encoded(namespace)));
+            let path = format!("{}?limit={PAGE}{next}", resource.collection(namespace));
             match below.call_as(Method::GET, &path, METADATA, None).await {
                 Ok(list) => {
                     let items = list["items"].as_array().into_iter().flatten();

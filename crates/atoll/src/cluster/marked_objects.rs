@@ -1,5 +1,6 @@
 //! Finds the objects in a cluster that carry a mark.
 
+use atoll_client::path;
 use atoll_fleet::marks::{CONTROL_PLANE, SOURCE, SYSTEM_NAMESPACE, UID, WORKSPACE};
 use atoll_fleet::view::{self, ObjectTarget};
 use atoll_meta::object;
@@ -23,8 +24,8 @@ pub struct MarkedObject {
 
 impl MarkedObject {
     pub fn path(&self) -> String {
-        let namespace = encoded(object::namespace(&self.found));
-        format!("{}/{}", self.resource.collection(&namespace), encoded(object::name(&self.found)))
+        let collection = self.resource.collection(object::namespace(&self.found));
+        path::object(&collection, object::name(&self.found))
     }
 
     /// The object above that it was created for, according to its annotations.
@@ -85,7 +86,7 @@ async fn list_marked(
 ) -> Result<(), Failure> {
     let mut next = String::new();
     loop {
-        let collection = resource.collection(&encoded(namespace));
+        let collection = resource.collection(namespace);
         let path = format!("{collection}?labelSelector={CONTROL_PLANE}%3D{control_plane}&limit=500{next}");
         let list = match below.call_as(Method::GET, &path, METADATA, None).await {
             Ok(list) => list,

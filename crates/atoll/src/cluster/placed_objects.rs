@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use atoll_client::path;
 use atoll_fleet::view::{ObjectTarget, Record, Report, State, SyncLine};
 use atoll_meta::object;
 use bytes::Bytes;
@@ -180,9 +181,9 @@ impl WorkspacePaths {
     pub fn object(&self, target: &ObjectTarget) -> Option<String> {
         let workspace = self.workspace(&target.workspace)?;
         let resource = &target.resource;
-        let (namespace, name) = (encoded(&target.namespace), encoded(&target.name));
-        let collection = collection(&resource.group, &resource.version, &namespace, &resource.resource);
-        Some(in_workspace(workspace, &format!("{collection}/{name}")))
+        let collection =
+            collection(&resource.group, &resource.version, &target.namespace, &resource.resource);
+        Some(in_workspace(workspace, &path::object(&collection, &target.name)))
     }
 }
 

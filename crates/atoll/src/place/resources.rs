@@ -1,5 +1,6 @@
 //! Resources of a server, and their names: plural, singular, kind or short name, as in kubectl.
 
+use atoll_client::path;
 use atoll_fleet::placement::is_never_placed;
 use atoll_fleet::view::{self, ObjectTarget};
 use serde_json::Value;
@@ -118,14 +119,7 @@ impl ApiResource {
 
 /// The path of a collection.
 pub fn collection(group: &str, version: &str, namespace: &str, resource: &str) -> String {
-    let base = match group {
-        "" => format!("/api/{version}"),
-        group => format!("/apis/{group}/{version}"),
-    };
-    match namespace {
-        "" => format!("{base}/{resource}"),
-        namespace => format!("{base}/namespaces/{namespace}/{resource}"),
-    }
+    path::collection(group, version, namespace, resource)
 }
 
 #[cfg(test)]

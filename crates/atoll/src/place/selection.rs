@@ -80,7 +80,7 @@ async fn names(
     let labels = selector.map(|selector| format!("&labelSelector={}", encoded(selector))).unwrap_or_default();
     let (mut names, mut next) = (Vec::new(), String::new());
     loop {
-        let collection = resource.collection(&encoded(namespace));
+        let collection = resource.collection(namespace);
         let list = api.get(&format!("{collection}?limit={PAGE}{labels}{next}")).await?;
         let items = list["items"].as_array().into_iter().flatten();
         names.extend(items.map(|item| object::name(item).to_string()));

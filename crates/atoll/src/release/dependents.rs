@@ -11,7 +11,6 @@ use crate::advice::Failure;
 use crate::cluster::connection::ClusterConnection;
 use crate::cluster::object_release::REFERRERS;
 use crate::place::resources::ApiResource;
-use crate::workspace::session::encoded;
 
 use super::path;
 
@@ -106,7 +105,7 @@ async fn referrers(
     for (group, plural) in REFERRERS.iter().filter(|_| !namespace.is_empty()) {
         let is_it = |it: &&ApiResource| it.group == *group && it.name == *plural;
         let Some(resource) = resources.iter().find(is_it) else { continue };
-        let list = connection.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
+        let list = connection.fleet.api.get(&resource.collection(namespace)).await?;
         for item in list["items"].as_array().into_iter().flatten() {
             // An object that is being deleted needs nothing, as in the controller that places dependents.
             let is_there = Placement::of(item).share(&connection.name).is_some();

@@ -1,17 +1,14 @@
 //! A connection to the control plane, and the current workspace of its context.
 
+pub use atoll_client::path::encoded;
 use atoll_meta::object;
 use http::Method;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 use atoll_joining::client::{Client, Problem};
-
-/// Characters of names and paths that need no encoding.
-const NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':');
 
 pub const ROOT: &str = "root";
 pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
@@ -116,11 +113,6 @@ impl Session {
         }
         failure
     }
-}
-
-/// Percent-encodes a path segment.
-pub fn encoded(name: &str) -> String {
-    utf8_percent_encode(name, NAMES).to_string()
 }
 
 /// The hint for a missing workspace `name` below `known`.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll_client::WatchEvent;
-use atoll_informer::{ApiScope, Key, Queue, Resource};
+use atoll_informer::{ApiScope, Key, Queue, Resource, encoded};
 use atoll_meta::{Status, object};
 use atoll_quota::{Evaluator, NoObjects};
 use serde_json::Value;
@@ -146,7 +146,7 @@ impl ResourceWatch {
             true => "v1".to_string(),
             false => {
                 let root = self.api.root(ROOT)?;
-                let described = self.api.client().get(&format!("{root}/apis/{group}")).await?;
+                let described = self.api.client().get(&format!("{root}/apis/{}", encoded(group))).await?;
                 described["preferredVersion"]["version"].as_str().unwrap_or_default().to_string()
             }
         };

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use atoll_client::path;
 use atoll_informer::{ApiScope, Resource, resources};
 use atoll_meta::Status;
 use serde_json::Value;
@@ -63,10 +64,8 @@ async fn discover(api: &ApiScope, root: &str) -> Result<Arc<DiscoveredResources>
     }
     let (mut found, mut known) = (DiscoveredResources::default(), HashSet::new());
     for (group, version) in versions {
-        let (base, shown) = match group.is_empty() {
-            true => (format!("{root}/api/{version}"), version.clone()),
-            false => (format!("{root}/apis/{group}/{version}"), format!("{group}/{version}")),
-        };
+        let base = format!("{root}{}", path::group_version(&group, &version));
+        let shown = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
         match api.client().get(&base).await {
             Ok(list) => {
                 let entries = list["resources"].as_array().into_iter().flatten();

@@ -4,6 +4,7 @@
 // upstream: pkg/controller/disruption/disruption.go
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go
 
+use atoll_client::path::{self, encoded};
 use atoll_informer::{ApiScope, Key, Resource, resources};
 use atoll_meta::selector::LabelOperator;
 use atoll_meta::{LabelSelector, Status, object};
@@ -50,7 +51,7 @@ pub async fn resource_of_kind(
         return find(api, workspace, "v1", kind).await?.map(|(resource, _)| resource).ok_or_else(missing);
     }
     let root = api.root(workspace).map_err(|status| status.message().to_string())?;
-    let served = match api.client().get(&format!("{root}/apis/{group}")).await {
+    let served = match api.client().get(&format!("{root}/apis/{}", encoded(group))).await {
         Ok(served) => served,
         Err(status) if status.code() == 404 => return Err(missing()),
         Err(status) => return Err(status.message().to_string()),
@@ -73,7 +74,7 @@ async fn find(
     kind: &str,
 ) -> Result<Option<(Resource, bool)>, String> {
     let Some((group, version)) = object::split_api_version(api_version) else { return Ok(None) };
-    let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{api_version}") };
+    let base = path::group_version(group, version);
     let root = api.root(workspace).map_err(|status| status.message().to_string())?;
     let list = match api.client().get(&format!("{root}{base}")).await {
         Ok(list) => list,

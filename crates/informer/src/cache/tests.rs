@@ -52,6 +52,18 @@ fn deleted_object_does_not_return_but_a_new_one_may() {
 }
 
 #[test]
+fn panicking_listener_stops_nothing() {
+    let (cache, seen) = (cache(), Arc::new(Mutex::new(Vec::new())));
+    cache.listen(|change| assert_ne!(&*change.key.name, "bad"));
+    let seeing = seen.clone();
+    cache.listen(move |change| seeing.lock().unwrap().push(change.key.name.to_string()));
+    cache.store(pod("bad", "1", 5, None));
+    cache.store(pod("good", "2", 6, None));
+    assert_eq!(*seen.lock().unwrap(), ["bad", "good"]);
+    assert_eq!(cache.len(), 2);
+}
+
+#[test]
 fn requested_deletion_overrides_older_versions() {
     let cache = cache();
     let key = Key::new("", "n", "a");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll_client::connect_error::{self, Cause};
-use atoll_client::{Client, PatchType};
+use atoll_client::{Client, PatchType, path as request_path};
 use atoll_fleet::view::SyncResource;
 use atoll_meta::Status;
 use serde_json::Value;
@@ -227,19 +227,12 @@ impl ClusterClient {
 
 /// Returns the path of a resource in a namespace, or in all namespaces.
 pub fn collection(resource: &SyncResource, namespace: &str) -> String {
-    let (group, version, plural) = (&resource.group, &resource.version, &resource.resource);
-    let base = match group.is_empty() {
-        true => format!("/api/{version}"),
-        false => format!("/apis/{group}/{version}"),
-    };
-    match resource.namespaced && !namespace.is_empty() {
-        true => format!("{base}/namespaces/{namespace}/{plural}"),
-        false => format!("{base}/{plural}"),
-    }
+    let namespace = if resource.namespaced { namespace } else { "" };
+    request_path::collection(&resource.group, &resource.version, namespace, &resource.resource)
 }
 
 pub fn path(resource: &SyncResource, namespace: &str, name: &str) -> String {
-    format!("{}/{}", collection(resource, namespace), atoll_informer::encoded(name))
+    request_path::object(&collection(resource, namespace), name)
 }
 
 #[cfg(test)]

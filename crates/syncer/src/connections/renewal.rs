@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use atoll_client::Client;
 use atoll_client::kubeconfig::is_token;
+use atoll_client::path;
 use atoll_informer::Clock;
 use atoll_meta::{Status, time};
 use base64::Engine;
@@ -46,11 +47,8 @@ impl Token {
         let claims: Value = serde_json::from_slice(&payload).ok()?;
         let account = claims["sub"].as_str()?.strip_prefix("system:serviceaccount:")?;
         let (namespace, name) = account.split_once(':')?;
-        let path = format!(
-            "/api/v1/namespaces/{}/serviceaccounts/{}/token",
-            atoll_informer::encoded(namespace),
-            atoll_informer::encoded(name)
-        );
+        let accounts = path::collection("", "v1", namespace, "serviceaccounts");
+        let path = format!("{}/token", path::object(&accounts, name));
         let expires = claims["exp"].as_i64()?;
         let issued = claims["iat"].as_i64().unwrap_or(expires).min(expires);
         Some(Token { text: text.to_string(), path, issued, expires })

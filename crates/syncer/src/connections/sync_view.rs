@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::Lines;
+use atoll_client::path::encoded;
 use atoll_fleet::view::SyncLine;
 
 use crate::syncer::Syncer;
@@ -33,7 +34,7 @@ pub struct ClusterRegistration {
 /// syncer restarts.
 pub async fn run(syncer: &Arc<Syncer>) {
     // The transport uses a separate connection for requests with this parameter.
-    let path = format!("/services/sync/{}?watch=true", syncer.settings.cluster);
+    let path = format!("/services/sync/{}?watch=true", encoded(&syncer.settings.cluster));
     let mut pause = FIRST_PAUSE;
     loop {
         match tokio::time::timeout(TIMEOUT, syncer.above.lines(&path)).await {

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use atoll_client::PatchType;
 use atoll_client::connect_error::Cause;
+use atoll_client::{PatchType, path};
 use atoll_fleet::view::SyncResource;
 use atoll_fleet::{Locator, marks};
 use atoll_informer::Pages;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
+use super::namespace_path;
 use crate::connections::cluster_client::{ClusterClient, collection};
 
-const NAMESPACES: &str = "/api/v1/namespaces";
 /// Maximum number of objects and resources in a message.
 const MAX_NAMED: usize = 5;
 /// Attempts for a request that is refused, and the pause between them.
@@ -46,7 +46,7 @@ pub async fn delete_if_empty(
     name: &str,
     is_still: impl Fn() -> bool,
 ) -> Result<NamespaceDeletion, Status> {
-    let path = format!("{NAMESPACES}/{name}");
+    let path = namespace_path(name);
     let Some(found) = below.get(&path).await? else { return Ok(NamespaceDeletion::Gone) };
     if object::is_being_deleted(&found) {
         return Ok(NamespaceDeletion::Gone);
@@ -146,7 +146,7 @@ async fn contents(below: &ClusterClient, namespace: &str) -> Result<Contents, St
                 Ok(list) => {
                     found.add(&resource, &list["items"], &name);
                     match object::continuation(&list) {
-                        Some(token) => next = format!("&continue={}", atoll_informer::encoded(token)),
+                        Some(token) => next = format!("&continue={}", path::encoded(token)),
                         None => break,
                     }
                 }
@@ -214,7 +214,7 @@ async fn served(below: &ClusterClient) -> Result<(Vec<SyncResource>, Vec<String>
     for group in groups["groups"].as_array().into_iter().flatten() {
         for version in group["versions"].as_array().into_iter().flatten() {
             let (name, version) = (text(&group["name"]), text(&version["version"]));
-            versions.push((format!("/apis/{name}/{version}"), name, version));
+            versions.push((path::group_version(&name, &version), name, version));
         }
     }
     for (path, group, version) in versions {

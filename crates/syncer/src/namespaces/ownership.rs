@@ -5,7 +5,7 @@ use atoll_fleet::{Locator, marks};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use super::NAMESPACES;
+use super::namespace_path;
 use crate::connections::cluster_client::ClusterClient;
 
 /// Exists in every cluster and cannot be created.
@@ -24,11 +24,11 @@ pub async fn find_existing(
             .as_ref()
             .is_some_and(|found| ownership_of(found, locator, in_registering_workspace) == Ownership::Owned)
     };
-    let there = below.get(&format!("{NAMESPACES}/{plain}")).await?;
+    let there = below.get(&namespace_path(&plain)).await?;
     if is_ours(&there) || plain == mapped {
         return Ok(there.map(|found| (plain, found)));
     }
-    let stands_for_it = below.get(&format!("{NAMESPACES}/{mapped}")).await?;
+    let stands_for_it = below.get(&namespace_path(&mapped)).await?;
     if is_ours(&stands_for_it) {
         return Ok(stands_for_it.map(|found| (mapped, found)));
     }

@@ -10,7 +10,7 @@ use atoll_fleet::{Locator, marks};
 use atoll_meta::Status;
 
 use super::deletion::is_made_for;
-use super::{NAMESPACES, Namespaces, namespace_key};
+use super::{Namespaces, namespace_key, namespace_path};
 use crate::connections::cluster_client::ClusterClient;
 
 pub struct RequiredLabels {
@@ -44,7 +44,7 @@ impl Namespaces {
         let pending =
             self.labels().get(&key).filter(|labels| !labels.is_written).map(|it| it.desired.clone());
         let (Some(desired), Some(name)) = (pending, self.get(locator)) else { return Ok(()) };
-        let path = format!("{NAMESPACES}/{name}");
+        let path = namespace_path(&name);
         if let Some(found) = below.get(&path).await?.filter(|found| is_made_for(found, locator))
             && let Some(patch) = desired.patch(&found)
         {

@@ -3,7 +3,7 @@
 use atoll_fleet::Locator;
 use atoll_fleet::namespaces::is_consented;
 
-use super::{MappedNamespace, NAMESPACES, Namespaces, namespace_key};
+use super::{MappedNamespace, Namespaces, namespace_key, namespace_path};
 use crate::connections::cluster_client::ClusterClient;
 
 /// Maximum number of unmapped namespaces that are reported.
@@ -19,7 +19,7 @@ impl Namespaces {
     ) -> Vec<(String, String)> {
         let mut unmapped = Vec::new();
         for (locator, name) in self.unmapped_candidates(registering_workspace) {
-            let found = below.get(&format!("{NAMESPACES}/{name}")).await.ok().flatten();
+            let found = below.get(&namespace_path(&name)).await.ok().flatten();
             match found.is_some_and(|found| is_consented(&found, &locator.workspace)) {
                 true => {
                     if let Some(known) = self.known().get_mut(&locator) {

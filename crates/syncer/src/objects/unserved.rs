@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use atoll_client::path::{encoded, group_version};
 use atoll_fleet::view::SyncResource;
 use atoll_meta::Status;
 use serde_json::Value;
@@ -29,11 +30,11 @@ fn is_kubernetes_group(group: &str) -> bool {
 }
 
 fn group_path(group: &str) -> String {
-    if group.is_empty() { "/api".into() } else { format!("/apis/{group}") }
+    if group.is_empty() { "/api".into() } else { format!("/apis/{}", encoded(group)) }
 }
 
 async fn serves(below: &ClusterClient, resource: &SyncResource, version: &str) -> Result<bool, Status> {
-    let found = below.get(&format!("{}/{version}", group_path(&resource.group))).await?;
+    let found = below.get(&group_version(&resource.group, version)).await?;
     Ok(found.is_some_and(|found| lists(&found, resource)))
 }
 

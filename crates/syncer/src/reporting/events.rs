@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use atoll_client::path;
 use atoll_fleet::Locator;
 use atoll_fleet::event::{created_plural, trim};
 use atoll_fleet::rate_limit::{Rate, RateLimiter};
@@ -217,9 +218,8 @@ impl EventForwarder {
         if let Some(known) = self.state().owners.get(&of.uid) {
             return Ok(known.clone());
         }
-        let base = if of.api_version.contains('/') { "/apis" } else { "/api" };
-        let (version, name) = (&of.api_version, atoll_informer::encoded(&of.name));
-        let path = format!("{base}/{version}/namespaces/{namespace}/{plural}/{name}");
+        let (group, version) = of.api_version.rsplit_once('/').unwrap_or(("", &of.api_version));
+        let path = path::object(&path::collection(group, version, namespace, plural), &of.name);
         let Some(found) = self.syncer.below.get_metadata(&path).await? else { return Ok(None) };
         if object::uid(&found) != of.uid {
             return Ok(None);

@@ -8,7 +8,7 @@ use atoll_client::Client;
 use atoll_client::connect_error::{self, Cause};
 use atoll_client::memory_limits::{self, Budget, Charge};
 use atoll_fleet::view::{EventReport, Record, Report, ReportResponse, State};
-use atoll_informer::Key;
+use atoll_informer::{Key, encoded};
 use atoll_meta::{Status, text};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -97,7 +97,7 @@ impl Reports {
 
     /// Sends reports for as long as it is polled.
     pub async fn run(&self, above: &Client, settings: &Settings, connection: &ControlPlaneConnection) {
-        let path = format!("/services/sync/{}", settings.cluster);
+        let path = format!("/services/sync/{}", encoded(&settings.cluster));
         let (mut most, mut pause) = (MAX_RECORDS, PAUSE);
         loop {
             let (keys, mut report) = self.take(most);
@@ -146,7 +146,7 @@ impl Reports {
 
     /// Sends the remaining records once, and announces that this syncer stops.
     pub async fn flush(&self, above: &Client, settings: &Settings) {
-        let path = format!("/services/sync/{}", settings.cluster);
+        let path = format!("/services/sync/{}", encoded(&settings.cluster));
         let (_, mut report) = self.take(MAX_RECORDS);
         report.heartbeat = None;
         report.farewell = Some(settings.instance.clone());

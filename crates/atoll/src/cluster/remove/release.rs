@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use atoll_client::path;
 use atoll_fleet::ClusterView;
 use atoll_fleet::marks::{CONTROL_PLANE, SYSTEM_NAMESPACE, UID};
 use atoll_meta::object;
@@ -151,7 +152,7 @@ async fn remove_marks_of(
                 // A copy by a controller of an object with the label, such as the endpoints of a Service.
                 None => continue,
             }
-            let path = format!("{}/{name}", resource.collection(namespace));
+            let path = path::object(&resource.collection(namespace), name);
             if copied_marks::is_deployments(resource) {
                 removal.deployments.push(path.clone());
             }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use atoll_client::path;
 use atoll_informer::{ApiScope, Resource};
 use atoll_meta::Status;
 use serde_json::Value;
@@ -85,8 +86,7 @@ pub async fn discover(
     for (group, versions) in found {
         let mut known = HashSet::new();
         for version in versions {
-            let base =
-                if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+            let base = path::group_version(&group, &version);
             // A version that cannot be discovered, such as an unavailable extension, does not hide the
             // others.
             let list = match client.get(&format!("{root}{base}")).await {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use atoll_informer::{DeleteOptions, Key, resources};
+use atoll_informer::{DeleteOptions, Key, encoded, resources};
 use atoll_meta::{Status, object};
 
 use super::age;
@@ -34,7 +34,8 @@ async fn clean(context: &Context) -> Result<(), Status> {
     let (api, requests) = (context.api(), &resources::CERTIFICATE_SIGNING_REQUESTS);
     let (path, mut token) = (api.everywhere(requests), String::new());
     loop {
-        let page = api.client().get(&format!("{path}?limit={PAGE_SIZE}&continue={token}")).await?;
+        let page =
+            api.client().get(&format!("{path}?limit={PAGE_SIZE}&continue={}", encoded(&token))).await?;
         for request in page["items"].as_array().into_iter().flatten() {
             if !age::is_obsolete(request, context.clock.now().seconds) {
                 continue;

@@ -4,10 +4,9 @@
 
 use std::time::Duration;
 
-use atoll_informer::{ApiScope, Key};
+use atoll_informer::{ApiScope, Key, encoded};
 use atoll_meta::time::{self, Timestamp};
 use atoll_meta::{LabelSelector, Status, object};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::usage::{Sample, Samples, amount};
@@ -44,10 +43,8 @@ impl Metrics<'_> {
         container: &str,
     ) -> Result<Samples, String> {
         let namespace = &self.autoscaler.namespace;
-        let path = format!(
-            "{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}",
-            percent_encode(selector)
-        );
+        let path =
+            format!("{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}", encoded(selector));
         let list = self
             .get(&path, "get pods.metrics.k8s.io")
             .await
@@ -67,9 +64,9 @@ impl Metrics<'_> {
             let path = format!(
                 "{base}/namespaces/{}/pods/*/{}?labelSelector={}&metricLabelSelector={}",
                 self.autoscaler.namespace,
-                percent_encode(metric),
-                percent_encode(pods),
-                percent_encode(&selector)
+                encoded(metric),
+                encoded(pods),
+                encoded(&selector)
             );
             self.get(&path, &format!("get pods.custom.metrics.k8s.io *{metric}")).await
         };
@@ -94,7 +91,7 @@ impl Metrics<'_> {
         let namespace = &self.autoscaler.namespace;
         let fetched = async {
             let base = self.custom_base().await?;
-            let selector = percent_encode(&LabelSelector::from_object(labels)?.to_string());
+            let selector = encoded(&LabelSelector::from_object(labels)?.to_string());
             // An invalid apiVersion counts as the core group.
             let group = object::split_api_version(api_version).map_or("", |(group, _)| group);
             let place = match (kind, group) {
@@ -108,13 +105,13 @@ impl Metrics<'_> {
                     })?;
                     format!(
                         "namespaces/{namespace}/{}/{}",
-                        scale::group_resource(&resource),
-                        percent_encode(name)
+                        encoded(&scale::group_resource(&resource)),
+                        encoded(name)
                     )
                 }
             };
             self.get(
-                &format!("{base}/{place}/{}?metricLabelSelector={selector}", percent_encode(metric)),
+                &format!("{base}/{place}/{}?metricLabelSelector={selector}", encoded(metric)),
                 "get custom.metrics.k8s.io",
             )
             .await
@@ -135,8 +132,8 @@ impl Metrics<'_> {
         let namespace = &self.autoscaler.namespace;
         let path = format!(
             "{EXTERNAL_METRICS}/namespaces/{namespace}/{}?labelSelector={}",
-            percent_encode(metric),
-            percent_encode(&selector)
+            encoded(metric),
+            encoded(&selector)
         );
         let list = self
             .get(&path, &format!("get {metric}.external.metrics.k8s.io"))
@@ -199,12 +196,6 @@ fn of_pod(item: &Value, resource: &str, container: &str) -> Option<(String, Samp
 fn duration(text: &str) -> Option<Duration> {
     let nanos = time::parse_duration(text)?;
     u64::try_from(nanos).ok().map(Duration::from_nanos)
-}
-
-/// Percent-encodes a query value.
-fn percent_encode(text: &str) -> String {
-    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Leaves the number of replicas to a HorizontalPodAutoscaler in the cluster.
 
+use atoll_client::path;
 use atoll_fleet::view::ObjectTarget;
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -40,7 +41,7 @@ impl ObjectWork<'_> {
 
     async fn is_autoscaled(&self, namespace: &str) -> Result<bool, Status> {
         for version in VERSIONS {
-            let path = format!("/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers");
+            let path = path::collection("autoscaling", version, namespace, "horizontalpodautoscalers");
             match self.syncer.with_permit.get(&path).await {
                 Ok(Some(list)) => {
                     let mut all = list["items"].as_array().into_iter().flatten();
