@@ -2,7 +2,7 @@
 //! this controller.
 //!
 //! ```text
-//!   watch of each placeable resource, selected by intent ─► Queue ─► decide (pure) ─► …/placement
+//!   watch of each placeable resource (of a custom one: in its workspace), selected by intent ─► Queue ─► decide (pure) ─► …/placement
 //!   a Cluster or a dialect ConfigMap changes ─► all of these objects again
 //!   refused ─► one cluster after the other, as a dry run ─► those that accept it, and an event
 //! ```
@@ -11,8 +11,10 @@
 //! stay. Nothing is watched before a workspace enables the dialect.
 
 mod decide;
+mod defined;
 mod known;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,15 +24,16 @@ use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placement::Share;
 use atoll_fleet::placement_refusal::placement_refusal;
 use atoll_informer::{
-    Cache, Change, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
+    Cache, Change, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, Scope, list_and_watch, resources,
 };
 use atoll_meta::{Status, names, object};
 use atoll_registry::dialect::{Intent, intent};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use self::decide::{Wanted, decide, is_changed};
+use self::defined::{DefinedResources, DefinitionEvent};
 use self::known::KnownObjects;
 use crate::{ControllerContext, events};
 
@@ -39,6 +42,8 @@ const WORKERS: usize = 8;
 const PAUSED_DELAY: Duration = Duration::from_secs(1);
 /// Delay before a failed discovery is retried.
 const DISCOVERY_DELAY: Duration = Duration::from_secs(1);
+/// Delay before a definition in a workspace that is not known yet is looked at again.
+const UNKNOWN_WORKSPACE_DELAY: Duration = Duration::from_secs(1);
 const PLACEMENT: &str = "placement";
 /// The placement subresource as a dry run.
 const DRY_RUN: &str = "placement?dryRun=All";
@@ -101,7 +106,7 @@ impl Controller {
     }
 
     /// Watches the placeable resources that every workspace has, those of the dialect, and those that
-    /// workspaces define.
+    /// workspaces with the dialect define.
     async fn watch_all(self: Arc<Self>) {
         let built_in = loop {
             match crate::resources::discover(self.context.api()).await {
@@ -114,48 +119,104 @@ impl Controller {
         };
         let mut watches = JoinSet::new();
         for resource in built_in {
-            self.watch_once(&mut watches, resource, false);
+            self.watch_once(&mut watches, Scope::AllWorkspaces, resource, false);
         }
         // The dialect's own kinds have no CustomResourceDefinition, and root shows them only if it enables the
         // dialect itself.
         for resource in self.context.dialect.definitions().iter().filter_map(crate::resources::defined) {
-            self.watch_once(&mut watches, resource, true);
+            self.watch_once(&mut watches, Scope::AllWorkspaces, resource, true);
         }
-        let (sender, mut defined) = mpsc::unbounded_channel();
+        let (sender, mut events) = mpsc::unbounded_channel();
         let api = self.context.api().clone();
         watches.spawn(async move {
             list_and_watch(&api, ListWatch::all(&resources::CUSTOM_RESOURCE_DEFINITIONS), |event| {
-                if let ListWatchEvent::Upserted(definition) = event
-                    && let Some(resource) = crate::resources::defined(&definition)
-                {
-                    let _ = sender.send(resource);
-                }
+                let _ = sender.send(DefinitionEvent::of(event));
             })
             .await;
         });
-        while let Some(resource) = defined.recv().await {
-            self.watch_once(&mut watches, resource, true);
+        let mut changes = self.context.enabled.subscribe();
+        let (mut defined, mut running) = (DefinedResources::default(), HashMap::new());
+        loop {
+            let is_complete = self.watch_defined(&defined, &mut running, &mut watches);
+            // Forget the results of ended watches.
+            while watches.try_join_next().is_some() {}
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => defined.handle(event),
+                    None => return,
+                },
+                changed = changes.changed() => if changed.is_err() {
+                    return;
+                },
+                () = tokio::time::sleep(UNKNOWN_WORKSPACE_DELAY), if !is_complete => {}
+            }
+            while let Ok(event) = events.try_recv() {
+                defined.handle(event);
+            }
         }
     }
 
+    /// Watches the custom resources of workspaces with the dialect, each in its workspace, and ends other
+    /// watches. Returns false if a workspace is not known yet.
+    fn watch_defined(
+        self: &Arc<Self>,
+        defined: &DefinedResources,
+        running: &mut HashMap<(Key, Resource), (usize, AbortHandle)>,
+        watches: &mut JoinSet<()>,
+    ) -> bool {
+        let is_known = |(key, _): &(&Key, &Resource)| self.context.api().root(&key.workspace).is_ok();
+        let is_complete = defined.all().all(|one| is_known(&one));
+        let enabled = defined.all().filter(|(key, _)| self.context.is_enabled(&key.workspace));
+        let wanted: HashSet<(Key, Resource)> =
+            enabled.map(|(key, resource)| (key.clone(), resource.clone())).collect();
+        running.retain(|one, (number, watch)| {
+            let is_kept = wanted.contains(one);
+            if !is_kept {
+                watch.abort();
+                self.known.remove_resource(*number);
+            }
+            is_kept
+        });
+        for one in wanted {
+            if !running.contains_key(&one) {
+                let (scope, resource) = (Scope::Workspace(one.0.workspace.to_string()), one.1.clone());
+                if let Some(watch) = self.watch_once(watches, scope, resource, true) {
+                    running.insert(one, watch);
+                }
+            }
+        }
+        is_complete
+    }
+
     /// Watches a resource, unless it is watched already.
-    fn watch_once(self: &Arc<Self>, watches: &mut JoinSet<()>, resource: Resource, is_defined: bool) {
-        let Some(index) = self.known.add_resource(resource.clone()) else { return };
+    fn watch_once(
+        self: &Arc<Self>,
+        watches: &mut JoinSet<()>,
+        scope: Scope,
+        resource: Resource,
+        is_defined: bool,
+    ) -> Option<(usize, AbortHandle)> {
+        let number = self.known.add_resource(&scope, resource.clone())?;
         let controller = self.clone();
-        watches.spawn(async move {
+        let watch = watches.spawn(async move {
             let label = intent::label(controller.context.dialect.name());
-            let all = ListWatch::all(&resource).label_selector(&label).metadata_only();
+            let all = ListWatch::all(&resource).label_selector(&label).metadata_only().within(&scope);
             let list_watch = if is_defined { all.discovered() } else { all };
             list_and_watch(controller.context.api(), list_watch, |event| {
                 let changed = match event {
-                    ListWatchEvent::Upserted(object) => vec![controller.known.insert(index, &object)],
-                    ListWatchEvent::Deleted(object) => vec![controller.known.remove(index, &object)],
-                    ListWatchEvent::Listed(present, _) => controller.known.retain(index, present),
+                    ListWatchEvent::Upserted(object) => {
+                        Vec::from_iter(controller.known.insert(number, &object))
+                    }
+                    ListWatchEvent::Deleted(object) => {
+                        Vec::from_iter(controller.known.remove(number, &object))
+                    }
+                    ListWatchEvent::Listed(present, _) => controller.known.retain(number, present),
                 };
                 changed.into_iter().for_each(|key| controller.queue.add(key));
             })
             .await;
         });
+        Some((number, watch))
     }
 
     async fn sync(&self, key: &Key) -> Result<Next, Status> {

@@ -1,27 +1,39 @@
 //! The placeable resources of all workspaces, by discovery and from CustomResourceDefinitions.
 
+use std::collections::HashSet;
+
+use atoll_client::path;
 use atoll_fleet::placement::is_never_placed;
-use atoll_informer::{ApiScope, Resource};
-use atoll_meta::Status;
+use atoll_informer::{ApiScope, Resource, resources};
+use atoll_meta::{Status, object};
 use serde_json::Value;
 
 /// The workspace whose built-in resources are those of all workspaces.
 const ROOT: &str = "root";
 
-/// The placeable resources that every workspace has, each in the preferred version of its group.
+/// The placeable resources that every workspace has, each in the preferred version of its group: those of root
+/// without the custom resources that it defines.
 pub async fn discover(api: &ApiScope) -> Result<Vec<Resource>, Status> {
     let root = api.root(ROOT)?;
-    let mut found = Vec::new();
+    let (mut found, mut own) = (Vec::new(), definition_names(api).await?);
     let core = api.client().get(&format!("{root}/api/v1")).await?;
     found.extend(placeable("", "v1", &core));
     let groups = api.client().get(&format!("{root}/apis")).await?;
     for group in groups["groups"].as_array().into_iter().flatten() {
         let name = group["name"].as_str().unwrap_or_default();
         let version = group["preferredVersion"]["version"].as_str().unwrap_or_default();
-        let list = api.client().get(&format!("{root}/apis/{name}/{version}")).await?;
+        let list = api.client().get(&format!("{root}{}", path::group_version(name, version))).await?;
         found.extend(placeable(name, version, &list));
     }
+    // Some may have been defined since.
+    own.extend(definition_names(api).await?);
+    found.retain(|resource| !own.contains(&format!("{}.{}", resource.plural, resource.group)));
     Ok(found)
+}
+
+async fn definition_names(api: &ApiScope) -> Result<HashSet<String>, Status> {
+    let definitions = api.list(&resources::CUSTOM_RESOURCE_DEFINITIONS, ROOT, "", true).await?;
+    Ok(definitions.iter().map(|definition| object::name(definition).to_string()).collect())
 }
 
 fn placeable(group: &str, version: &str, list: &Value) -> Vec<Resource> {
