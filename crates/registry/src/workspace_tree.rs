@@ -170,11 +170,12 @@ impl Registry {
     }
 
     /// Whether a share of an object in `workspace` is on the Cluster of this name and uid that is registered
-    /// in `home`. A share without a uid refers to the nearest Cluster of that name.
+    /// in `home`. A share without a uid refers to the nearest Cluster of that name. A uid alone is no proof: a
+    /// Cluster has shares only of its registering workspace and of those below it.
     pub fn is_share_on(&self, home: &str, name: &str, uid: &str, workspace: &str, share_uid: &str) -> bool {
         match share_uid {
             "" => self.registering_workspace_of(workspace, name).as_deref() == Some(home),
-            known => known == uid,
+            known => known == uid && self.ancestry(workspace).iter().any(|above| above == home),
         }
     }
 
