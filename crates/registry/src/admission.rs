@@ -35,6 +35,9 @@ pub trait Admission: Sync {
     /// is missing if it is to be generated.
     fn placement_ignored(&self, _new: &Value) {}
 
+    /// Called when an object contains another annotation that only the server sets.
+    fn annotation_ignored(&self, _key: &str) {}
+
     /// Whether the workspace limits apply to the write. They apply to clients, including controllers; writes
     /// of the server itself are only counted.
     fn is_limited(&self) -> bool {

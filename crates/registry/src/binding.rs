@@ -6,7 +6,8 @@ use atoll_meta::{FieldError, FieldPath, Status, field, object};
 use serde_json::{Value, json};
 
 use crate::Registry;
-use crate::modify::{Preconditions, set_condition};
+use crate::catalog::ATOLL;
+use crate::modify::{Limits, Preconditions, set_condition};
 use crate::row::{ObjectRef, Row};
 
 impl Registry {
@@ -23,17 +24,21 @@ impl Registry {
             return Err(Status::plain_internal(field::aggregate(&errors)));
         }
         let node = &binding["target"]["name"];
-        let now = self.now();
+        let (now, dialects) = (self.now(), self.enabled_dialects(object_ref.workspace));
         let assign = |pod: &mut Value| {
             if let Some(binding_error) = binding_error(pod) {
                 return Err(Status::conflict("", "pods/binding", object_ref.name, binding_error));
             }
+            let before = pod.clone();
             pod["spec"]["nodeName"] = node.clone();
             if let Some(status) = pod["status"].as_object_mut() {
                 status.remove("nominatedNodeName");
             }
-            object::annotations(binding).for_each(|(key, value)| object::set_annotation(pod, key, value));
-            object::labels(binding).for_each(|(key, value)| object::set_label(pod, key, value));
+            let annotations = object::annotations(binding).filter(|(key, _)| !is_reserved(key));
+            annotations.for_each(|(key, value)| object::set_annotation(pod, key, value));
+            let labels = object::labels(binding).filter(|(key, _)| !is_reserved(key));
+            labels.for_each(|(key, value)| object::set_label(pod, key, value));
+            dialects.iter().for_each(|dialect| dialect.keep_protected(pods, pod, Some(&before)));
             set_condition(
                 pod,
                 json!({ "type": "PodScheduled", "status": "True", "lastProbeTime": null }),
@@ -43,8 +48,22 @@ impl Registry {
         };
         let expected =
             Preconditions { uid: object::uid(binding), resource_version: object::resource_version(binding) };
-        self.modify(pods, object_ref, expected, dry_run, &assign).await.map(drop)
+        self.modify(pods, object_ref, expected, Limits::Apply, dry_run, &assign).await.map(drop)
     }
+}
+
+/// The annotations and labels of a Binding that are ignored, each with the field that contains it. Those of
+/// Atoll are: a Binding is not admitted as a change of the Pod.
+pub fn reserved_metadata(binding: &Value) -> Vec<(&'static str, &str)> {
+    let annotations = object::annotations(binding).map(|(key, _)| ("annotations", key));
+    let labels = object::labels(binding).map(|(key, _)| ("labels", key));
+    annotations.chain(labels).filter(|(_, key)| is_reserved(key)).collect()
+}
+
+/// Whether an annotation or a label belongs to Atoll.
+fn is_reserved(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    domain == ATOLL || domain.strip_suffix(ATOLL).is_some_and(|rest| rest.ends_with('.'))
 }
 
 fn check(binding: &Value) -> Vec<FieldError> {

@@ -75,6 +75,9 @@ impl Registry {
             fields.remove(unset);
         }
         // The server adds it to objects of several workspaces, and controllers rely on it.
+        if object::annotation(object, ORIGIN).is_some() {
+            admission.annotation_ignored(ORIGIN);
+        }
         object::remove_annotation(object, ORIGIN);
         if placement::keep(object, None) {
             admission.placement_ignored(object);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::blocking::Stage;
 use crate::delete::DeleteOptions;
-use crate::modify::{Preconditions, set_condition};
+use crate::modify::{Limits, Preconditions, set_condition};
 use crate::row::{ObjectRef, Row};
 use crate::{NoAdmission, Registry, parse, reset_fields};
 
@@ -77,7 +77,7 @@ impl Registry {
                 set_condition(pod, condition, &now);
                 Ok(())
             };
-            let marked = self.modify(pods, object_ref, expected, false, &announce).await?;
+            let marked = self.modify(pods, object_ref, expected, Limits::Count, false, &announce).await?;
             if options.resource_version.is_some() {
                 options.resource_version = Some(object::resource_version(&marked).to_string());
             }
@@ -124,7 +124,7 @@ impl Registry {
             Ok(())
         };
         let budget_ref = ObjectRef { name: &name, ..*object_ref };
-        self.modify(&row, &budget_ref, Preconditions::default(), dry_run, &take).await?;
+        self.modify(&row, &budget_ref, Preconditions::default(), Limits::Count, dry_run, &take).await?;
         Ok(Guard::None)
     }
 }

@@ -60,6 +60,7 @@ pub use admission::{Admission, LimitsOnly, NoAdmission, WriteOutcome};
 pub use atoll_clock::{Clock, SystemClock};
 /// Managed fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
+pub use binding::reserved_metadata;
 pub use blocking::{
     EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, run_in_place, run_with_deadline, size_of, size_up_to,
 };

@@ -3,8 +3,10 @@
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
+use crate::blocking::check_size;
 use crate::row::{ObjectRef, Row};
 use crate::update::uid_conflict;
+use crate::usage::charged_bytes;
 use crate::{Registry, WriteFailure, parse};
 
 /// Preconditions of the change; empty strings are ignored.
@@ -14,6 +16,15 @@ pub(crate) struct Preconditions<'a> {
     pub resource_version: &'a str,
 }
 
+/// Whether a change is refused if the object, or the workspace with it, becomes too large.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limits {
+    /// For changes that contain data of a client.
+    Apply,
+    /// For changes whose size the server determines: they are counted, but not refused.
+    Count,
+}
+
 impl Registry {
     /// Changes the existing object, and retries after concurrent changes. Returns the new object.
     pub(crate) async fn modify(
@@ -21,6 +32,7 @@ impl Registry {
         row: &Row,
         object_ref: &ObjectRef<'_>,
         expected: Preconditions<'_>,
+        limits: Limits,
         dry_run: bool,
         change: &(dyn Fn(&mut Value) -> Result<(), Status> + Sync),
     ) -> Result<Value, Status> {
@@ -40,10 +52,19 @@ impl Registry {
             }
             let mut new = old.clone();
             change(&mut new)?;
-            if dry_run || new == old {
+            if new == old {
                 return Ok(new);
             }
             let value = self.encode_stored(row, &mut new);
+            let mut _reserved = (None, None);
+            if limits == Limits::Apply {
+                check_size(&new, Some(&old))?;
+                let before = snapshot.stored_revision(&key).map(|_| charged_bytes(existing.slices()));
+                _reserved = self.reserve(row, object_ref, &key, before, charged_bytes([&*value.0]), None)?;
+            }
+            if dry_run {
+                return Ok(new);
+            }
             match self.write(&snapshot, &key, Some(value)).await {
                 Ok(revision) => {
                     object::set_resource_version(&mut new, &revision.to_string());

@@ -10,7 +10,7 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use crate::row::{ObjectRef, Row};
-use crate::{NoAdmission, Registry, RenderedObject, Update};
+use crate::{Admission, Registry, RenderedObject, Update};
 
 pub use access::RegisteredCluster;
 pub use index::{PlacementSubscriber, Placements};
@@ -79,12 +79,13 @@ impl Registry {
     }
 
     /// Changes the placement of an object. `change` is called again after concurrent changes.
-    pub async fn place(
+    pub async fn place<A: Admission>(
         &self,
         row: &Row,
         object_ref: &ObjectRef<'_>,
         uid: Option<&str>,
         dry_run: bool,
+        admission: &A,
         change: &(dyn Fn(&Value, &Placement) -> Result<Placement, Status> + Sync),
     ) -> Result<RenderedObject, Status> {
         let transform = |existing: Option<&Value>| {
@@ -107,7 +108,7 @@ impl Registry {
             manager: None,
             size: 0,
             transform: &transform,
-            admission: &NoAdmission,
+            admission,
             uid,
             create_missing: false,
             dry_run,

@@ -137,6 +137,9 @@ impl Registry {
         });
         let existing_view = view.as_ref().unwrap_or(&old);
         let mut new = (update.transform)(Some(existing_view))?;
+        if object::annotation(&new, ORIGIN).is_some() {
+            update.admission.annotation_ignored(ORIGIN);
+        }
         object::remove_annotation(&mut new, ORIGIN);
         if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(existing_view)) {
             update.admission.placement_ignored(&new);

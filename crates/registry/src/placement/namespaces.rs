@@ -9,8 +9,8 @@ use atoll_meta::{Status, object};
 use atoll_store::{Key, key};
 use serde_json::Value;
 
-use crate::Registry;
 use crate::row::{ObjectRef, SharedRow};
+use crate::{NoAdmission, Registry};
 
 const NAMESPACES: (&str, &str) = (key::CORE, "namespaces");
 
@@ -35,7 +35,7 @@ impl Registry {
         let row = self.namespaces()?;
         let object_ref = ObjectRef { workspace, namespace: "", name: namespace };
         let change = |_: &Value, current: &Placement| Ok(current.with_contents_on(cluster, uid));
-        self.place(&row, &object_ref, None, false, &change).await.map(drop)
+        self.place(&row, &object_ref, None, false, &NoAdmission, &change).await.map(drop)
     }
 
     /// Removes an unregistered cluster from all objects that are leaving it, and from namespaces, because no
@@ -71,7 +71,9 @@ impl Registry {
                 Ok(current.confirm_removed(cluster, &share_uid, is_gone))
             };
             let written = match row {
-                Ok(Some(row)) => self.place(&row, &object_ref, None, false, &change).await.map(drop),
+                Ok(Some(row)) => {
+                    self.place(&row, &object_ref, None, false, &NoAdmission, &change).await.map(drop)
+                }
                 Ok(None) => Ok(()),
                 Err(status) => Err(status),
             };

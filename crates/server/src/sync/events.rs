@@ -7,7 +7,7 @@ use atoll_fleet::rate_limit::{Rate, RateLimiter};
 use atoll_fleet::view::{EventReport, ObjectTarget};
 use atoll_fleet::{Placement, event, marks};
 use atoll_meta::{Status, object, time};
-use atoll_registry::{NoAdmission, ObjectRef, Row, Update};
+use atoll_registry::{LimitsOnly, ObjectRef, Row, Update};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -150,7 +150,7 @@ async fn write(
         manager: Some(MANAGER),
         size: 0,
         transform: &transform,
-        admission: &NoAdmission,
+        admission: &LimitsOnly,
         uid: None,
         create_missing: true,
         dry_run: false,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
 use atoll_fleet::view::ReportResponse;
 use atoll_meta::{Status, names, object, time};
-use atoll_registry::{NoAdmission, ObjectRef, Row, Update};
+use atoll_registry::{LimitsOnly, NoAdmission, ObjectRef, Row, Update};
 use serde_json::{Value, json};
 
 use super::records::write_status;
@@ -29,6 +29,8 @@ const REPORTED_FIELDS: [&str; 9] = [
 ];
 /// Namespaces of the cluster that other workspaces use without a label that allows it.
 const UNMAPPED: &str = "unmappedNamespaces";
+/// The fields of a heartbeat whose size the cluster determines.
+const LARGE_FIELDS: [&str; 6] = ["capacity", "allocatable", "requested", "free", "zones", UNMAPPED];
 /// Seconds after which the time of the last heartbeat is updated even if nothing else changes.
 const MAX_HEARTBEAT_AGE: i64 = 60;
 /// Default duration of a lease in seconds.
@@ -69,14 +71,19 @@ impl ClusterHeartbeat<'_> {
         if with_heartbeat(&known, heartbeat, now) == known {
             return Ok(());
         }
-        write_status(
-            self.server,
-            &row,
-            &object_ref,
-            &|existing| with_heartbeat(existing, heartbeat, now),
-            &NoAdmission,
-        )
-        .await
+        let change = |existing: &Value| with_heartbeat(existing, heartbeat, now);
+        match write_status(self.server, &row, &object_ref, &change, &LimitsOnly).await {
+            // In a full workspace the cluster stays alive, but reports nothing else that takes memory.
+            Err(status) if status.code() == 403 => {
+                let mut rest = heartbeat.clone();
+                if let Some(fields) = rest.as_object_mut() {
+                    fields.retain(|field, _| !LARGE_FIELDS.contains(&field.as_str()));
+                }
+                let change = |existing: &Value| with_heartbeat(existing, &rest, now);
+                write_status(self.server, &row, &object_ref, &change, &NoAdmission).await
+            }
+            written => written,
+        }
     }
 
     /// Adds paths to the workspaces of a heartbeat, because syncers only know IDs. Workspaces that the

@@ -9,7 +9,7 @@ use atoll_fleet::report_order::ReportOrder;
 use atoll_fleet::view::{Record, Report, State};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::{ObjectRef, Row};
+use atoll_registry::{NoAdmission, ObjectRef, Row};
 use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 
@@ -174,7 +174,10 @@ async fn confirm_deleted(
         }
         Ok(current.confirm_removed(scope.cluster, scope.uid, is_deleted))
     };
-    let placed = server.registry.place(row, object_ref, Some(&record.target.uid), false, &change).await?;
+    let placed = server
+        .registry
+        .place(row, object_ref, Some(&record.target.uid), false, &NoAdmission, &change)
+        .await?;
     if Placement::of(&super::parse(&placed.json)?).share(scope.cluster).is_some() {
         return Ok(false);
     }

@@ -144,6 +144,11 @@ impl Admission for RequestAdmission<'_> {
         }
     }
 
+    fn annotation_ignored(&self, key: &str) {
+        self.warnings
+            .add_request_warning(format!("metadata.annotations[{key}] is ignored: only the server sets it"));
+    }
+
     async fn mutate(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         self.mutate_by_dialects(new, old).await?;
         if old.is_none() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
 use atoll_meta::{Status, object};
-use atoll_registry::{Admission, ObjectRef, Row};
+use atoll_registry::{Admission, ObjectRef, Row, reserved_metadata};
 use http::Response;
 use serde_json::Value;
 
@@ -58,6 +58,9 @@ async fn bind(
             warnings,
         )
     };
+    for (field, key) in reserved_metadata(&binding) {
+        warnings.add_request_warning(format!("metadata.{field}[{key}] is ignored: a Binding cannot set it"));
+    }
     admission.mutate(&mut binding, None).await?;
     admission.validate(Some(&binding), None).await?;
     server.registry.bind(pods, &object_ref, &binding, options.dry_run).await?;

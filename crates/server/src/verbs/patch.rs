@@ -110,9 +110,12 @@ impl Warnings {
         *self.request.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
-    /// Adds a warning about the body of the request.
+    /// Adds a warning about the body of the request, once for all attempts.
     pub fn add_request_warning(&self, remark: String) {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
+        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        if !request.contains(&remark) {
+            request.push(remark);
+        }
     }
 
     /// Sets the warnings about the object.

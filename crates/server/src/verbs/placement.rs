@@ -9,9 +9,9 @@ use atoll_fleet::Placement;
 use atoll_fleet::placement;
 use atoll_meta::text::clean;
 use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
-use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::{RegisteredCluster, SUBRESOURCE, VERBS, is_placeable, unplaceable_reason};
+use atoll_registry::{LimitsOnly, Row};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         pauses::check(server, row, &call.workspace, object_ref.name, current, &decided)?;
         Ok(decided)
     };
-    let placed = server.registry.place(row, &object_ref, None, dry_run, &change).await?;
+    let placed = server.registry.place(row, &object_ref, None, dry_run, &LimitsOnly, &change).await?;
     Ok(response(&parse(&placed.json)?, call))
 }
 

@@ -14,7 +14,7 @@ use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::{Status, id, json, object};
 use atoll_registry::dialect::SealedField;
 use atoll_registry::dialect::sealing::LABEL;
-use atoll_registry::{DeleteOptions, NoAdmission, ObjectRef, Row, SharedRow};
+use atoll_registry::{DeleteOptions, LimitsOnly, NoAdmission, ObjectRef, Row, SharedRow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -151,7 +151,7 @@ impl RequestAdmission<'_> {
             "data": { field.secret_key: STANDARD.encode(value) },
         });
         let object_ref = self.secret_ref(&name);
-        registry.create(&secrets, &object_ref, secret, manager, false, &NoAdmission).await?;
+        registry.create(&secrets, &object_ref, secret, manager, false, &LimitsOnly).await?;
         Ok(name)
     }
 
