@@ -132,3 +132,43 @@ async fn dialect_does_not_take_over_objects_of_a_tenant() {
         assert_eq!(names(&owner.get(CLUSTERS).await.expect(200)), [""; 0], "{workspace_name}");
     }
 }
+
+/// Each workspace has its own definition of the same resource, in another version and with another scope.
+#[tokio::test(flavor = "multi_thread")]
+async fn workspaces_define_the_same_resource_independently() {
+    let server = TenantServer::start(&["owner", "other"], &[]);
+    let admin = server.admin();
+    let cluster = json!({ "metadata": { "name": "east" }, "spec": { "mode": "none" } });
+    let labels = json!({ "workloads.kcp.dev/cluster": "east" });
+    let mut placed = Vec::new();
+    for (number, name) in ["one", "two", "three"].into_iter().enumerate() {
+        let path = format!("root:{name}");
+        create_tenant_workspace(&admin, "root", name, "owner").await;
+        succeed(&mut enable(&server, &path));
+        let tenant = server.user("owner", &path);
+        tenant.post("/apis/atoll.dev/v1alpha1/clusters", &cluster).await.expect(201);
+        let mut definition = definition("widgets", "example.com", "Widget");
+        let (version, is_namespaced) = (format!("v{}", number + 1), number != 1);
+        definition["spec"]["versions"][0]["name"] = version.clone().into();
+        if is_namespaced {
+            definition["spec"]["scope"] = "Namespaced".into();
+        }
+        tenant.post(DEFINITIONS, definition).await.expect(201);
+        let namespace = if is_namespaced { "namespaces/default/" } else { "" };
+        let path = format!("/apis/example.com/{version}/{namespace}widgets");
+        let object = json!({
+            "apiVersion": format!("example.com/{version}"), "kind": "Widget",
+            "metadata": { "name": "a", "labels": labels },
+        });
+        eventually("the resource is served", async || tenant.get(&path).await.status == 200).await;
+        tenant.post(&path, object).await.expect(201);
+        placed.push((tenant, format!("{path}/a")));
+    }
+    for (tenant, path) in &placed {
+        eventually(&format!("the label of {path} is followed"), async || {
+            let found = tenant.get(path).await.expect(200);
+            found["metadata"]["annotations"]["atoll.dev/placement"].is_string()
+        })
+        .await;
+    }
+}

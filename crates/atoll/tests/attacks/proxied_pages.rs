@@ -25,7 +25,7 @@ const MEMORY: u64 = 64 << 20;
 
 /// Returns a local address that is not loopback, because the server does not connect to Pods there. No packet
 /// is sent.
-fn own_address() -> Option<IpAddr> {
+pub fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     // An address for documentation, routed like any other.
     socket.connect("192.0.2.99:9").ok()?;
