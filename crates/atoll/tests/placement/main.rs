@@ -6,6 +6,7 @@
 mod duplicates;
 mod events;
 mod excluded;
+mod intents;
 mod policies;
 #[path = "../support/support.rs"]
 mod support;
