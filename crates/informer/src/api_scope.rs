@@ -191,7 +191,7 @@ impl ApiScope {
         Ok(objects)
     }
 
-    /// Lists like `list`, with only one page in memory.
+    /// Lists like `list`, with only one page in memory. An empty list has one empty page.
     pub async fn list_pages(
         &self,
         resource: &Resource,
@@ -212,9 +212,10 @@ impl ApiScope {
                 }
             });
             let mut page = page.await?;
-            if let Value::Array(items) = page["items"].take() {
-                show(items);
-            }
+            show(match page["items"].take() {
+                Value::Array(items) => items,
+                _ => Vec::new(),
+            });
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
             if token.is_empty() {
                 return Ok(());

@@ -126,6 +126,48 @@ impl Registry {
     }
 }
 
+/// A turn of a tenant, until it is dropped. Nothing that may wait for another turn is awaited meanwhile.
+pub struct Turn {
+    _permit: SlotPermit,
+}
+
+/// Number of bytes of small objects after which other tasks of the thread go first.
+const YIELD_AFTER: usize = LARGE / 4;
+
+/// Counts the work of a task on many objects. Little work is done at once; for more, tenants take turns.
+#[derive(Debug, Default)]
+pub struct Burst {
+    /// Bytes since the task was last idle.
+    total: usize,
+    /// Bytes since other tasks could last run.
+    unyielded: usize,
+}
+
+/// Work for an object besides that which depends on its size, in bytes.
+const PER_OBJECT: usize = 512;
+
+impl Burst {
+    /// Begins work on an object of `size` bytes. Without a turn, the work may be done at once.
+    pub async fn begin(&mut self, registry: &Registry, workspace: &str, size: usize) -> Option<Turn> {
+        self.total = self.total.saturating_add(size + PER_OBJECT);
+        if self.total < LARGE {
+            return None;
+        }
+        self.unyielded = self.unyielded.saturating_add(size + PER_OBJECT);
+        if self.unyielded >= YIELD_AFTER {
+            self.unyielded = 0;
+            tokio::task::yield_now().await;
+        }
+        let permit = SLOTS.acquire(&registry.tenant_of(workspace), Stage::New).await;
+        permit.ok().map(|permit| Turn { _permit: permit })
+    }
+
+    /// The task is idle.
+    pub fn end(&mut self) {
+        *self = Burst::default();
+    }
+}
+
 impl Registry {
     /// Evaluates rules that users have written. It is started again in a slot if it takes longer than
     /// `EVALUATION_INLINE_TIMEOUT`, or at once if `size` is large. Returns `None` if it takes longer than

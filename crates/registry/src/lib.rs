@@ -61,7 +61,8 @@ pub use atoll_clock::{Clock, SystemClock};
 /// Managed fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
 pub use blocking::{
-    EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, run_in_place, run_with_deadline, size_of, size_up_to,
+    Burst, EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, Turn, run_in_place, run_with_deadline, size_of,
+    size_up_to,
 };
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, DeleteResult, Propagation};

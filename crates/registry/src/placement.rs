@@ -2,6 +2,7 @@
 
 mod access;
 mod index;
+mod known_clusters;
 mod namespaces;
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
