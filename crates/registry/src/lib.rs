@@ -30,6 +30,7 @@ pub mod expiry;
 mod facts;
 mod managed_fields;
 mod modify;
+mod object_size;
 pub mod placement;
 mod purge;
 mod read;
