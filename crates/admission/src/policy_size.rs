@@ -10,6 +10,8 @@ use crate::{Operation, Plugin, Request};
 /// Maximum number of bytes, as JSON.
 const MAX_BYTES: usize = 256 << 10;
 
+const STATUS: &str = "status";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counted {
     /// Requests read one of them, by name.
@@ -18,12 +20,14 @@ enum Counted {
     Together,
 }
 
-const KINDS: [(&str, &str, Counted); 7] = [
+const KINDS: [(&str, &str, Counted); 9] = [
     ("", "limitranges", Counted::Together),
     ("", "resourcequotas", Counted::Together),
     ("", "serviceaccounts", Counted::Each),
     ("networking.k8s.io", "ingressclasses", Counted::Together),
+    ("networking.k8s.io", "servicecidrs", Counted::Together),
     ("node.k8s.io", "runtimeclasses", Counted::Each),
+    ("resource.k8s.io", "deviceclasses", Counted::Together),
     ("scheduling.k8s.io", "priorityclasses", Counted::Together),
     ("storage.k8s.io", "storageclasses", Counted::Together),
 ];
@@ -33,41 +37,50 @@ pub struct PolicySize;
 impl Plugin for PolicySize {
     fn handles(&self, request: &Request<'_>) -> bool {
         matches!(request.operation, Operation::Create | Operation::Update)
-            && request.subresource.is_empty()
+            && matches!(request.subresource, "" | STATUS)
             && counted(request).is_some()
     }
 
     fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
-        let size = size_up_to(object, MAX_BYTES + 1);
+        let limit = limit(request);
+        let size = size_up_to(object, limit + 1);
         // An object from before the limit can become smaller.
-        if request.old.is_some_and(|old| size_up_to(old, MAX_BYTES + 1) >= size) {
+        if request.old.is_some_and(|old| size_up_to(old, limit + 1) >= size) {
             return Ok(());
         }
         let resource = &*request.row.resource;
         if counted(request) == Some(Counted::Each) {
-            return match size <= MAX_BYTES {
+            return match size <= limit {
                 true => Ok(()),
-                false => Err(request.forbidden(object, refusal("it", "it"))),
+                false => Err(request.forbidden(object, refusal("it", "it", limit))),
             };
         }
         let others = request.list(&request.row.group, resource, request.namespace);
         let others = others.iter().filter(|other| other.0.name() != request.display_name(object));
         let total = others.map(|other| other.0.json_cow().len()).fold(size, usize::saturating_add);
-        if total <= MAX_BYTES {
+        if total <= limit {
             return Ok(());
         }
         let scope = match request.namespace {
             "" => "the workspace".to_owned(),
             namespace => format!("namespace {namespace:?}"),
         };
-        Err(request.forbidden(object, refusal(&format!("all {resource} of {scope}"), "them")))
+        Err(request.forbidden(object, refusal(&format!("all {resource} of {scope}"), "them", limit)))
     }
 }
 
-fn refusal(subject: &str, pronoun: &str) -> String {
+/// Returns the maximum number of bytes. The status of a quota repeats its limits, twice.
+fn limit(request: &Request<'_>) -> usize {
+    match request.is_about("", "resourcequotas", STATUS) {
+        true => 3 * MAX_BYTES,
+        false => MAX_BYTES,
+    }
+}
+
+fn refusal(subject: &str, pronoun: &str, limit: usize) -> String {
     format!(
         "{subject} would have more than {} KiB, and the server reads {pronoun} to admit other requests",
-        MAX_BYTES >> 10
+        limit >> 10
     )
 }
 

@@ -32,6 +32,11 @@ use queues::{QuotaQueues, QuotaRequest};
 
 const RESOURCE: &str = "resourcequotas";
 
+/// Prefix of the names that count the objects of any resource.
+const COUNT: &str = "count/";
+/// Maximum number of such names in one quota.
+const MAX_COUNTED: usize = 256;
+
 #[derive(Default)]
 pub struct ResourceQuota {
     queues: Arc<QuotaQueues>,
@@ -65,6 +70,22 @@ impl Plugin for ResourceQuota {
             request.registry.touch(request.row, &key).map(tokio::spawn);
         }
         Err(conflict(request.name))
+    }
+
+    /// Limits the number of resources that one quota counts: the controller finds and lists each of them.
+    fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
+        if !request.is_about("", RESOURCE, "") {
+            return Ok(());
+        }
+        let counted = counted_resources(object);
+        // A quota from before the limit can become smaller.
+        if counted <= MAX_COUNTED || request.old.is_some_and(|old| counted_resources(old) >= counted) {
+            return Ok(());
+        }
+        let message = format!(
+            "spec.hard has {counted} names that begin with {COUNT}; at most {MAX_COUNTED} are allowed in one quota"
+        );
+        Err(request.forbidden(object, message))
     }
 
     fn reserve<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Option<ReserveFuture<'a>> {
@@ -198,6 +219,12 @@ const MANAGER: &str = "kube-apiserver";
 
 fn quotas(registry: &Registry) -> Option<atoll_registry::SharedRow> {
     registry.catalog.stored("", RESOURCE).cloned()
+}
+
+/// Returns the number of names in `spec.hard` that count the objects of any resource.
+fn counted_resources(quota: &Value) -> usize {
+    let hard = quota["spec"]["hard"].as_object();
+    hard.map_or(0, |hard| hard.keys().filter(|name| name.starts_with(COUNT)).count())
 }
 
 /// Whether any amount decreases.

@@ -1,7 +1,7 @@
 //! ResourceQuotas: recounts the used amounts.
 //!
 //! ```text
-//!   watch of quotas ─► QuotaIndex (counted resources by namespace) ─► one watch for each counted resource
+//!   watch of quotas ─► QuotaIndex (counted resources by namespace) ─► one watch for each counted resource that is served
 //!          │                                                               │ object deleted, or needs less
 //!          └─────────────── its spec has changed ────────────────────────┴──► count: read, list, write
 //! ```
@@ -77,7 +77,7 @@ pub async fn run(context: Context) {
             }
         }
     });
-    tokio::join!(following, full_recounts, working);
+    tokio::join!(following, full_recounts, watches.run(), working);
 }
 
 /// Whether the status does not match the spec, or has no used amounts.

@@ -1,10 +1,16 @@
 //! A typed view of Clusters, like those of Pods and nodes in [`atoll_meta::views`].
 
+use atoll_meta::object;
 use atoll_meta::views::{ConditionView, TaintView, condition, items, text};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::pause;
 
 /// Taint of a fenced cluster.
 pub const FENCED: &str = "atoll.dev/fenced";
+
+/// Maximum number of bytes of the annotation that describes a pause, in the small form of a Cluster.
+const MAX_PAUSE: usize = 4 << 10;
 
 atoll_meta::view! {
     /// A Cluster.
@@ -119,6 +125,29 @@ impl<'a> ClusterView<'a> {
 
     pub fn condition(self, kind: &str) -> Option<ConditionView<'a>> {
         condition(self.json(), kind)
+    }
+
+    /// Returns a small Cluster with only the fields that decide about placements: the state, the workspaces, the
+    /// Pod Security level, the pause and the Ready condition.
+    pub fn placement_fields(self) -> Value {
+        let metadata = &self.json()["metadata"];
+        let pick = |from: &Value, names: &[&str]| -> Value {
+            names.iter().filter_map(|name| Some((name.to_string(), from.get(name)?.clone()))).collect()
+        };
+        let mut spec = pick(self.spec(), &["access", "unschedulable", "paused", "podSecurity", "workspaces"]);
+        if self.is_fenced() {
+            spec["taints"] = json!([{ "key": FENCED }]);
+        }
+        let mut small =
+            json!({ "metadata": pick(metadata, &["name", "uid", "deletionTimestamp"]), "spec": spec });
+        let told = object::annotation(self.json(), pause::ANNOTATION);
+        if let Some(told) = told.filter(|told| told.len() <= MAX_PAUSE) {
+            object::set_annotation(&mut small, pause::ANNOTATION, told);
+        }
+        if let Some(ready) = self.condition("Ready") {
+            small["status"]["conditions"] = json!([pick(ready.json(), &["type", "status", "reason"])]);
+        }
+        small
     }
 
     pub fn is_ready(self) -> bool {

@@ -190,8 +190,23 @@ impl ApiScope {
         namespace: &str,
         metadata_only: bool,
     ) -> Result<Vec<Value>, Status> {
+        let mut objects = Vec::new();
+        let append = |mut page| objects.append(&mut page);
+        self.list_pages(resource, workspace, namespace, metadata_only, append).await?;
+        Ok(objects)
+    }
+
+    /// Lists like `list`, with only one page in memory. An empty list has one empty page.
+    pub async fn list_pages(
+        &self,
+        resource: &Resource,
+        workspace: &str,
+        namespace: &str,
+        metadata_only: bool,
+        mut show: impl FnMut(Vec<Value>),
+    ) -> Result<(), Status> {
         let collection = self.collection(resource, workspace, namespace)?;
-        let (mut objects, mut token, mut pages) = (Vec::new(), String::new(), Pages::default());
+        let (mut token, mut pages) = (String::new(), Pages::default());
         loop {
             let (collection, from) = (&collection, encoded(&token));
             let from = &from;
@@ -203,12 +218,13 @@ impl ApiScope {
                 }
             });
             let mut page = page.await?;
-            if let Some(items) = page["items"].as_array_mut() {
-                objects.append(items);
-            }
+            show(match page["items"].take() {
+                Value::Array(items) => items,
+                _ => Vec::new(),
+            });
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
             if token.is_empty() {
-                return Ok(objects);
+                return Ok(());
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Work queue: each key at most once at a time, round-robin over workspaces, exponential backoff.
+//! Work queue: each key at most once at a time, round-robin over workspaces, which have a share of the workers each,
+//! exponential backoff.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -51,6 +52,8 @@ struct QueueState {
     turns: VecDeque<Arc<str>>,
     waiting: HashSet<Key>,
     running: HashSet<Key>,
+    /// Number of running keys of each workspace.
+    running_in: HashMap<Arc<str>, usize>,
     /// Keys that were added while they were being processed.
     again: HashSet<Key>,
     failures: HashMap<Key, u32>,
@@ -101,7 +104,7 @@ impl Queue {
         loop {
             // The semaphore is never closed.
             let Ok(place) = places.clone().acquire_owned().await else { return };
-            let key = self.next().await;
+            let key = self.next(share_of(at_once)).await;
             let (queue, working) = (self.clone(), work(key.clone()));
             tokio::spawn(async move {
                 // A panic counts as a failure.
@@ -112,12 +115,12 @@ impl Queue {
         }
     }
 
-    async fn next(&self) -> Key {
+    async fn next(&self, share: usize) -> Key {
         loop {
             let due = {
                 let mut state = self.state();
                 let due = state.add_due(Instant::now());
-                if let Some(key) = state.take() {
+                if let Some(key) = state.take(share) {
                     return key;
                 }
                 due
@@ -139,7 +142,7 @@ impl Queue {
         what: &'static str,
     ) {
         let mut state = self.state();
-        state.running.remove(&key);
+        state.end(&key);
         if !matches!(outcome, Ok(Ok(Next::Again))) {
             state.rechecks.remove(&key);
         }
@@ -254,9 +257,14 @@ impl QueueState {
         None
     }
 
-    /// Takes the first key of the next workspace.
-    fn take(&mut self) -> Option<Key> {
-        let workspace = self.turns.pop_front()?;
+    /// Takes the first key of the next workspace that does not have its share of the workers. The work of a workspace
+    /// may be slow, so it never occupies all of them, even if no other workspace waits yet.
+    fn take(&mut self, share: usize) -> Option<Key> {
+        let has_room = |workspace: &Arc<str>| {
+            is_unlimited(workspace) || self.running_in.get(workspace).is_none_or(|running| *running < share)
+        };
+        let position = self.turns.iter().position(has_room)?;
+        let workspace = self.turns.remove(position)?;
         let keys = self.ready.get_mut(&workspace)?;
         let key = keys.pop_front()?;
         match keys.is_empty() {
@@ -265,8 +273,30 @@ impl QueueState {
         }
         self.waiting.remove(&key);
         self.running.insert(key.clone());
+        *self.running_in.entry(key.workspace.clone()).or_default() += 1;
         Some(key)
     }
+
+    /// The work on a key has ended.
+    fn end(&mut self, key: &Key) {
+        self.running.remove(key);
+        if let Some(running) = self.running_in.get_mut(&key.workspace) {
+            *running -= 1;
+            if *running == 0 {
+                self.running_in.remove(&key.workspace);
+            }
+        }
+    }
+}
+
+/// Returns the number of workers that one workspace may occupy, of `at_once`.
+fn share_of(at_once: usize) -> usize {
+    at_once.div_ceil(2).min(at_once.saturating_sub(1)).max(1)
+}
+
+/// Whether a workspace may occupy all workers: root, which has no tenants, and another API server without workspaces.
+fn is_unlimited(workspace: &str) -> bool {
+    matches!(workspace, "" | "root")
 }
 
 fn is_transient(status: &Status) -> bool {

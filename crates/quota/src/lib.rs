@@ -32,7 +32,7 @@ pub use recount::{Recount, counted};
 use serde_json::Value;
 
 /// Other objects that affect the usage of an object.
-pub trait QuotaLookup {
+pub trait QuotaLookup: Sync {
     /// Seconds since 1970.
     fn now(&self) -> i64;
 

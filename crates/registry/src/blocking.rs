@@ -26,10 +26,6 @@ pub const EVALUATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of bytes of a body or an object from which work on it may be slow.
 pub const LARGE: usize = 64 << 10;
 
-/// Maximum number of bytes of an object with its defaults, as JSON without managed fields. Upstream is limited by
-/// etcd to 1.5 MiB of protobuf, which is about a third of the size of JSON.
-pub(crate) const MAX_OBJECT: usize = 4 << 20;
-
 /// The position of a request among those of its tenant that wait for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -39,12 +35,14 @@ pub enum Stage {
     Started,
 }
 
-/// Number of KiB of large bodies of one tenant that are worked on at the same time. Their objects need a hundred
-/// times as much memory.
+/// Number of KiB of bodies of one tenant that are worked on at the same time, of those that are not small. Their
+/// objects need a hundred times as much memory.
 const STARTED_KIB: u32 = 2 << 10;
+/// Number of bytes of a small body or object, which needs little memory even for many requests at the same time.
+const SMALL: usize = 16 << 10;
 
-/// The large requests of each tenant that were started.
-static STARTED: LazyLock<Mutex<HashMap<String, Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
+/// The large requests of each tenant that were started, apart from those of trusted users in its workspaces.
+static STARTED: LazyLock<Mutex<HashMap<(String, bool), Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
 
 /// The threads for slow work: half of the cores.
 static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
@@ -90,17 +88,20 @@ impl Registry {
     }
 
     /// Waits until few other large requests of the tenant are in progress. The request has started until the
-    /// result is dropped. Requests with small bodies need not wait.
+    /// result is dropped. Requests with small bodies need not wait. Requests of controllers and administrators, which
+    /// are trusted, wait only for each other, so that a tenant cannot make them wait.
     pub async fn start_request(
         &self,
         workspace: &str,
         size: usize,
+        is_trusted: bool,
     ) -> Result<Option<OwnedSemaphorePermit>, Status> {
-        if size < LARGE {
+        if size < SMALL {
             return Ok(None);
         }
         let kib = u32::try_from(size >> 10).unwrap_or(STARTED_KIB).min(STARTED_KIB);
-        let started = started_requests(&self.tenant_of(workspace)).acquire_many_owned(kib).await;
+        let tenant = self.tenant_of(workspace);
+        let started = started_requests(&tenant, is_trusted).acquire_many_owned(kib).await;
         started.map(Some).map_err(|error| Status::internal_error(error.to_string()))
     }
 
@@ -126,6 +127,48 @@ impl Registry {
     }
 }
 
+/// A turn of a tenant, until it is dropped. Nothing that may wait for another turn is awaited meanwhile.
+pub struct Turn {
+    _permit: SlotPermit,
+}
+
+/// Number of bytes of small objects after which other tasks of the thread go first.
+const YIELD_AFTER: usize = LARGE / 4;
+
+/// Counts the work of a task on many objects. Little work is done at once; for more, tenants take turns.
+#[derive(Debug, Default)]
+pub struct Burst {
+    /// Bytes since the task was last idle.
+    total: usize,
+    /// Bytes since other tasks could last run.
+    unyielded: usize,
+}
+
+/// Work for an object besides that which depends on its size, in bytes.
+const PER_OBJECT: usize = 512;
+
+impl Burst {
+    /// Begins work on an object of `size` bytes. Without a turn, the work may be done at once.
+    pub async fn begin(&mut self, registry: &Registry, workspace: &str, size: usize) -> Option<Turn> {
+        self.total = self.total.saturating_add(size + PER_OBJECT);
+        if self.total < LARGE {
+            return None;
+        }
+        self.unyielded = self.unyielded.saturating_add(size + PER_OBJECT);
+        if self.unyielded >= YIELD_AFTER {
+            self.unyielded = 0;
+            tokio::task::yield_now().await;
+        }
+        let permit = SLOTS.acquire(&registry.tenant_of(workspace), Stage::New).await;
+        permit.ok().map(|permit| Turn { _permit: permit })
+    }
+
+    /// The task is idle.
+    pub fn end(&mut self) {
+        *self = Burst::default();
+    }
+}
+
 impl Registry {
     /// Evaluates rules that users have written. It is started again in a slot if it takes longer than
     /// `EVALUATION_INLINE_TIMEOUT`, or at once if `size` is large. Returns `None` if it takes longer than
@@ -147,14 +190,15 @@ impl Registry {
     }
 }
 
-fn started_requests(tenant: &str) -> Arc<Semaphore> {
+fn started_requests(tenant: &str, is_trusted: bool) -> Arc<Semaphore> {
     let mut all = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(started) = all.get(tenant).and_then(Weak::upgrade) {
+    let queue = (tenant.to_owned(), is_trusted);
+    if let Some(started) = all.get(&queue).and_then(Weak::upgrade) {
         return started;
     }
     all.retain(|_, started| started.strong_count() > 0);
     let started = Arc::new(Semaphore::new(STARTED_KIB as usize));
-    all.insert(tenant.to_owned(), Arc::downgrade(&started));
+    all.insert(queue, Arc::downgrade(&started));
     started
 }
 
@@ -177,33 +221,8 @@ pub fn size_up_to(value: &Value, most: usize) -> usize {
     size
 }
 
-/// Refuses an object with its defaults that is too large. An object that was too large before can still be changed:
-/// otherwise its finalizers could not be removed.
-pub(crate) fn check_size(object: &Value, old: Option<&Value>) -> Result<(), Status> {
-    if !is_too_large(object) || old.is_some_and(is_too_large) {
-        return Ok(());
-    }
-    let message = format!("the object is too large after applying its defaults: limit is {MAX_OBJECT}");
-    Err(Status::request_entity_too_large(message))
-}
-
-/// Whether an object is larger than allowed, without its managed fields.
-fn is_too_large(object: &Value) -> bool {
-    let mut size = 0;
-    for (name, field) in object.as_object().into_iter().flatten() {
-        match field.as_object().filter(|_| name == "metadata") {
-            Some(metadata) => {
-                let own = metadata.iter().filter(|(name, _)| *name != "managedFields");
-                own.for_each(|(_, field)| add_size(field, &mut size, MAX_OBJECT));
-            }
-            None => add_size(field, &mut size, MAX_OBJECT),
-        }
-    }
-    size >= MAX_OBJECT
-}
-
 /// Adds the approximate size of a value, unless `most` is exceeded.
-fn add_size(value: &Value, size: &mut usize, most: usize) {
+pub(crate) fn add_size(value: &Value, size: &mut usize, most: usize) {
     // The smallest value with its separator.
     *size += 2;
     match value {
@@ -432,25 +451,15 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_limited_without_their_managed_fields() {
-        let text = "x".repeat(MAX_OBJECT);
-        let large = serde_json::json!({ "metadata": { "name": "a" }, "data": { "a": text } });
-        let labelled = serde_json::json!({ "metadata": { "labels": { "a": text } } });
-        let managed = serde_json::json!({ "metadata": { "managedFields": [text] }, "data": {} });
-        assert_eq!(check_size(&large, None).unwrap_err().code(), 413);
-        assert!(check_size(&labelled, None).is_err() && check_size(&managed, None).is_ok());
-        assert!(check_size(&large, Some(&managed)).is_err());
-        assert!(check_size(&large, Some(&large)).is_ok(), "it was too large before");
-    }
-
-    #[test]
     fn few_large_requests_of_a_tenant_are_in_progress() {
         let mut context = Context::from_waker(Waker::noop());
-        let start = |tenant: &str, kib| Box::pin(started_requests(tenant).acquire_many_owned(kib));
+        let start = |tenant: &str, kib| Box::pin(started_requests(tenant, false).acquire_many_owned(kib));
         let (mut first, mut second) = (start("few-a", STARTED_KIB), start("few-a", 100));
         let Poll::Ready(permit) = first.as_mut().poll(&mut context) else { panic!("it is the first") };
         assert!(second.as_mut().poll(&mut context).is_pending());
         assert!(start("few-b", STARTED_KIB).as_mut().poll(&mut context).is_ready(), "another tenant");
+        let mut trusted = Box::pin(started_requests("few-a", true).acquire_many_owned(STARTED_KIB));
+        assert!(trusted.as_mut().poll(&mut context).is_ready(), "a controller");
         drop(permit);
         assert!(second.as_mut().poll(&mut context).is_ready());
     }

@@ -10,7 +10,8 @@ use atoll_watch::ORIGIN;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::blocking::{Stage, check_size, run_in_place, size_of};
+use crate::blocking::{Stage, run_in_place, size_of};
+use crate::object_size::{check_memory, check_size};
 use crate::row::{ObjectRef, Row};
 use crate::strategy::Context;
 use crate::usage::charged_bytes;
@@ -85,7 +86,7 @@ impl Registry {
         if let Some(manager) = manager {
             self.record_new(row, object, manager);
         }
-        Ok(())
+        check_memory(object, None)
     }
 
     /// Records `manager` as the field manager of a new object.

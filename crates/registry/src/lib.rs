@@ -30,6 +30,7 @@ pub mod expiry;
 mod facts;
 mod managed_fields;
 mod modify;
+mod object_size;
 pub mod placement;
 mod purge;
 mod read;
@@ -62,7 +63,8 @@ pub use atoll_clock::{Clock, SystemClock};
 pub use atoll_merge::apply::Kind as Managed;
 pub use binding::reserved_metadata;
 pub use blocking::{
-    EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, run_in_place, run_with_deadline, size_of, size_up_to,
+    Burst, EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, Turn, run_in_place, run_with_deadline, size_of,
+    size_up_to,
 };
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, DeleteResult, Propagation};

@@ -2,6 +2,7 @@
 
 mod access;
 mod index;
+mod known_clusters;
 mod namespaces;
 mod policies;
 

@@ -14,7 +14,8 @@ use atoll_watch::{ORIGIN, Object, Snapshot};
 use serde_json::Value;
 
 use crate::allocation::Allocation;
-use crate::blocking::{Stage, check_size, run_in_place, size_of};
+use crate::blocking::{Stage, run_in_place, size_of};
+use crate::object_size::{check_memory, check_size};
 use crate::row::{ObjectRef, Row};
 use crate::strategy::{Context, Part, raise_generation};
 use crate::usage::charged_bytes;
@@ -78,7 +79,7 @@ impl Registry {
             let prepare = || self.prepare_update(row, object_ref, update, &existing);
             let PreparedUpdate { old, view, mut new } =
                 self.run_sized(object_ref.workspace, size, Stage::Started, prepare).await??;
-            let existing_view = view.as_ref().unwrap_or(&old);
+            let existing_view = view.as_ref().unwrap_or(&*old);
             update.admission.mutate(&mut new, Some(existing_view)).await?;
             check_revision(row, object_ref, &new, &existing)?;
             if let Some(check) = row.strategy.effects.check {
@@ -151,7 +152,8 @@ impl Registry {
             let author = Author { manager, subresource: update.subresource, time: &time, resets };
             self.record(row, existing_view, &mut new, &author);
         }
-        Ok(PreparedUpdate { old, view, new })
+        check_memory(&new, Some(existing_view))?;
+        Ok(PreparedUpdate { old: Arc::new(old), view, new })
     }
 
     /// Attempts one write; `None` if another writer was faster.
@@ -263,12 +265,12 @@ impl Registry {
         row: &Row,
         workspace: &str,
         update: &Update<'_, A>,
-        old: &Value,
+        old: &Arc<Value>,
         mut new: Value,
     ) -> Result<UpdateStep, Status> {
         restore_immutable(row, update.subresource, &mut new, old, &self.now());
         // The form of an unchanged custom object may have changed.
-        if row.custom.is_none() && (new == *old || differs_in_times_only(&new, old)) {
+        if row.custom.is_none() && (new == **old || differs_in_times_only(&new, old)) {
             update.admission.validate(Some(&new), Some(old)).await?;
             return Ok(UpdateStep::Unchanged);
         }
@@ -277,7 +279,7 @@ impl Registry {
         }
         let (mut new, errors) = self.validate_update(row, workspace, update.subresource, new, old).await?;
         if row.custom.is_some() && differs_in_times_only(&new, old) {
-            new.clone_from(old);
+            new.clone_from(&**old);
         }
         if !errors.is_empty() {
             return Err(Status::invalid(
@@ -295,7 +297,7 @@ impl Registry {
 /// An update before admission.
 struct PreparedUpdate {
     /// The existing object.
-    old: Value,
+    old: Arc<Value>,
     /// The existing object as it is served, if that differs.
     view: Option<Value>,
     new: Value,
@@ -305,7 +307,7 @@ struct PreparedUpdate {
 struct Existing<'a> {
     workspace: &'a str,
     key: &'a Key,
-    old: &'a Value,
+    old: &'a Arc<Value>,
     object: &'a Object,
     snapshot: &'a Snapshot,
 }

@@ -1,5 +1,7 @@
 //! Validation of objects. Slow checks run on other threads.
 
+use std::sync::Arc;
+
 use atoll_meta::{FieldError, Status};
 use atoll_store::Key;
 use serde_json::Value;
@@ -76,7 +78,7 @@ impl Registry {
         workspace: &str,
         subresource: &str,
         new: Value,
-        old: &Value,
+        old: &Arc<Value>,
     ) -> Result<(Value, Vec<FieldError>), Status> {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
         if row.strategy.slow_validation {

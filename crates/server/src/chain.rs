@@ -175,7 +175,13 @@ where
                 || server.metrics_row(info).is_some());
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
+    // Controllers write what is stored, which may be larger than what clients may send: the server adds defaults and
+    // managed fields.
+    let is_controller = info.is_resource && peer.address.is_none() && sender.is_none();
     let mut in_flight = server.inflight.start(info, sender)?;
+    if is_controller {
+        in_flight.allow_stored_objects();
+    }
     let documents = server.discovery_cache.select(hidden, server.usage.is_some());
     if info.is_resource && hidden.is_some_and(|hidden| hidden.hides(&info.group, &info.version)) {
         return match documents.has_group(&info.group) {

@@ -108,7 +108,12 @@ pub struct CountedRequest<'a> {
     memory: Reservation,
     /// Permit of a watch. `None` for an exempt watch.
     watch: Option<Arc<WatchPermit>>,
+    /// Maximum number of bytes of the body.
+    max_body: usize,
 }
+
+/// Maximum number of bytes of an object that a controller writes: those of a stored object with its managed fields.
+const MAX_STORED_OBJECT: usize = 16 << 20;
 
 /// The right to run a request, until it is dropped.
 pub struct Permit<'a> {
@@ -160,7 +165,7 @@ impl InFlight {
             self.senders.acquire(sender, kind, self.limits[kind as usize])?;
         }
         let memory = self.bodies.empty_reservation(sender.clone());
-        Ok(CountedRequest { inflight: self, kind, sender, memory, watch })
+        Ok(CountedRequest { inflight: self, kind, sender, memory, watch, max_body: MAX_BODY })
     }
 
     fn watch_permit(&self, sender: &Sender) -> Result<Arc<WatchPermit>, Status> {
@@ -203,6 +208,11 @@ impl Senders {
 }
 
 impl<'a> CountedRequest<'a> {
+    /// Allows a body with any object that can be stored.
+    pub fn allow_stored_objects(&mut self) {
+        self.max_body = MAX_STORED_OBJECT;
+    }
+
     /// Reads the body, up to the size limit, if it arrives fast enough. Bodies of reading requests are
     /// ignored.
     pub async fn read<B>(&mut self, body: B) -> Result<Bytes, Status>
@@ -214,7 +224,7 @@ impl<'a> CountedRequest<'a> {
             return Ok(Bytes::new());
         }
         let started = Instant::now();
-        let mut body = std::pin::pin!(Limited::new(body, MAX_BODY));
+        let mut body = std::pin::pin!(Limited::new(body, self.max_body));
         let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
         loop {
             let received = first.len() + rest.len();
@@ -227,7 +237,7 @@ impl<'a> CountedRequest<'a> {
                 }
             };
             let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
-                true => Status::request_entity_too_large(format!("limit is {MAX_BODY}")),
+                true => Status::request_entity_too_large(format!("limit is {}", self.max_body)),
                 false => Status::bad_request(error.to_string()),
             })?;
             let Ok(data) = frame.into_data() else { continue };

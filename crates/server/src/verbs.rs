@@ -82,7 +82,8 @@ pub async fn dispatch(
         call.output.skew = skew;
     }
     let size = call.body.len().max(stored_size(server, &row, &call));
-    let _started = server.registry.start_request(workspace.unwrap_or(ROOT), size).await?;
+    let is_trusted = call.response_limits.is_trusted();
+    let _started = server.registry.start_request(workspace.unwrap_or(ROOT), size, is_trusted).await?;
     let checked = if row.custom.is_some() { check_custom_path(&row, info) } else { Ok(()) };
     let answer = match checked {
         Ok(()) => call_verb(server, &row, &call, forwarded).await,

@@ -7,6 +7,10 @@ use atoll_store::Key;
 use atoll_watch::{Scope, Snapshot};
 use serde_json::Value;
 
+/// Maximum number of bytes of claims that are read for one request. Which of many claims belongs to a Pod is not
+/// known then, and its devices are counted once for each.
+const MAX_CLAIMS: usize = 1 << 20;
+
 pub struct QuotaContext<'a> {
     pub registry: &'a Registry,
     pub snapshot: &'a Snapshot,
@@ -36,6 +40,12 @@ impl QuotaLookup for QuotaContext<'_> {
     }
 
     fn device_claims(&self, namespace: &str) -> Vec<Value> {
-        self.list("resource.k8s.io", "resourceclaims", namespace)
+        let scope = Scope::new("resource.k8s.io", "resourceclaims", Some(self.workspace), Some(namespace));
+        let mut size = 0;
+        let few = self.snapshot.list(&scope, None).take_while(|claim| {
+            size += claim.size();
+            size <= MAX_CLAIMS
+        });
+        few.filter_map(|object| json::parse(&object.json()).ok()).map(|parsed| parsed.value).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Objects that are small to write and expensive to hold, to validate or to report errors about.
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Setup};
+use atoll_testkit::{APPLY, Atoll, RequestContent, Setup};
 use serde_json::{Value, json};
 
 use crate::definitions::{DEFINITIONS, definition, tenant};
@@ -83,4 +83,59 @@ async fn long_validations_are_aborted_while_other_clients_are_served() {
     }
     let message = checking.await.unwrap().expect_status(504, "Timeout");
     assert!(message.contains("checking the object took more than 10 seconds"), "{message}");
+}
+
+#[tokio::test]
+async fn objects_that_need_much_memory_are_refused() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let items = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    tenant
+        .post(DEFINITIONS, definition("lists", json!({ "type": "array", "items": items })))
+        .await
+        .expect(201);
+    let path = "/apis/example.com/v1/namespaces/default/lists";
+    let object = |count: usize| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Klists", "metadata": { "name": "a" },
+            "spec": vec![json!({ "a": 1 }); count],
+        })
+    };
+    let message = tenant.post(path, object(300_000)).await.expect_status(413, "RequestEntityTooLarge");
+    assert!(message.contains("contains too many JSON objects"), "{message}");
+    tenant.post(path, object(100_000)).await.expect(201);
+    let before = atoll.resident();
+    let mut most = 0;
+    for number in 0..5 {
+        let label = json!({ "metadata": { "labels": { "number": number.to_string() } } });
+        tenant.merge(&format!("{path}/a"), label).await.expect(200);
+        most = most.max(atoll.resident());
+    }
+    let grown = most.saturating_sub(before);
+    assert!(grown < 600 << 20, "used {} MiB", grown >> 20);
+}
+
+/// Each manager that applies an object adds a list of its fields.
+#[tokio::test]
+async fn managed_fields_are_limited_in_size() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let data: serde_json::Map<String, Value> =
+        (0..60_000).map(|number| (format!("key-{number}"), json!("x"))).collect();
+    let object =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data });
+    let body = bytes::Bytes::from(object.to_string());
+    let mut applied = 0;
+    let refused = loop {
+        let path = format!("/api/v1/namespaces/default/configmaps/a?fieldManager=m{applied}");
+        let body = RequestContent::Raw(APPLY, body.clone());
+        let answer = tenant.request(http::Method::PATCH, &path, body).await;
+        if !matches!(answer.status, 200 | 201) {
+            break answer.expect_status(413, "RequestEntityTooLarge");
+        }
+        applied += 1;
+        assert!(applied < 30, "{applied} managers are accepted");
+    };
+    assert!(applied > 3, "{applied} managers are accepted");
+    assert!(refused.contains("the managed fields of the object are too large"), "{refused}");
 }

@@ -163,3 +163,20 @@ async fn defaults_do_not_make_objects_too_large() {
     let message = answer.expect_status(413, "RequestEntityTooLarge");
     assert!(message.ends_with("too large after applying its defaults: limit is 4194304"), "{message}");
 }
+
+/// Controllers write objects with the defaults and managed fields that the server has added.
+#[tokio::test(flavor = "multi_thread")]
+async fn controllers_write_the_status_of_the_largest_objects() {
+    let atoll = Setup::new().flag("--grain", "pod").start();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let mut large = deployment(1);
+    large["spec"]["replicas"] = 0.into();
+    large["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "x".into();
+    let missing = (3 << 20) - large.to_string().len();
+    large["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "x".repeat(missing).into();
+    tenant.post(DEPLOYMENTS, large).await.expect(201);
+    eventually("the status is written", async || {
+        tenant.get(&format!("{DEPLOYMENTS}/d")).await.expect(200)["status"]["observedGeneration"] == 1
+    })
+    .await;
+}

@@ -35,6 +35,7 @@ mod selectors;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;
+mod sync_views;
 mod timeouts;
 mod watches;
 mod workloads;

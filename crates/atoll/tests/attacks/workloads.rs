@@ -87,3 +87,66 @@ async fn a_service_with_many_ports_and_pods_uses_little_memory() {
     let grown = most.saturating_sub(before);
     assert!(grown < MEMORY, "{} MiB more", grown >> 20);
 }
+
+/// A tenant can serve a list of any length as an external metric.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_lists_of_external_metrics_are_refused() {
+    let server = TenantServer::start(&["owner"], &[]);
+    create_tenant_workspace(&server.admin(), "root", "team", "owner").await;
+    let owner = server.user("owner", "root:team");
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let definition = json!({
+        "metadata": {
+            "name": "depth.external.metrics.k8s.io",
+            "annotations": { "api-approved.kubernetes.io": "unapproved, for a test" },
+        },
+        "spec": {
+            "group": "external.metrics.k8s.io", "scope": "Namespaced", "names": { "plural": "depth", "kind": "Depth" },
+            "versions": [{
+                "name": "v1beta1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    });
+    owner.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.expect(201);
+    let namespace = json!({ "metadata": { "name": "apps", "labels": { "atoll.dev/grain": "pod" } } });
+    owner.post("/api/v1/namespaces", namespace).await.expect(201);
+    let create = async |number: usize| {
+        let metric = json!({
+            "apiVersion": "external.metrics.k8s.io/v1beta1", "kind": "Depth", "value": "1",
+            "metadata": { "name": format!("m{number}") },
+        });
+        let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/apps/depth";
+        owner.post(path, metric).await.expect(201);
+    };
+    futures_util::stream::iter(0..1001).for_each_concurrent(8, create).await;
+    let deployment = json!({
+        "metadata": { "name": "web" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": {
+                "metadata": { "labels": { "app": "web" } },
+                "spec": { "containers": [{ "name": "main", "image": "app" }] },
+            },
+        },
+    });
+    owner.post("/apis/apps/v1/namespaces/apps/deployments", deployment).await.expect(201);
+    let target = json!({ "type": "AverageValue", "averageValue": "1" });
+    let metric =
+        json!({ "type": "External", "external": { "metric": { "name": "depth" }, "target": target } });
+    let autoscaler = json!({
+        "metadata": { "name": "web" },
+        "spec": {
+            "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" },
+            "maxReplicas": 3, "metrics": [metric],
+        },
+    });
+    let path = "/apis/autoscaling/v2/namespaces/apps/horizontalpodautoscalers";
+    owner.post(path, autoscaler).await.expect(201);
+    eventually("the autoscaler does not read the list", async || {
+        let found = owner.get(&format!("{path}/web")).await.expect(200);
+        let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+        let mut active = conditions.filter(|one| one["type"] == "ScalingActive");
+        active.any(|one| one["message"].to_string().contains("the response contains more than 1000 metrics"))
+    })
+    .await;
+}

@@ -2,6 +2,7 @@
 
 // upstream: pkg/controller/resourcequota/resource_quota_controller.go
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,17 @@ use crate::shared::deletable_resources::DeletableResources;
 
 /// Maximum duration of a recount. After that, the server may have forgotten objects that were being written.
 const MAX_DURATION: Duration = Duration::from_secs(8);
+
+/// Resources that need no discovery.
+static SERVED_EVERYWHERE: [&Resource; 7] = [
+    &resources::PODS,
+    &resources::SERVICES,
+    &resources::PERSISTENT_VOLUME_CLAIMS,
+    &resources::CONFIG_MAPS,
+    &resources::SECRETS,
+    &resources::REPLICATION_CONTROLLERS,
+    &resources::RESOURCE_QUOTAS,
+];
 
 pub struct Counter {
     api: ApiScope,
@@ -33,14 +45,7 @@ impl Counter {
         let object = self.api.get(&resources::RESOURCE_QUOTAS, key).await?;
         let start = Instant::now();
         let quota = Quota::read(&object);
-        let found = LookupObjects {
-            now: self.clock.now().seconds,
-            classes: self.device_classes(&key.workspace, &quota).await?,
-            pods: Vec::new(),
-            claims: Vec::new(),
-        };
-        let (found, lists) = self.gather(key, &quota, found).await?;
-        let used = sum(&quota, &lists, &found);
+        let used = self.sum(key, &quota).await?;
         let Some(counted) = reconcile(&object, &quota, &used) else { return Ok(Next::Done) };
         if start.elapsed() > MAX_DURATION {
             return Ok(Next::Again);
@@ -48,32 +53,70 @@ impl Counter {
         self.api.update_status(&resources::RESOURCE_QUOTAS, &counted).await.map(|_| Next::Done)
     }
 
-    /// Lists all objects that the quota counts.
-    async fn gather(
-        &self,
-        key: &Key,
-        quota: &Quota,
-        mut found: LookupObjects,
-    ) -> Result<(LookupObjects, Vec<(Evaluator, Vec<Value>)>), Status> {
-        let mut lists = Vec::new();
-        for (group, plural) in quota_index::resources(quota) {
-            let Some(evaluator) = Evaluator::of(&group, &plural) else { continue };
+    /// Lists all objects that the quota counts, and adds up their usage.
+    async fn sum(&self, key: &Key, quota: &Quota) -> Result<Amounts, Status> {
+        let resources = self.resources(&key.workspace, quota).await?;
+        let mut found = LookupObjects {
+            now: self.clock.now().seconds,
+            classes: self.device_classes(&key.workspace, quota).await?,
+            pods: Vec::new(),
+            claims: Vec::new(),
+        };
+        if let Some((_, claims)) =
+            resources.iter().find(|(evaluator, _)| *evaluator == Evaluator::DeviceClaims)
+        {
+            found.pods = self.api.list(&resources::PODS, &key.workspace, &key.namespace, false).await?;
+            found.claims = match self.api.list(claims, &key.workspace, &key.namespace, false).await {
+                Err(status) if status.reason() == "NotFound" => Vec::new(),
+                listed => listed?,
+            };
+        }
+        let mut count = Recount::new(quota, &found);
+        for (evaluator, resource) in &resources {
             if evaluator.matching(quota.wanted.names(), &found).is_empty() {
                 continue;
             }
-            let Some(resource) = self.served(&key.workspace, &group, &plural).await? else { continue };
-            let objects = match self.api.list(&resource, &key.workspace, &key.namespace, false).await {
-                // Not every server has all resources.
-                Err(status) if status.reason() == "NotFound" => continue,
-                listed => listed?,
-            };
-            if evaluator == Evaluator::DeviceClaims {
-                found.pods = self.api.list(&resources::PODS, &key.workspace, &key.namespace, false).await?;
-                found.claims.clone_from(&objects);
+            if *evaluator == Evaluator::DeviceClaims {
+                count.add(evaluator, found.claims.iter());
+                continue;
             }
-            lists.push((evaluator, objects));
+            let metadata_only = matches!(evaluator, Evaluator::Count { .. });
+            let add = |page: Vec<Value>| count.add(evaluator, page.iter());
+            let listing =
+                self.api.list_pages(resource, &key.workspace, &key.namespace, metadata_only, add).await;
+            match listing {
+                // Not every server has all resources.
+                Err(status) if status.reason() == "NotFound" => {}
+                listed => listed?,
+            }
         }
-        Ok((found, lists))
+        Ok(count.finish())
+    }
+
+    /// Returns the resources that the quota counts and that are served.
+    async fn resources(&self, workspace: &str, quota: &Quota) -> Result<Vec<(Evaluator, Resource)>, Status> {
+        let (mut found, mut others) = (Vec::new(), HashSet::new());
+        for (group, plural) in quota_index::resources(quota) {
+            let Some(evaluator) = Evaluator::of(&group, &plural) else { continue };
+            let is_it = |own: &&&Resource| own.group == group && own.plural == plural;
+            match SERVED_EVERYWHERE.iter().find(is_it) {
+                Some(known) => found.push((evaluator, (*known).clone())),
+                None => drop(others.insert((group, plural))),
+            }
+        }
+        if others.is_empty() {
+            return Ok(found);
+        }
+        // A quota can name any number of resources, but only those that are served are listed.
+        let served = self.served.of(&self.api, workspace).await?;
+        for resource in served.resources.iter().filter(|resource| resource.namespaced) {
+            if others.contains(&(resource.group.to_string(), resource.plural.to_string()))
+                && let Some(evaluator) = Evaluator::of(&resource.group, &resource.plural)
+            {
+                found.push((evaluator, resource.clone()));
+            }
+        }
+        Ok(found)
     }
 
     async fn device_classes(&self, workspace: &str, quota: &Quota) -> Result<Vec<Value>, Status> {
@@ -86,34 +129,6 @@ impl Counter {
             listed => listed,
         }
     }
-
-    /// Finds a resource in discovery; `None` if it is not served.
-    async fn served(&self, workspace: &str, group: &str, plural: &str) -> Result<Option<Resource>, Status> {
-        // Resources of every server need no discovery.
-        let core = [
-            &resources::PODS,
-            &resources::SERVICES,
-            &resources::PERSISTENT_VOLUME_CLAIMS,
-            &resources::CONFIG_MAPS,
-            &resources::SECRETS,
-            &resources::REPLICATION_CONTROLLERS,
-            &resources::RESOURCE_QUOTAS,
-        ];
-        let is_it = |own: &Resource| own.group == group && own.plural == plural && own.namespaced;
-        if let Some(known) = core.into_iter().find(|own| is_it(own)) {
-            return Ok(Some(known.clone()));
-        }
-        let served = self.served.of(&self.api, workspace).await?;
-        Ok(served.resources.iter().find(|own| is_it(own)).cloned())
-    }
-}
-
-fn sum(quota: &Quota, lists: &[(Evaluator, Vec<Value>)], found: &LookupObjects) -> Amounts {
-    let mut count = Recount::new(quota, found);
-    for (evaluator, objects) in lists {
-        count.add(evaluator, objects.iter());
-    }
-    count.finish()
 }
 
 /// Returns the quota with a new status, or `None` if it is up to date.

@@ -1,30 +1,54 @@
 //! Index of quotas by namespace and counted resources.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_informer::Key;
-use atoll_quota::Quota;
+use atoll_quota::{Evaluator, Quota};
 use serde_json::Value;
 
 /// A resource by group and plural.
 pub type GroupResource = (String, String);
+
+/// Hash of a resource. A quota can name many resources that do not exist, so names are not kept; a collision only
+/// causes an unnecessary recount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceHash(u64);
+
+impl ResourceHash {
+    pub fn of(group: &str, plural: &str) -> ResourceHash {
+        let mut hasher = DefaultHasher::new();
+        (group, plural).hash(&mut hasher);
+        ResourceHash(hasher.finish())
+    }
+}
 
 #[derive(Default)]
 pub struct QuotaIndex {
     quotas: Mutex<Quotas>,
 }
 
-/// Counted resources by workspace and namespace, then by quota name.
-type Quotas = HashMap<(Arc<str>, Arc<str>), HashMap<Arc<str>, BTreeSet<GroupResource>>>;
+/// Counted resources in order, by workspace and namespace, then by quota name.
+type Quotas = HashMap<(Arc<str>, Arc<str>), HashMap<Arc<str>, Box<[ResourceHash]>>>;
 
 impl QuotaIndex {
     /// Adds a quota. Returns whether the counted resources changed.
     pub fn insert(&self, key: &Key, quota: &Value) -> bool {
-        let counted: BTreeSet<GroupResource> = resources(&Quota::read(quota)).into_iter().collect();
+        let counted = resources(&Quota::read(quota));
+        let mut counted: Box<[ResourceHash]> =
+            counted.iter().map(|(group, plural)| ResourceHash::of(group, plural)).collect();
+        counted.sort_unstable();
         let mut quotas = self.quotas();
         let place = quotas.entry(namespace_key(key)).or_default();
-        place.insert(key.name.clone(), counted.clone()) != Some(counted)
+        match place.get(&key.name) == Some(&counted) {
+            true => false,
+            false => {
+                place.insert(key.name.clone(), counted);
+                true
+            }
+        }
     }
 
     pub fn remove(&self, key: &Key) {
@@ -43,23 +67,38 @@ impl QuotaIndex {
     }
 
     /// Returns the quotas in an object's namespace that count a resource.
-    pub fn in_namespace_of(&self, object: &Key, resource: &GroupResource) -> Vec<Key> {
+    pub fn in_namespace_of(&self, object: &Key, resource: ResourceHash) -> Vec<Key> {
         let quotas = self.quotas();
         let of_namespace = quotas.get(&namespace_key(object)).into_iter().flatten();
-        let counting = of_namespace.filter(|(_, counted)| counted.contains(resource));
+        let counting = of_namespace.filter(|(_, counted)| counted.binary_search(&resource).is_ok());
         counting.map(|(name, _)| object.sibling(name)).collect()
     }
 
     /// Returns all quotas that count a resource.
-    pub fn counting(&self, resource: &GroupResource) -> Vec<Key> {
-        self.found(|counted| counted.contains(resource))
+    pub fn counting(&self, resource: ResourceHash) -> Vec<Key> {
+        self.found(|counted| counted.binary_search(&resource).is_ok())
+    }
+
+    /// Whether any quota counts a resource.
+    pub fn counts(&self, resource: ResourceHash) -> bool {
+        let quotas = self.quotas();
+        quotas.values().flat_map(HashMap::values).any(|counted| counted.binary_search(&resource).is_ok())
+    }
+
+    /// Returns all quotas that count a resource for which `is_watched` is false.
+    pub fn counting_unwatched(&self, is_watched: impl Fn(&ResourceHash) -> bool) -> Vec<Key> {
+        self.found(|counted| !counted.iter().all(&is_watched))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.quotas().is_empty()
     }
 
     pub fn all(&self) -> Vec<Key> {
         self.found(|_| true)
     }
 
-    fn found(&self, is_wanted: impl Fn(&BTreeSet<GroupResource>) -> bool) -> Vec<Key> {
+    fn found(&self, is_wanted: impl Fn(&[ResourceHash]) -> bool) -> Vec<Key> {
         let quotas = self.quotas();
         let mut found = Vec::new();
         for ((workspace, namespace), inside) in quotas.iter() {
@@ -72,12 +111,6 @@ impl QuotaIndex {
             }
         }
         found
-    }
-
-    /// Returns all counted resources.
-    pub fn resources(&self) -> HashSet<GroupResource> {
-        let quotas = self.quotas();
-        quotas.values().flat_map(HashMap::values).flatten().cloned().collect()
     }
 
     fn quotas(&self) -> MutexGuard<'_, Quotas> {
@@ -101,24 +134,20 @@ const RESOURCES_WITH_NAMES: [&str; 7] = [
 ];
 
 /// Returns the resources whose objects count towards the quota.
-pub fn resources(quota: &Quota) -> Vec<GroupResource> {
-    let mut candidates: Vec<GroupResource> =
-        RESOURCES_WITH_NAMES.iter().map(|resource| (String::new(), (*resource).to_string())).collect();
-    candidates.push(("resource.k8s.io".into(), "resourceclaims".into()));
+pub fn resources(quota: &Quota) -> BTreeSet<GroupResource> {
+    let named = RESOURCES_WITH_NAMES.iter().map(|resource| ("", *resource));
+    let named = named.chain([("resource.k8s.io", "resourceclaims")]);
+    let named = atoll_quota::counted(quota, named, &atoll_quota::NoObjects);
+    let owned = |(group, resource): (&str, &str)| (group.to_string(), resource.to_string());
+    let mut found: BTreeSet<GroupResource> =
+        named.iter().map(|evaluator| owned(evaluator.resource())).collect();
     for counted in quota.wanted.names().filter_map(|name| name.strip_prefix("count/")) {
         let (resource, group) = counted.split_once('.').unwrap_or((counted, ""));
-        let candidate = (group.to_string(), resource.to_string());
-        if !candidates.contains(&candidate) {
-            candidates.push(candidate);
+        if Evaluator::of(group, resource).is_some() {
+            found.insert(owned((group, resource)));
         }
     }
-    let of = candidates.iter().map(|(group, resource)| (group.as_str(), resource.as_str()));
-    let counted = atoll_quota::counted(quota, of, &atoll_quota::NoObjects);
-    counted
-        .iter()
-        .map(atoll_quota::Evaluator::resource)
-        .map(|(group, resource)| (group.to_string(), resource.to_string()))
-        .collect()
+    found
 }
 
 #[cfg(test)]
@@ -162,13 +191,14 @@ mod tests {
         assert!(!index.insert(&target("a", "p"), &pods), "no change");
         assert!(index.insert(&target("a", "m"), &maps));
         assert!(index.insert(&target("b", "p"), &pods));
-        let resource = (String::new(), "pods".to_string());
-        assert_eq!(index.in_namespace_of(&target("a", "object"), &resource), [target("a", "p")]);
-        assert_eq!(index.in_namespace_of(&target("c", "object"), &resource), []);
-        assert_eq!(index.counting(&resource).len(), 2);
-        assert_eq!(index.resources().len(), 2);
+        let (resource, other) = (ResourceHash::of("", "pods"), ResourceHash::of("", "configmaps"));
+        assert_eq!(index.in_namespace_of(&target("a", "object"), resource), [target("a", "p")]);
+        assert_eq!(index.in_namespace_of(&target("c", "object"), resource), []);
+        assert_eq!(index.counting(resource).len(), 2);
+        assert_eq!(index.counting_unwatched(|watched| *watched == resource), [target("a", "m")]);
+        assert!(index.counts(resource) && index.counts(other));
         index.remove(&target("a", "m"));
-        assert_eq!(index.resources().len(), 1);
+        assert!(index.counts(resource) && !index.counts(other));
         assert!(!index.knows(&target("a", "m")) && index.knows(&target("b", "p")));
     }
 }

@@ -44,6 +44,45 @@ async fn workspaces_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_workspace_does_not_occupy_all_workers() {
+    let (queue, (sender, mut started)) = (Queue::new(), mpsc::unbounded_channel());
+    let release = Arc::new(Semaphore::new(0));
+    let (working, blocked) = (queue.clone(), release.clone());
+    tokio::spawn(async move {
+        working
+            .work("a test", 5, |key| {
+                let (sender, blocked) = (sender.clone(), blocked.clone());
+                async move {
+                    let _ = sender.send(key.to_string());
+                    if &*key.workspace == "slow" {
+                        blocked.acquire().await.unwrap().forget();
+                    }
+                    Ok(Next::Done)
+                }
+            })
+            .await;
+    });
+    for number in 0..10 {
+        queue.add(key("slow", &number.to_string()));
+    }
+    for expected in ["slow/n/0", "slow/n/1", "slow/n/2"] {
+        assert_eq!(started.recv().await.unwrap(), expected);
+    }
+    assert!(timeout(LAST_DELAY, started.recv()).await.is_err(), "the workspace has its share");
+    for name in ["1", "2", "3"] {
+        queue.add(key("other", name));
+        assert_eq!(started.recv().await.unwrap(), format!("other/n/{name}"));
+    }
+    release.add_permits(10);
+    for number in 3..10 {
+        assert_eq!(started.recv().await.unwrap(), format!("slow/n/{number}"));
+    }
+    for (at_once, share) in [(1, 1), (2, 1), (3, 2), (5, 3), (8, 4)] {
+        assert_eq!(share_of(at_once), share, "{at_once} workers");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_are_retried_with_backoff() {
     let (queue, mut done) = recorded(|_| Err(Status::internal_error("no")));
     queue.add(key("w", "a"));

@@ -1,24 +1,27 @@
 //! Access to Clusters: the workspaces that may use one, and the Pod Security level that pods must meet.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use atoll_fleet::cluster::ClusterView;
 use atoll_fleet::placement_refusal::{ClusterChoice, placement_refusal};
 use atoll_fleet::{Placement, pod_security, workspaces};
 use atoll_meta::{Status, object};
 use atoll_store::Key;
-use atoll_watch::{Object, Scope};
 use serde_json::Value;
 
 use crate::Registry;
-use crate::catalog::ATOLL;
 use crate::row::{Row, SharedRow};
+
+/// Number of Clusters that are considered for an advice.
+const MAX_CONSIDERED: usize = 100;
 
 /// A Cluster and its registering workspace.
 pub struct RegisteredCluster {
     /// Id of the registering workspace.
     pub workspace: String,
-    pub cluster: Value,
+    /// Its fields that decide about placements.
+    pub cluster: Arc<Value>,
 }
 
 impl Registry {
@@ -34,33 +37,30 @@ impl Registry {
     /// The Cluster to which a placement in a workspace refers: the one with this uid or, if none is given,
     /// the nearest one of that name.
     pub fn cluster(&self, workspace: &str, name: &str, uid: &str) -> Option<RegisteredCluster> {
-        let snapshot = self.snapshot();
         self.ancestry(workspace).into_iter().find_map(|workspace| {
-            let found = snapshot.get(&Key::object(ATOLL, "clusters", &workspace, "", name))?;
-            let cluster = crate::parse(&found.json()).ok()?;
+            let cluster = self.placements.clusters.get(&workspace, name)?;
             (uid.is_empty() || object::uid(&cluster) == uid)
                 .then_some(RegisteredCluster { workspace, cluster })
         })
     }
 
-    /// The Clusters to which placements in a workspace can refer, nearest first. Only the nearest Cluster of
-    /// each name is included.
-    pub fn reachable_clusters(&self, workspace: &str) -> impl Iterator<Item = RegisteredCluster> + use<> {
-        let snapshot = self.snapshot();
-        let mut found: Vec<(String, Arc<Object>)> = Vec::new();
-        let mut names = HashSet::new();
-        for workspace in self.ancestry(workspace) {
-            let scope = Scope::new(ATOLL, "clusters", Some(&workspace), Some(""));
-            for cluster in snapshot.list(&scope, None) {
-                if names.insert(cluster.name().to_string()) {
-                    found.push((workspace.clone(), cluster));
-                }
-            }
+    /// The Cluster of this name that is registered in a workspace.
+    pub fn own_cluster(&self, workspace: &str, name: &str) -> Option<Arc<Value>> {
+        self.placements.clusters.get(workspace, name)
+    }
+
+    /// The Clusters to which placements in a workspace can refer, nearest first, up to a number. Only the nearest
+    /// Cluster of each name is included.
+    pub fn reachable_clusters(&self, workspace: &str, most: usize) -> Vec<RegisteredCluster> {
+        let (ancestry, known) = (self.ancestry(workspace), &self.placements.clusters);
+        let mut found = Vec::new();
+        for (above, workspace) in ancestry.iter().enumerate() {
+            let is_nearest =
+                |name: &str| !ancestry[..above].iter().any(|nearer| known.contains(nearer, name));
+            let own = known.list(workspace, most - found.len(), is_nearest).into_iter();
+            found.extend(own.map(|cluster| RegisteredCluster { workspace: workspace.clone(), cluster }));
         }
-        found.into_iter().filter_map(|(workspace, cluster)| {
-            let cluster = crate::parse(&cluster.json()).ok()?;
-            Some(RegisteredCluster { workspace, cluster })
-        })
+        found
     }
 
     /// Whether objects of a workspace may be placed on a Cluster, see `spec.workspaces`.
@@ -75,10 +75,19 @@ impl Registry {
         let is_meant = |one: &RegisteredCluster| {
             (row.namespaced || one.workspace == workspace) && self.cluster_serves(workspace, one)
         };
-        ClusterChoice::among(self.reachable_clusters(workspace).filter(is_meant).map(|registered| {
+        let reachable = self.reachable_clusters(workspace, MAX_CONSIDERED).into_iter();
+        // Only the first refusal is shown, and many clusters require the same Pod Security level.
+        let mut violations: HashMap<(Option<String>, bool), Option<String>> = HashMap::new();
+        ClusterChoice::among(reachable.filter(is_meant).map(|registered| {
             let refusal = placement_refusal(&registered.cluster).map(|closed| closed.short());
-            let refusal =
-                refusal.or_else(|| self.pod_security_violation(row, workspace, object, &registered));
+            let refusal = refusal.or_else(|| {
+                let level = ClusterView::of(&registered.cluster).pod_security().map(str::to_owned);
+                let rule = (level, registered.workspace == workspace);
+                let violation = violations.entry(rule);
+                violation
+                    .or_insert_with(|| self.pod_security_violation(row, workspace, object, &registered))
+                    .clone()
+            });
             (object::name(&registered.cluster).to_string(), refusal)
         }))
     }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use memchr::memmem::Finder;
 use tokio::sync::Notify;
 
+use super::known_clusters::KnownClusters;
 use crate::catalog::ATOLL;
 use crate::dialect::EnabledDialects;
 use crate::workspace_tree::WorkspaceTree;
@@ -24,6 +25,8 @@ pub struct Placements {
     finder: Finder<'static>,
     /// The tree of workspaces.
     pub workspaces: WorkspaceTree,
+    /// The registered Clusters.
+    pub(super) clusters: KnownClusters,
     /// The workspaces that enable dialects.
     pub(crate) dialects: EnabledDialects,
 }
@@ -81,6 +84,7 @@ impl Default for Placements {
             state: Mutex::default(),
             finder: Finder::new(PLACEMENT),
             workspaces: WorkspaceTree::default(),
+            clusters: KnownClusters::default(),
             dialects: EnabledDialects::default(),
         }
     }
@@ -170,6 +174,7 @@ impl Observer for Placements {
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
         if let Some(parts) = key.parts() {
             self.workspaces.changed(key, &parts, value);
+            self.clusters.changed(&parts, value);
             // Dialects may change how objects look in clusters.
             if self.dialects.changed(&parts, value) {
                 self.state().clusters.values_mut().for_each(|cluster| cluster.notify(key, revision));

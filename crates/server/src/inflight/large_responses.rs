@@ -108,6 +108,11 @@ impl SerializationPermits {
 }
 
 impl ResponseLimits {
+    /// Whether the sender is not counted: a controller or an administrator.
+    pub fn is_trusted(&self) -> bool {
+        self.sender.is_none()
+    }
+
     /// Serializes a response made of `size` bytes of JSON, when a permit is available. `work` takes more
     /// memory as its output grows.
     pub async fn serialize<F>(&self, size: usize, work: F) -> Result<Response<Body>, Status>

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use atoll_fleet::marks::REGISTERED_IN;
 use atoll_meta::{Status, json, object};
-use atoll_registry::Listing;
 use atoll_registry::catalog::ATOLL;
+use atoll_registry::{Listing, Stage};
 use atoll_store::Key;
 use atoll_watch::Object;
 use bytes::Bytes;
 use http::{Method, Response};
 use serde_json::{Value, json};
 
-use super::heartbeat_times;
+use super::{heartbeat_times, parse};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -25,6 +25,8 @@ use crate::respond;
 
 /// The path of the list.
 pub const PATH: &str = "/services/clusters";
+/// Maximum number of bytes of the list, which is not divided into pages.
+const MAX_BYTES: usize = 64 << 20;
 /// The resource that is listed. The right to list it gives access to this path.
 pub const RESOURCE: &str = "clusters";
 
@@ -37,24 +39,44 @@ pub async fn handle(server: &Arc<Server>, call: &Call) -> Result<Response<Body>,
     let row = registry.catalog.stored(ATOLL, RESOURCE).ok_or_else(Status::not_found_generic)?;
     let snapshot = registry.snapshot();
     let is_table = matches!(call.output.form, Form::Table(..));
-    let served = registry.reachable_clusters(here).filter(|found| registry.cluster_serves(here, found));
-    let objects: Vec<Arc<Object>> = served
-        .map(|found| {
-            let name = object::name(&found.cluster).to_string();
-            let mut cluster = match found.workspace == here {
-                true => found.cluster,
-                false => public_fields(&found.cluster),
-            };
-            let from = registry.workspace_path(&found.workspace);
-            object::set_annotation(&mut cluster, REGISTERED_IN, &from);
+    let served = registry.reachable_clusters(here, usize::MAX).into_iter();
+    let served = served.filter(|found| registry.cluster_serves(here, found)).filter_map(|found| {
+        let key = Key::object(ATOLL, RESOURCE, &found.workspace, "", object::name(&found.cluster));
+        Some((found.workspace, snapshot.get(&key)?))
+    });
+    let served: Vec<(String, Arc<Object>)> = served.collect();
+    let size = served.iter().map(|(_, cluster)| cluster.size()).sum();
+    let shown = || {
+        let mut total = 0;
+        let mut objects: Vec<Arc<Object>> = Vec::new();
+        for (workspace, stored) in &served {
+            let Ok(whole) = parse(&stored.json()) else { continue };
+            let is_own = workspace == here;
+            let mut cluster = if is_own { whole } else { public_fields(&whole) };
+            object::set_annotation(&mut cluster, REGISTERED_IN, &registry.workspace_path(workspace));
             let mut text = Bytes::from(json::to_vec(&cluster));
-            if is_table && found.workspace == here {
-                text = heartbeat_times::with_heartbeat_time(&text, here, &name, &snapshot).unwrap_or(text);
+            if is_table && is_own {
+                text = heartbeat_times::with_heartbeat_time(&text, here, stored.name(), &snapshot)
+                    .unwrap_or(text);
             }
-            let key = Key::object(ATOLL, RESOURCE, &found.workspace, "", &name);
-            Arc::new(Object::complete(key, snapshot.revision, text, Arc::default()))
-        })
-        .collect();
+            total += text.len();
+            if total > MAX_BYTES {
+                return Err(Status::request_entity_too_large(format!(
+                    "the clusters of this workspace have more than {} MiB; list those of the workspace itself in pages \
+                     instead",
+                    MAX_BYTES >> 20
+                )));
+            }
+            objects.push(Arc::new(Object::complete(
+                stored.key.clone(),
+                snapshot.revision,
+                text,
+                Arc::default(),
+            )));
+        }
+        Ok(objects)
+    };
+    let objects = registry.run_sized(here, size, Stage::New, shown).await??;
     let listing =
         Listing { objects: objects.into(), revision: snapshot.revision, next: None, remaining: None };
     respond::list::render(row, listing, None, call).await

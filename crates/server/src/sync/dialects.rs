@@ -8,13 +8,12 @@ use serde_json::Value;
 
 use crate::Server;
 
-/// Whether a key is that of a ConfigMap of dialects.
-pub fn is_marker(key: &Key) -> bool {
-    let is_it = |parts: key::Parts<'_>| {
-        (parts.resource, parts.name) == ("configmaps", MARKER)
-            && parts.namespace == atoll_fleet::marks::SYSTEM_NAMESPACE
-    };
-    key.parts().is_some_and(is_it)
+/// Returns the workspace of a ConfigMap of dialects.
+pub fn enabling_workspace(key: &Key) -> Option<&str> {
+    let parts = key.parts()?;
+    let is_it = (parts.resource, parts.name) == ("configmaps", MARKER)
+        && parts.namespace == atoll_fleet::marks::SYSTEM_NAMESPACE;
+    is_it.then_some(parts.workspace)
 }
 
 /// Adds the labels and annotations that dialects give an object below. Atoll's own cannot be set.

@@ -1,13 +1,11 @@
 //! Pauses of a cluster, or of a workspace and its descendants.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::{Pause, Placement};
 use atoll_meta::Status;
-use atoll_registry::catalog::ATOLL;
-use atoll_registry::{Registry, Row};
-use atoll_watch::Scope;
+use atoll_registry::Row;
 use serde_json::Value;
 
 use crate::Server;
@@ -30,16 +28,18 @@ pub fn for_view(
     if pauses.is_empty() {
         return paused;
     }
-    let workspaces = workspaces();
-    for (workspace, pause) in &pauses {
-        let descendant_ids = descendants(&server.registry, workspace);
-        let is_affected = |other: &str| other == workspace || descendant_ids.contains(other);
-        let why = || server.registry.pause_message(workspace, pause);
-        if is_affected(home) {
-            return BTreeMap::from([(String::new(), why())]);
+    // Workspaces are looked up by their ancestors, because there may be many pauses.
+    let why = |workspace: &str| {
+        let mut ancestry = server.registry.ancestry(workspace).into_iter();
+        ancestry.find_map(|above| Some(server.registry.pause_message(&above, pauses.get(&above)?)))
+    };
+    if let Some(why) = why(home) {
+        return BTreeMap::from([(String::new(), why)]);
+    }
+    for workspace in workspaces() {
+        if let Some(why) = why(&workspace) {
+            paused.insert(workspace, why);
         }
-        let affected = workspaces.iter().filter(|other| is_affected(other));
-        paused.extend(affected.map(|other| (other.clone(), why())));
     }
     paused
 }
@@ -115,21 +115,4 @@ fn path_steps(workspace: &Workspace) -> Vec<(&str, &str)> {
 fn cluster_paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Option<String> {
     let registered = server.registry.cluster(workspace.id().ok()?, name, uid)?;
     Pause::of_cluster(&registered.cluster).map(|pause| cluster_pause_reason(&pause, name))
-}
-
-/// Returns the IDs of all descendants of a workspace.
-fn descendants(registry: &Registry, root: &str) -> HashSet<String> {
-    let snapshot = registry.snapshot();
-    let mut found = HashSet::new();
-    let mut next = vec![root.to_string()];
-    while let Some(parent) = next.pop() {
-        let scope = Scope::new(ATOLL, "workspaces", Some(&parent), Some(""));
-        for workspace in snapshot.list(&scope, None) {
-            let id = workspace.field("status.id").to_string();
-            if registry.placements.workspaces.is_owner(&id, &workspace.key) && found.insert(id.clone()) {
-                next.push(id);
-            }
-        }
-    }
-    found
 }

@@ -14,7 +14,9 @@ use atoll_fleet::{ClusterView, Overrides};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::PlacementSubscriber;
+use atoll_registry::{Burst, Turn, run_in_place};
 use atoll_store::{Key, key};
+use atoll_watch::Object;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -53,7 +55,8 @@ pub fn handle(
         cluster_key: Key::object(ATOLL, "clusters", workspace, "", cluster),
         overrides: Err(String::new()),
         controllers: false,
-        registered: Value::Null,
+        registered: Arc::default(),
+        burst: Burst::default(),
         paused: BTreeMap::new(),
         terminating: HashSet::new(),
         labels: HashMap::new(),
@@ -96,7 +99,9 @@ struct View {
     /// Whether controllers are allowed in the cluster.
     controllers: bool,
     /// The Cluster, as last read.
-    registered: Value,
+    registered: Arc<Value>,
+    /// Work since there was last nothing to send.
+    burst: Burst,
     /// Pauses, as last sent.
     paused: BTreeMap<String, String>,
     /// Namespaces that were sent as being deleted, with their workspaces.
@@ -137,8 +142,7 @@ impl View {
         let workspaces = self.sent.values().map(|sent| sent.target.workspace.clone());
         let workspaces: BTreeSet<String> = workspaces.chain([self.workspace.clone()]).collect();
         let workspaces = workspaces.into_iter().collect();
-        let cluster = self.server.registry.snapshot().get(&self.cluster_key);
-        let cluster = cluster.and_then(|cluster| parse(&cluster.json()).ok()).unwrap_or_default();
+        let cluster = self.registered.clone();
         let synced = SyncLine::Synced {
             control_plane,
             uid: uid.clone(),
@@ -151,6 +155,7 @@ impl View {
         let mut namespaces = NamespaceWatch::new(&self.server);
         loop {
             self.flush().await?;
+            self.burst.end();
             tokio::select! {
                 biased;
                 () = subscriber.changed() => self.send_changes(&subscriber, false).await?,
@@ -171,8 +176,8 @@ impl View {
     }
 
     fn is_registered(&self, uid: &str) -> bool {
-        let registered = self.server.registry.snapshot().get(&self.cluster_key);
-        registered.and_then(|found| parse(&found.json()).ok()).is_some_and(|found| object::uid(&found) == uid)
+        let registered = self.server.registry.own_cluster(&self.workspace, &self.cluster);
+        registered.is_some_and(|found| object::uid(&found) == uid)
     }
 
     /// Sends everything that has changed.
@@ -202,11 +207,15 @@ impl View {
                 (self.overrides, self.controllers) = (overrides, controllers);
                 keys.extend(self.sent.keys().cloned());
             }
-            self.registered = cluster;
+            self.registered = Arc::new(cluster);
         }
         // A dialect that was enabled or disabled may change the metadata of all shares.
-        if keys.iter().any(dialects::is_marker) {
-            keys.extend(self.sent.keys().cloned());
+        let enabling: HashSet<String> =
+            keys.iter().filter_map(dialects::enabling_workspace).map(str::to_owned).collect();
+        if !enabling.is_empty() {
+            let affected = self.sent.keys().filter(|key| self.is_below(key, &enabling));
+            let affected: Vec<Key> = affected.cloned().collect();
+            keys.extend(affected);
         }
         // Send pauses first, so that the syncer never acts on a paused object.
         self.send_pauses(&keys).await?;
@@ -216,7 +225,7 @@ impl View {
         let mut keys: Vec<Key> = keys.into_iter().collect();
         keys.sort_unstable();
         for key in keys {
-            let object = read(&key);
+            let object = self.read(&key, snapshot.get(&key)).await;
             if let Some(line) = object.as_ref().and_then(|object| self.first_labels(&key, object)) {
                 self.send(&line).await?;
             }
@@ -237,12 +246,31 @@ impl View {
         keys.sort_unstable();
         for key in keys {
             let found = self.server.registry.snapshot().get(&key);
-            let object = found.and_then(|found| parse(&found.json()).ok());
+            let object = self.read(&key, found).await;
             if let Some(line) = self.changed_line(&key, object).await {
                 self.add(&line).await?;
             }
         }
         Ok(())
+    }
+
+    /// Parses an object in a turn of its tenant.
+    async fn read(&mut self, key: &Key, found: Option<Arc<Object>>) -> Option<Value> {
+        let found = found?;
+        let _turn = self.begin(key, found.size()).await;
+        run_in_place(found.size(), || parse(&found.json()).ok())
+    }
+
+    /// Begins work on an object, in a turn of its tenant if the view has much to do.
+    async fn begin(&mut self, key: &Key, size: usize) -> Option<Turn> {
+        let workspace = key.parts().map_or(self.workspace.as_str(), |parts| parts.workspace);
+        self.burst.begin(&self.server.registry, workspace, size).await
+    }
+
+    /// Whether an object is in one of these workspaces or below one of them.
+    fn is_below(&self, key: &Key, workspaces: &HashSet<String>) -> bool {
+        let ancestry = key.parts().map(|parts| self.server.registry.ancestry(parts.workspace));
+        ancestry.into_iter().flatten().any(|workspace| workspaces.contains(&workspace))
     }
 
     fn scope(&self) -> ClusterScope<'_> {

@@ -174,7 +174,8 @@ impl Admission for RequestAdmission<'_> {
                     self.warnings.add(warnings::ignored(self.server, self.row, &self.object_ref, new));
                 }
                 if old.is_none() && part.is_empty() {
-                    let unplaced = warnings::unplaced(self.server, self.row, &self.object_ref, new);
+                    let unplaced = || warnings::unplaced(self.server, self.row, &self.object_ref, new);
+                    let unplaced = self.run_sized(new, unplaced).await?;
                     unplaced.into_iter().for_each(|text| self.warnings.add(text));
                 }
                 self.validate_by_dialects(new, old)?;

@@ -236,23 +236,21 @@ impl Patch {
         author: &Author<'_>,
         options: &WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        let mut object = match (self.kind, existing) {
-            (PatchKind::Apply, existing) => {
-                let applied = apply::apply(self, target, existing, author, options);
-                return applied.map_err(|status| match target {
-                    PatchTarget::Object(row) => quotable_error(row, status),
-                    PatchTarget::Scale => status,
-                });
-            }
-            (_, existing) => existing.cloned().unwrap_or_default(),
-        };
-        match self.kind {
-            PatchKind::Json => json_patch(&mut object, &self.value).map_err(|error| error.status())?,
-            PatchKind::Merge => merge_patch(&mut object, &self.value),
-            PatchKind::Strategic => return strategic::apply(self, target, &object, options.field_validation),
-            PatchKind::Apply => {}
+        if self.kind == PatchKind::Apply {
+            let applied = apply::apply(self, target, existing, author, options);
+            return applied.map_err(|status| match target {
+                PatchTarget::Object(row) => quotable_error(row, status),
+                PatchTarget::Scale => status,
+            });
         }
+        if self.kind == PatchKind::Strategic {
+            let missing = Value::Null;
+            return strategic::apply(self, target, existing.unwrap_or(&missing), options.field_validation);
+        }
+        let object = self.change(existing)?;
+        // The object may be large, so it is computed again for an error instead of being kept.
         let refuse = |error: String| {
+            let object = self.change(existing).unwrap_or_default();
             let object = match target {
                 PatchTarget::Object(row) => quotable_json(row, &object),
                 PatchTarget::Scale => json::to_string(&object),
@@ -260,12 +258,23 @@ impl Patch {
             undecodable(&object, &error)
         };
         let read = match target {
-            PatchTarget::Object(row) => decode::patched(row, object.clone()),
-            PatchTarget::Scale => decode::patched_scale(object.clone()),
+            PatchTarget::Object(row) => decode::patched(row, object),
+            PatchTarget::Scale => decode::patched_scale(object),
         };
         let (patched, unknown) = read.map_err(refuse)?;
         let remarks = self.remarks.iter().cloned().chain(unknown).collect();
         let warnings = decode::apply_field_validation(remarks, options.field_validation).map_err(refuse)?;
         Ok((patched, warnings))
+    }
+
+    /// Returns the existing object with the changes of a JSON patch or merge patch.
+    fn change(&self, existing: Option<&Value>) -> Result<Value, Status> {
+        let mut object = existing.cloned().unwrap_or_default();
+        match self.kind {
+            PatchKind::Json => json_patch(&mut object, &self.value).map_err(|error| error.status())?,
+            PatchKind::Merge => merge_patch(&mut object, &self.value),
+            PatchKind::Strategic | PatchKind::Apply => {}
+        }
+        Ok(object)
     }
 }

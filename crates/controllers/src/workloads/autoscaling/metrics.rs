@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use atoll_informer::{ApiScope, Key, encoded};
+use atoll_informer::{ApiScope, Key, Pages, encoded};
 use atoll_meta::time::{self, Timestamp};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
@@ -17,6 +17,11 @@ const CUSTOM_METRICS: &str = "/apis/custom.metrics.k8s.io";
 const EXTERNAL_METRICS: &str = "/apis/external.metrics.k8s.io/v1beta1";
 /// Window of a metric that does not state its own.
 const WINDOW: Duration = Duration::from_secs(60);
+
+/// Maximum number of values of an external metric.
+const MAX_EXTERNAL: usize = 1000;
+/// Maximum number of pods whose metrics are read for one autoscaler.
+const MAX_PODS: usize = 100_000;
 
 /// Metrics client of one autoscaler.
 pub struct Metrics<'a> {
@@ -35,6 +40,39 @@ impl Metrics<'_> {
             .map_err(|status| error_message(&status, request))
     }
 
+    /// Lists metrics, with one page in memory, because a workspace may serve its own resource under this path. Returns
+    /// their number and what was read of each.
+    async fn list<T>(
+        &self,
+        path: &str,
+        request: &str,
+        most: usize,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<(usize, Vec<T>), String> {
+        let (mut count, mut found, mut token) = (0, Vec::new(), String::new());
+        let mut pages = Pages::default();
+        let root =
+            self.api.root(&self.autoscaler.workspace).map_err(|status| error_message(&status, request))?;
+        loop {
+            let from = encoded(&token);
+            let ask = |limit: usize| {
+                let page = format!("{root}{path}&limit={limit}&continue={from}");
+                async move { self.api.client().get(&page).await }
+            };
+            let page = pages.next(self.api.client(), ask).await;
+            let page = page.map_err(|status| error_message(&status, request))?;
+            count += items(&page).len();
+            if count > most {
+                return Err(format!("the response contains more than {most} metrics"));
+            }
+            found.extend(items(&page).iter().filter_map(&read));
+            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
+            if token.is_empty() {
+                return Ok((count, found));
+            }
+        }
+    }
+
     /// Returns the usage of a resource by pods, or by one container in each of them.
     pub async fn of_resource(
         &self,
@@ -43,17 +81,18 @@ impl Metrics<'_> {
         container: &str,
     ) -> Result<Samples, String> {
         let namespace = &self.autoscaler.namespace;
-        let path =
-            format!("{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}", encoded(selector));
-        let list = self
-            .get(&path, "get pods.metrics.k8s.io")
+        let path = format!(
+            "{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}",
+            encoded(selector)
+        );
+        let (count, samples) = self
+            .list(&path, "get pods.metrics.k8s.io", MAX_PODS, |item| of_pod(item, resource, container))
             .await
             .map_err(|problem| format!("unable to fetch metrics from resource metrics API: {problem}"))?;
-        let items = items(&list);
-        if items.is_empty() {
+        if count == 0 {
             return Err("no metrics returned from resource metrics API".into());
         }
-        Ok(items.iter().filter_map(|item| of_pod(item, resource, container)).collect())
+        Ok(samples.into_iter().collect())
     }
 
     /// Returns the values of a custom metric of pods.
@@ -135,15 +174,15 @@ impl Metrics<'_> {
             encoded(metric),
             encoded(&selector)
         );
-        let list = self
-            .get(&path, &format!("get {metric}.external.metrics.k8s.io"))
-            .await
-            .map_err(|problem| format!("unable to fetch metrics from external metrics API: {problem}"))?;
-        let items = items(&list);
-        if items.is_empty() {
+        let request = format!("get {metric}.external.metrics.k8s.io");
+        let (count, values) =
+            self.list(&path, &request, MAX_EXTERNAL, |item| amount(&item["value"]))
+                .await
+                .map_err(|problem| format!("unable to fetch metrics from external metrics API: {problem}"))?;
+        if count == 0 {
             return Err("no metrics returned from external metrics API".into());
         }
-        Ok(items.iter().filter_map(|item| amount(&item["value"])).collect())
+        Ok(values)
     }
 
     /// Returns the path of the newest version of the custom metrics API that is served.

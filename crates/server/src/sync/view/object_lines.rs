@@ -18,6 +18,7 @@ impl View {
     pub(super) async fn changed_line(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
         let size = object.as_ref().map_or(0, size_of);
         let line = self.line(key, object).await?;
+        let _turn = self.begin(key, size).await;
         let line = run_in_place(size, || line.bytes());
         let Some(sent) = self.sent.get_mut(key) else { return Some(line) };
         let hash = Some(self.hashes.hash_one(&line));
@@ -53,30 +54,17 @@ impl View {
         self.sent.entry(key.clone()).or_default().target.clone_from(&target);
         Some(match share {
             Some(share) if !object::is_being_deleted(&object) => {
-                let size = size_of(&object);
-                let mut shaped = run_in_place(size, || shape::shape(&object, &self.cluster, share.replicas));
-                dialects::add_metadata(&self.server, &parts, &self.registered, &object, &mut shaped);
-                if let Some(message) = self.pod_security_violation(&parts, &object, &shaped) {
-                    self.refuse(key, target, message).await;
-                    return None;
-                }
-                let overridden = self.overrides.as_ref().map_err(String::clone);
-                let overridden =
-                    overridden.and_then(|overrides| run_in_place(size, || overrides.apply(&mut shaped)));
-                let taken = overridden.and_then(|()| {
-                    let objection = exclusions::exclusion_reason(
-                        &self.server,
-                        &parts,
-                        &object,
-                        &shaped,
-                        self.controllers,
-                    );
-                    objection.map_or(Ok(()), Err)
-                });
-                if let Err(message) = taken {
-                    self.refuse(key, target, message).await;
-                    return None;
-                }
+                let (size, replicas) = (size_of(&object), share.replicas);
+                let turn = self.begin(key, size).await;
+                let shaped = run_in_place(size, || self.shape(&parts, &object, replicas));
+                drop(turn);
+                let shaped = match shaped {
+                    Ok(shaped) => shaped,
+                    Err(message) => {
+                        self.refuse(key, target, message).await;
+                        return None;
+                    }
+                };
                 let drift = Drift::of(&self.registered, &object);
                 SyncLine::Object { target, generation: object::generation(&object), object: shaped, drift }
             }
@@ -86,6 +74,20 @@ impl View {
                 SyncLine::Remove { target, since: since? }
             }
         })
+    }
+
+    /// Returns the form of an object for the cluster, or why the cluster does not get it.
+    fn shape(&self, parts: &key::Parts<'_>, object: &Value, replicas: Option<i64>) -> Result<Value, String> {
+        let mut shaped = shape::shape(object, &self.cluster, replicas);
+        dialects::add_metadata(&self.server, parts, &self.registered, object, &mut shaped);
+        if let Some(message) = self.pod_security_violation(parts, object, &shaped) {
+            return Err(message);
+        }
+        self.overrides.as_ref().map_err(String::clone)?.apply(&mut shaped)?;
+        match exclusions::exclusion_reason(&self.server, parts, object, &shaped, self.controllers) {
+            Some(message) => Err(message),
+            None => Ok(shaped),
+        }
     }
 
     /// Records why the cluster does not get the current version of an object. The previous version stays.
