@@ -8,13 +8,16 @@
 //!
 //! Pure: no I/O, no clock, no async. The scheduler and admission use it.
 
+mod apportion;
 pub mod budgets;
 pub mod cluster;
 pub mod decide;
 pub mod demand;
 pub mod failover;
+
 pub mod fleet;
 pub mod intent;
+mod ledger;
 pub mod moves;
 pub mod node;
 pub mod policy;
