@@ -82,7 +82,7 @@ impl<'a> Question<'a> {
     pub fn room(self, entry: &Entry, enough: i64) -> i64 {
         let Question { demand, rules, .. } = self;
         let now = demand.share(&entry.state.uid).map_or(0, |share| {
-            let pods = self.pods_of(share);
+            let pods = demand.pods_of(share);
             pods.saturating_sub(share.unschedulable).max(0)
         });
         let takes = entry.account.takes(&demand.object, &demand.needs, enough);

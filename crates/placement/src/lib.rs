@@ -10,16 +10,20 @@
 
 mod apportion;
 pub mod budgets;
+mod candidates;
 pub mod cluster;
+mod completions;
 pub mod decide;
 pub mod demand;
 pub mod failover;
-
+mod filters;
 pub mod fleet;
 pub mod intent;
 mod ledger;
 pub mod moves;
 pub mod node;
+mod ordinals;
 pub mod policy;
 pub mod resources;
 pub mod rules;
+mod scores;

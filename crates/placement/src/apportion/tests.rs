@@ -7,7 +7,9 @@ fn differ_by(shares: &[i64]) -> i64 {
 }
 
 fn parts(rows: &[(i64, i64)]) -> Vec<Part> {
-    rows.iter().map(|(weight, current)| Part { weight: *weight, min: 0, max: 100_000, current: *current }).collect()
+    rows.iter()
+        .map(|(weight, current)| Part { weight: *weight, min: 0, max: 100_000, current: *current })
+        .collect()
 }
 
 #[test]
@@ -45,7 +47,9 @@ fn without_balance_only_the_difference_is_divided() {
 #[test]
 fn bounds_hold_before_fairness() {
     let bounded = |rows: &[(i64, i64, i64)]| -> Vec<Part> {
-        rows.iter().map(|(min, max, current)| Part { weight: 1, min: *min, max: *max, current: *current }).collect()
+        rows.iter()
+            .map(|(min, max, current)| Part { weight: 1, min: *min, max: *max, current: *current })
+            .collect()
     };
     for (total, rows, expected) in [
         (10, &[(0, 2, 0), (0, 100, 0)][..], &[2, 8][..]),

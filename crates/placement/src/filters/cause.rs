@@ -12,31 +12,62 @@ pub enum Cause<'a> {
     Cordoned,
     Evicted,
     NotReported,
-    NotReady { reason: &'a str },
+    NotReady {
+        reason: &'a str,
+    },
     WorkspaceRefused,
-    NotServed { resource: String },
-    RightsMissing { resource: String },
-    ClassMissing { kind: &'static str, name: &'a str },
-    Excluded { by: &'a str },
-    NoWeight { by: &'a str },
-    NoDomain { label: &'a str },
-    NeighbourMissing { text: &'a str },
-    NeighbourPresent { text: &'a str },
+    NotServed {
+        resource: String,
+    },
+    RightsMissing {
+        resource: String,
+    },
+    ClassMissing {
+        kind: &'static str,
+        name: &'a str,
+    },
+    Excluded {
+        by: &'a str,
+    },
+    NoWeight {
+        by: &'a str,
+    },
+    NoDomain {
+        label: &'a str,
+    },
+    NeighbourMissing {
+        text: &'a str,
+    },
+    NeighbourPresent {
+        text: &'a str,
+    },
     Taint(&'a Taint),
     NoNodes,
     NoNodeSelected,
     NoNodeTolerated,
-    Limit { resource: &'a str, within: i64 },
+    Limit {
+        resource: &'a str,
+        within: i64,
+    },
     MostReplicas(i64),
-    NoRoom { fits: i64, missing: Vec<&'a str>, is_cut: bool },
+    NoRoom {
+        fits: i64,
+        missing: Vec<&'a str>,
+        is_cut: bool,
+    },
     /// The namespace is on another cluster.
-    Elsewhere { cluster: &'a str },
+    Elsewhere {
+        cluster: &'a str,
+    },
     /// It could take replicas, and others were chosen.
     NotChosen,
     /// The rules allow no more clusters.
     EnoughClusters(i64),
     /// A balance between domains allows no more.
-    Skew { label: &'a str, most: i64 },
+    Skew {
+        label: &'a str,
+        most: i64,
+    },
 }
 
 impl Cause<'_> {
@@ -98,15 +129,20 @@ impl Cause<'_> {
             Cause::Cordoned => format!("is cordoned; open it with: atoll cluster uncordon {name}"),
             Cause::Evicted => "is being emptied or is lost".into(),
             Cause::NotReported => {
-                format!("has not reported its state yet; see what is wrong with: atoll cluster describe {name}")
+                format!(
+                    "has not reported its state yet; see what is wrong with: atoll cluster describe {name}"
+                )
             }
             Cause::NotReady { reason } => {
                 format!("is not ready: {reason}; see what is wrong with: atoll cluster describe {name}")
             }
             Cause::WorkspaceRefused => {
-                "does not accept objects of this workspace; its administrator can add it to spec.workspaces".into()
+                "does not accept objects of this workspace; its administrator can add it to spec.workspaces"
+                    .into()
             }
-            Cause::NotServed { resource } => format!("does not serve {resource}; install its definition there"),
+            Cause::NotServed { resource } => {
+                format!("does not serve {resource}; install its definition there")
+            }
             Cause::RightsMissing { resource } => format!(
                 "does not let Atoll write {resource}; grant it with: atoll cluster join {name} --kubeconfig FILE"
             ),
@@ -116,17 +152,25 @@ impl Cause<'_> {
             Cause::NoDomain { label } => {
                 format!("has no label {label}, by which replicas are spread; set it on the Cluster")
             }
-            Cause::NeighbourMissing { text } => format!("does not run workloads that match {text}, as required"),
-            Cause::NeighbourPresent { text } => format!("runs workloads that match {text}, which must be avoided"),
+            Cause::NeighbourMissing { text } => {
+                format!("does not run workloads that match {text}, as required")
+            }
+            Cause::NeighbourPresent { text } => {
+                format!("runs workloads that match {text}, which must be avoided")
+            }
             Cause::Taint(taint) => format!("has the taint {taint}, which is not tolerated"),
             Cause::NoNodes => "has no node that accepts pods".into(),
-            Cause::NoNodeSelected => "has no node that matches the node selector and affinity of the pods".into(),
+            Cause::NoNodeSelected => {
+                "has no node that matches the node selector and affinity of the pods".into()
+            }
             Cause::NoNodeTolerated => "has only nodes with taints that the pods do not tolerate".into(),
             Cause::Limit { resource, within } => format!(
                 "has a limit of {resource} in spec.limits that leaves {}",
                 plural(*within, "replica", "no replica")
             ),
-            Cause::MostReplicas(most) => format!("may have at most {}", plural(*most, "replica", "no replica")),
+            Cause::MostReplicas(most) => {
+                format!("may have at most {}", plural(*most, "replica", "no replica"))
+            }
             Cause::NoRoom { fits, missing, is_cut } => no_room(*fits, missing, *is_cut),
             Cause::Elsewhere { cluster } => format!(
                 "is not the cluster of the namespace, which is on {cluster}; to place it elsewhere, set the annotation \

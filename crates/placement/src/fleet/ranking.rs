@@ -75,9 +75,10 @@ impl Ranking {
             matches!(operator, LabelOperator::In | LabelOperator::Equals | LabelOperator::DoubleEquals)
         };
         let with = |key: &str, value: &String| self.by_label.get(key).and_then(|values| values.get(value));
-        let sets = selector.requirements().iter().filter(|one| names_values(one.operator())).map(|one| {
-            one.values().iter().filter_map(|value| with(one.key(), value)).collect::<Vec<_>>()
-        });
+        let sets =
+            selector.requirements().iter().filter(|one| names_values(one.operator())).map(|one| {
+                one.values().iter().filter_map(|value| with(one.key(), value)).collect::<Vec<_>>()
+            });
         let smallest = sets.min_by_key(|sets| sets.iter().map(|set| set.len()).sum::<usize>())?;
         Some(smallest.into_iter().flatten().copied().collect())
     }
