@@ -93,7 +93,7 @@ impl<'a> Question<'a> {
     /// Makes a candidate of an open cluster; `None` if it has no room for as many as it must have.
     pub fn newcomer(self, index: usize, entry: &'a Entry, enough: i64) -> Option<Candidate<'a>> {
         let most = self.room(entry, enough);
-        let least = self.rules.min_replicas.unwrap_or(1).clamp(1, self.demand.replicas.max(1));
+        let least = self.rules.min_replicas.unwrap_or(1).max(1).min(self.demand.replicas);
         let weight = self.weight(entry, most);
         // Completions run one after another, however few pods fit at once.
         let (most, least) = match self.demand.work {

@@ -196,12 +196,13 @@ impl Account {
         }
     }
 
-    /// Names of the resources that one more pod misses on every node that it may run on.
+    /// Names of the resources of which too little is free for one more pod than fit; none if the nodes have
+    /// enough together, but no single one does.
     pub fn missing<'a>(&self, needs: &'a Needs) -> Vec<&'a str> {
-        match self.free() {
-            Some(free) => free.missing(&needs.requests),
-            None => Vec::new(),
-        }
+        let (Some(report), Some(mut free)) = (&self.report, self.free()) else { return Vec::new() };
+        let fits = self.seats.fits(report, needs, UNLIMITED);
+        free.add(&needs.requests, -fits);
+        free.missing(&needs.requests)
     }
 }
 
