@@ -1,0 +1,132 @@
+//! Nodes in groups, and the pods that are expected to be bound to them.
+
+use crate::cluster::CapacityReport;
+use crate::demand::Needs;
+use crate::resources::Resources;
+
+/// Most groups of one cluster: pods of many sizes would otherwise split them without end.
+const MAX_GROUPS: usize = 128;
+
+/// Nodes of one shape with the same room left.
+#[derive(Clone, Debug)]
+struct Group {
+    /// Index of the shape in the report.
+    shape: usize,
+    count: i64,
+    free: Resources,
+}
+
+/// The nodes of a cluster, less the pods that are expected there.
+#[derive(Clone, Debug, Default)]
+pub struct Seats {
+    groups: Vec<Group>,
+    /// Free resources of all nodes, less the requests of pods that found no seat: these wait for the next room
+    /// anywhere, so that it is not free.
+    total: Resources,
+}
+
+impl Seats {
+    pub fn of(report: &CapacityReport) -> Seats {
+        let shapes = report.nodes.iter().enumerate().filter(|(_, shape)| shape.count > 0);
+        let group = |(at, shape): (usize, &crate::node::NodeShape)| Group {
+            shape: at,
+            count: shape.count,
+            free: shape.free.clone(),
+        };
+        Seats { groups: shapes.map(group).collect(), total: report.total() }
+    }
+
+    /// Returns how many pods fit, counting no further than `enough`.
+    pub fn fits(&self, report: &CapacityReport, needs: &Needs, enough: i64) -> i64 {
+        let enough = self.total.slots(&needs.requests).min(enough);
+        let mut sum = 0i64;
+        for group in &self.groups {
+            if needs.node.allow(&report.nodes[group.shape]) {
+                sum = sum.saturating_add(group.free.slots(&needs.requests).saturating_mul(group.count));
+                if sum >= enough {
+                    return enough;
+                }
+            }
+        }
+        sum
+    }
+
+    /// Takes room for pods on the nodes with most of it, as kube-scheduler does by default, and returns how
+    /// many found a node.
+    pub fn seat(&mut self, report: &CapacityReport, needs: &Needs, pods: i64) -> i64 {
+        if needs.requests == Resources::default() {
+            return pods;
+        }
+        let mut left = pods;
+        while left > 0 {
+            let Some((at, per_node)) = self.roomiest(report, needs) else { break };
+            let group = &mut self.groups[at];
+            // All nodes of the group get the same, and the last pods split it.
+            let per_node = per_node.min(left / group.count);
+            if per_node > 0 {
+                group.free.add(&needs.requests, -per_node);
+                left -= per_node * group.count;
+            } else {
+                let mut split = group.clone();
+                group.count -= left;
+                split.count = left;
+                split.free.add(&needs.requests, -1);
+                self.insert(split);
+                left = 0;
+            }
+        }
+        self.total.add(&needs.requests, -pods);
+        pods - left
+    }
+
+    /// Returns the group with most room that takes a pod on each node, and how many each takes before
+    /// another group has more room.
+    fn roomiest(&self, report: &CapacityReport, needs: &Needs) -> Option<(usize, i64)> {
+        let (mut best, mut second): (Option<(usize, i64)>, i64) = (None, 0);
+        for (at, group) in self.groups.iter().enumerate() {
+            if !group.free.has(&needs.requests) || !needs.node.allow(&report.nodes[group.shape]) {
+                continue;
+            }
+            let room = group.free.room();
+            match best {
+                Some((_, most)) if room <= most => second = second.max(room),
+                _ => {
+                    second = best.map_or(0, |(_, most)| most);
+                    best = Some((at, room));
+                }
+            }
+        }
+        let (at, room) = best?;
+        let step = (room - second) / needs.requests.size().max(1);
+        Some((at, self.groups[at].free.slots(&needs.requests).min(step.max(1))))
+    }
+
+    fn insert(&mut self, group: Group) {
+        let of_shape = |other: &&mut Group| other.shape == group.shape;
+        let is_full = self.groups.len() >= MAX_GROUPS;
+        let mut others = self.groups.iter_mut().filter(of_shape);
+        if let Some(same) = others.find(|other| other.free == group.free) {
+            same.count += group.count;
+            return;
+        }
+        let room = group.free.room();
+        let nearest =
+            self.groups.iter_mut().filter(of_shape).min_by_key(|other| (other.free.room() - room).abs());
+        match nearest {
+            // With the smaller room of both: too little is safe.
+            Some(other) if is_full => {
+                self.total.add(&other.free, -other.count);
+                self.total.add(&group.free, -group.count);
+                other.count += group.count;
+                other.free.lower_to(&group.free);
+                self.total.add(&other.free, other.count);
+            }
+            _ => self.groups.push(group),
+        }
+    }
+
+    /// Free resources of all nodes, less all requests that are expected.
+    pub fn total(&self) -> &Resources {
+        &self.total
+    }
+}
