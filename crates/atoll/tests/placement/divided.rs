@@ -123,3 +123,15 @@ async fn move_and_decisions_are_recorded() {
     let message = refused.expect_status(422, "Invalid");
     assert!(message.contains("spec.phase") && message.contains("spec.decisions[0].time"), "{message}");
 }
+
+#[tokio::test]
+async fn numbers_may_change_during_a_pause() {
+    let (_atoll, admin) = with_clusters(&["east", "west"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    admin.put(&placement_path("web"), on(json!([{ "name": "east", "replicas": 3 }]))).await.expect(200);
+    let east = "/apis/atoll.dev/v1alpha1/clusters/east";
+    admin.merge(east, json!({ "spec": { "paused": true } })).await.expect(200);
+    admin.put(&placement_path("web"), on(json!([{ "name": "east", "replicas": 5 }]))).await.expect(200);
+    let moved = admin.put(&placement_path("web"), on(json!([{ "name": "west", "replicas": 5 }]))).await;
+    assert!(moved.expect_status(403, "Forbidden").contains("is paused"));
+}
