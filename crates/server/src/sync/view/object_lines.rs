@@ -54,9 +54,9 @@ impl View {
         self.sent.entry(key.clone()).or_default().target.clone_from(&target);
         Some(match share {
             Some(share) if !object::is_being_deleted(&object) => {
-                let (size, replicas) = (size_of(&object), share.replicas);
+                let size = size_of(&object);
                 let turn = self.begin(key, size).await;
-                let shaped = run_in_place(size, || self.shape(&parts, &object, replicas));
+                let shaped = run_in_place(size, || self.shape(&parts, &object, share));
                 drop(turn);
                 let shaped = match shaped {
                     Ok(shaped) => shaped,
@@ -66,7 +66,8 @@ impl View {
                     }
                 };
                 let drift = Drift::of(&self.registered, &object);
-                SyncLine::Object { target, generation: object::generation(&object), object: shaped, drift }
+                let (generation, held) = (object::generation(&object), share.held);
+                SyncLine::Object { target, generation, object: shaped, drift, held }
             }
             _ => {
                 let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key);
@@ -77,8 +78,8 @@ impl View {
     }
 
     /// Returns the form of an object for the cluster, or why the cluster does not get it.
-    fn shape(&self, parts: &key::Parts<'_>, object: &Value, replicas: Option<i64>) -> Result<Value, String> {
-        let mut shaped = shape::shape(object, &self.cluster, replicas);
+    fn shape(&self, parts: &key::Parts<'_>, object: &Value, share: &Share) -> Result<Value, String> {
+        let mut shaped = shape::shape(object, &self.cluster, share);
         dialects::add_metadata(&self.server, parts, &self.registered, object, &mut shaped);
         if let Some(message) = self.pod_security_violation(parts, object, &shaped) {
             return Err(message);
