@@ -1,0 +1,186 @@
+//! The fleet with everything that is placed on it, as the caches show it and as it was last written.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use atoll_fleet::Placement;
+use atoll_fleet::placement::Share;
+use atoll_informer::Key;
+use atoll_meta::object;
+use atoll_placement::cluster::{CapacityReport, ClusterState};
+use atoll_placement::demand::{Demand, Needs, ObjectKey};
+use atoll_placement::fleet::Fleet;
+use serde_json::Value;
+
+use crate::rules::BY_DEFAULT;
+
+/// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
+#[derive(Default)]
+pub struct Ledger {
+    pub fleet: Fleet,
+    /// Uids of clusters by the key of the Cluster.
+    clusters: HashMap<Key, Arc<str>>,
+    objects: HashMap<Key, Entry>,
+    /// Number of objects on each cluster, by workspace and namespace.
+    namespaces: HashMap<(Arc<str>, Arc<str>), Usage>,
+    /// The same by workspace.
+    workspaces: HashMap<Arc<str>, Usage>,
+}
+
+/// What is known of one object.
+struct Entry {
+    uid: Arc<str>,
+    namespace: Arc<str>,
+    /// Uids of its clusters.
+    clusters: Vec<Arc<str>>,
+    is_default: bool,
+    /// The revision of a placement that was written and that the cache does not show yet.
+    written: u64,
+}
+
+/// Number of objects by cluster: those that are placed by default, and all.
+type Usage = BTreeMap<Arc<str>, (usize, usize)>;
+
+impl Ledger {
+    /// Adds or changes a Cluster that is registered in the workspace with this path.
+    pub fn set_cluster(&mut self, key: &Key, cluster: &Value, path: &str) {
+        let uid: Arc<str> = object::uid(cluster).into();
+        if let Some(known) = self.clusters.insert(key.clone(), uid.clone())
+            && known != uid
+        {
+            self.fleet.remove_cluster(&known);
+        }
+        self.fleet.set_cluster(ClusterState::of(cluster, path));
+        if let Some(report) = CapacityReport::of(cluster) {
+            self.fleet.set_report(&uid, Arc::new(report));
+        }
+    }
+
+    pub fn remove_cluster(&mut self, key: &Key) {
+        if let Some(uid) = self.clusters.remove(key) {
+            self.fleet.remove_cluster(&uid);
+        }
+    }
+
+    /// Whether a placement of the object was written that is newer than the revision in the cache.
+    pub fn is_ahead(&self, key: &Key, object: &Value) -> bool {
+        self.objects.get(key).is_some_and(|entry| {
+            *entry.uid == *object::uid(object) && entry.written > revision(object)
+        })
+    }
+
+    /// Records what an object takes as it is in the cache, unless a newer placement was written.
+    pub fn set_object(&mut self, key: &Key, object: &Value, demand: &Demand) {
+        if self.is_ahead(key, object) {
+            return;
+        }
+        let placement = Placement::of(object);
+        let shares = placement.clusters.iter().filter_map(|share| {
+            Some((self.uid_of(share, &demand.workspace_path)?, replicas(share, demand)))
+        });
+        let shares: Vec<(Arc<str>, i64)> = shares.collect();
+        let is_default = placement.by == BY_DEFAULT;
+        self.reserve(key, (&demand.object, &demand.needs), shares, is_default, 0);
+    }
+
+    /// Records the shares of an object. With `written`, they are in the store at this revision.
+    pub fn reserve(
+        &mut self,
+        key: &Key,
+        (object, needs): (&ObjectKey, &Arc<Needs>),
+        shares: Vec<(Arc<str>, i64)>,
+        is_default: bool,
+        written: u64,
+    ) {
+        if let Some(before) = self.objects.remove(key) {
+            self.count(key, &before, false);
+            if before.uid != object.uid {
+                self.fleet.forget(&before.uid);
+            }
+        }
+        if shares.is_empty() && written == 0 {
+            self.fleet.forget(&object.uid);
+            return;
+        }
+        self.fleet.reserve(object, needs, &shares);
+        let entry = Entry {
+            uid: object.uid.clone(),
+            namespace: object.namespace.clone(),
+            clusters: shares.into_iter().map(|(uid, _)| uid).collect(),
+            is_default,
+            written,
+        };
+        self.count(key, &entry, true);
+        self.objects.insert(key.clone(), entry);
+    }
+
+    /// Forgets an object that does not exist any more, or that has finished.
+    pub fn remove_object(&mut self, key: &Key) {
+        if let Some(entry) = self.objects.remove(key) {
+            self.count(key, &entry, false);
+            self.fleet.forget(&entry.uid);
+        }
+    }
+
+    /// Uids of the clusters that the other objects of a namespace are on, the most used first. Those that
+    /// are placed by default count most: they must stay together.
+    pub fn namespace_on(&self, workspace: &str, namespace: &str) -> Vec<Arc<str>> {
+        let usage = self.namespaces.get(&(workspace.into(), namespace.into()));
+        usage.map(most_used).unwrap_or_default()
+    }
+
+    /// The same for all namespaces of a workspace.
+    pub fn workspace_on(&self, workspace: &str) -> Vec<Arc<str>> {
+        self.workspaces.get(workspace).map(most_used).unwrap_or_default()
+    }
+
+    /// The uid of the cluster of a share: placements of older versions name the nearest one.
+    pub fn uid_of(&self, share: &Share, path: &str) -> Option<Arc<str>> {
+        match share.uid.is_empty() {
+            true => self.fleet.named(path, &share.name).map(|cluster| cluster.uid.clone()),
+            false => Some(share.uid.as_str().into()),
+        }
+    }
+
+    fn count(&mut self, key: &Key, entry: &Entry, is_added: bool) {
+        let of_namespace = (key.workspace.clone(), entry.namespace.clone());
+        change(&mut self.namespaces, of_namespace, entry, is_added);
+        change(&mut self.workspaces, key.workspace.clone(), entry, is_added);
+    }
+}
+
+fn change<K: Eq + Hash + Clone>(usages: &mut HashMap<K, Usage>, of: K, entry: &Entry, is_added: bool) {
+    let usage = usages.entry(of.clone()).or_default();
+    for uid in &entry.clusters {
+        let (by_default, all) = usage.entry(uid.clone()).or_default();
+        let step = |count: &mut usize| *count = if is_added { *count + 1 } else { count.saturating_sub(1) };
+        step(all);
+        if entry.is_default {
+            step(by_default);
+        }
+        if *all == 0 {
+            usage.remove(uid);
+        }
+    }
+    if usage.is_empty() {
+        usages.remove(&of);
+    }
+}
+
+fn most_used(usage: &Usage) -> Vec<Arc<str>> {
+    let mut uids: Vec<&Arc<str>> = usage.keys().collect();
+    // The sort is stable, so clusters that are used alike have the order of their uids.
+    uids.sort_by_key(|uid| std::cmp::Reverse(usage[*uid]));
+    uids.into_iter().cloned().collect()
+}
+
+/// The replicas of a share; an undivided object runs all of them there.
+fn replicas(share: &Share, demand: &Demand) -> i64 {
+    share.replicas.or(share.completions).unwrap_or(demand.replicas)
+}
+
+/// Revisions are increasing numbers.
+fn revision(object: &Value) -> u64 {
+    object::resource_version(object).parse().unwrap_or(0)
+}
