@@ -1,0 +1,132 @@
+//! The state of a cluster that placement decisions depend on.
+
+mod read;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::node::{NodeShape, Taint};
+use crate::resources::Resources;
+
+/// Label of a Cluster that names its region; without it, `status.region` counts.
+pub const REGION: &str = "topology.kubernetes.io/region";
+/// Label of a Cluster that names its zone; without it, the only one of `status.zones` counts.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Label of a Cluster that names its provider.
+pub const PROVIDER: &str = "atoll.dev/provider";
+
+/// Everything about a Cluster that decisions depend on, except for its capacity, see [`CapacityReport`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterState {
+    pub name: Arc<str>,
+    pub uid: Arc<str>,
+    /// Path of the registering workspace, such as `root:org`.
+    pub workspace: Arc<str>,
+    /// Creation time in seconds: of equal clusters, the one that was registered first wins.
+    pub registered: i64,
+    /// Labels, with those of region and zone filled in from the status.
+    pub labels: BTreeMap<String, String>,
+    pub taints: Vec<Taint>,
+    pub readiness: Readiness,
+    pub is_cordoned: bool,
+    pub is_fenced: bool,
+    pub is_observed: bool,
+    pub is_paused: bool,
+    pub is_being_removed: bool,
+    /// Whether the agent of the cluster stops run-once work itself when it loses its lease, so that a
+    /// cluster that is not Ready runs none.
+    pub stops_itself: bool,
+    /// Workspaces that may use the cluster, relative to the registering one; `None` for all.
+    pub workspaces: Option<Vec<String>>,
+    /// Served resources, as [`resource_name`] writes them; `None` if they are not known.
+    pub apis: Option<BTreeSet<String>>,
+    /// Resources that the account of the syncer may not write, as [`resource_name`] writes them.
+    pub missing_rights: BTreeSet<String>,
+    /// Classes that exist in the cluster; `None` if they are not known.
+    pub classes: Option<Classes>,
+    /// `spec.limits`: maximum total requests of placed objects, by resource.
+    pub limits: BTreeMap<String, i64>,
+}
+
+/// Whether a cluster is ready, with times in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// No Ready condition, or its status is Unknown: not known to be bad.
+    #[default]
+    Unknown,
+    Ready {
+        since: i64,
+    },
+    NotReady {
+        since: i64,
+        reason: String,
+    },
+}
+
+impl Readiness {
+    pub fn is_ready(&self) -> bool {
+        matches!(self, Readiness::Ready { .. })
+    }
+
+    pub fn is_not_ready(&self) -> bool {
+        matches!(self, Readiness::NotReady { .. })
+    }
+}
+
+/// Names of cluster-scoped classes: those that a workload needs, or those that a cluster has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Classes {
+    pub priority: BTreeSet<String>,
+    pub storage: BTreeSet<String>,
+    pub runtime: BTreeSet<String>,
+    pub ingress: BTreeSet<String>,
+}
+
+impl Classes {
+    /// Returns the first class that others do not contain: its kind and name.
+    pub fn missing_in<'a>(&'a self, present: &Classes) -> Option<(&'static str, &'a str)> {
+        let kinds = [
+            ("PriorityClass", &self.priority, &present.priority),
+            ("StorageClass", &self.storage, &present.storage),
+            ("RuntimeClass", &self.runtime, &present.runtime),
+            ("IngressClass", &self.ingress, &present.ingress),
+        ];
+        kinds.into_iter().find_map(|(kind, wanted, found)| {
+            wanted.iter().find(|name| !found.contains(*name)).map(|name| (kind, name.as_str()))
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        [&self.priority, &self.storage, &self.runtime, &self.ingress].into_iter().all(BTreeSet::is_empty)
+    }
+}
+
+/// One report of a cluster about its capacity. What is free and which pods are bound belong together: a pod
+/// that the report counts as bound is not free any more, and any other pod still is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapacityReport {
+    /// Nodes that accept pods, in groups.
+    pub nodes: Vec<NodeShape>,
+    /// Whether there are more groups than the report contains.
+    pub is_cut: bool,
+    /// Number of bound pods by uid of the placed object that they belong to.
+    pub bound: BTreeMap<Arc<str>, i64>,
+    /// What resource quotas of the cluster leave, by workspace id and namespace above.
+    pub quotas: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<String, i64>>,
+}
+
+impl CapacityReport {
+    /// Returns the free resources of all nodes together.
+    pub fn total(&self) -> Resources {
+        let mut total = Resources::default();
+        for shape in &self.nodes {
+            total.add(&shape.free, shape.count);
+        }
+        total
+    }
+}
+
+/// Returns the name of a resource in [`ClusterState::apis`]: `deployments.apps`, or `configmaps`.
+pub fn resource_name(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_string() } else { format!("{resource}.{group}") }
+}

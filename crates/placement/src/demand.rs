@@ -1,0 +1,126 @@
+//! What an object asks of the fleet.
+
+mod read;
+mod requests;
+
+use std::sync::Arc;
+
+use crate::cluster::Classes;
+use crate::node::NodeRequirements;
+use crate::resources::Resources;
+
+pub use self::requests::pod_requests;
+
+/// An object to place: what it needs, and where it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    pub object: ObjectKey,
+    /// Path of the workspace of the object: clusters that are registered there or above serve it.
+    pub workspace_path: Arc<str>,
+    pub work: Work,
+    /// `spec.replicas`, or the completions of a Job; 1 for what has no such number.
+    pub replicas: i64,
+    /// Needs of one replica.
+    pub needs: Arc<Needs>,
+    /// Whether it must not run twice, not even while it moves.
+    pub runs_once: bool,
+    /// Whether volume claims of it are bound, so that its data is in the clusters where it is.
+    pub has_bound_claims: bool,
+    /// Whether an administrator accepts that it starts elsewhere with empty volumes, or its data is copied.
+    pub may_leave_volumes: bool,
+    /// The shares of the placement.
+    pub current: Vec<CurrentShare>,
+    /// Uids of clusters that were removed from the placement and have not confirmed it.
+    pub leaving: Vec<Arc<str>>,
+    /// Uids of clusters whose share is to be replaced, because they are lost, drained or tainted. They get
+    /// no share.
+    pub evicted: Vec<Arc<str>>,
+    /// Uids of the clusters that the objects of its namespace are on, the most used first. Placed by
+    /// default, it goes to the first.
+    pub namespace_on: Vec<Arc<str>>,
+    /// Uids of the clusters that other namespaces of its workspace are on, the most used first.
+    pub workspace_on: Vec<Arc<str>>,
+    /// Whether a pause applies: shares follow `replicas`, but no cluster enters or leaves.
+    pub is_paused: bool,
+    /// Whether an autoscaler in its only cluster sets the replicas there, so that its share has none.
+    pub is_scaled_below: bool,
+    /// Whether shares may change only for the sake of balance. Otherwise shares that break no rule stay,
+    /// and only the difference to `replicas` is divided.
+    pub may_rebalance: bool,
+}
+
+/// Identity of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Id of the workspace.
+    pub workspace: Arc<str>,
+    pub group: Arc<str>,
+    pub resource: Arc<str>,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub uid: Arc<str>,
+}
+
+/// How the work of an object can be divided between clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Work {
+    /// Replicas that are all alike: Deployment, ReplicaSet, ReplicationController.
+    Replicas,
+    /// Replicas with ordinals: StatefulSet. Divided into contiguous segments.
+    Ordinals,
+    /// A pod on every node of every chosen cluster: DaemonSet.
+    EveryNode,
+    /// Completions of a Job, with its parallelism. Divided once, when it is created.
+    Completions { parallelism: i64 },
+    /// Work that only one cluster can do: an Indexed Job, a Job without completions, a CronJob.
+    Whole,
+    /// No known work: a custom object, or any other kind that is placed by name.
+    #[default]
+    Copy,
+}
+
+/// What one replica needs of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Requests, with one pod per replica.
+    pub requests: Resources,
+    pub node: NodeRequirements,
+    pub classes: Classes,
+}
+
+/// The share of one cluster in the present placement, with what is reported from there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CurrentShare {
+    pub uid: Arc<str>,
+    /// `None` if replicas are not divided.
+    pub replicas: Option<i64>,
+    /// Number of Pods of a StatefulSet that precede the first one of this cluster.
+    pub first_ordinal: Option<i64>,
+    pub completions: Option<i64>,
+    pub parallelism: Option<i64>,
+    /// Reported ready replicas; those of a cluster that is not Ready do not count.
+    pub ready: i64,
+    /// Replicas that the cluster reports as unschedulable.
+    pub unschedulable: i64,
+}
+
+impl Demand {
+    /// Returns the share of a cluster.
+    pub fn share(&self, uid: &str) -> Option<&CurrentShare> {
+        self.current.iter().find(|share| *share.uid == *uid)
+    }
+
+    /// Returns the replicas that a share stands for; that of an undivided object stands for all.
+    pub fn replicas_of(&self, share: &CurrentShare) -> i64 {
+        share.replicas.or(share.completions).unwrap_or(self.replicas)
+    }
+
+    pub fn is_evicted(&self, uid: &str) -> bool {
+        self.evicted.iter().any(|evicted| **evicted == *uid)
+    }
+
+    /// Whether shares carry numbers of replicas.
+    pub fn has_replicas(&self) -> bool {
+        matches!(self.work, Work::Replicas | Work::Ordinals | Work::Completions { .. })
+    }
+}
