@@ -21,6 +21,7 @@ pub mod marks;
 pub mod namespaces;
 pub mod overrides;
 pub mod pause;
+pub mod placed_by;
 pub mod placed_condition;
 pub mod placement;
 pub mod placement_refusal;

@@ -31,8 +31,6 @@ pub const POD_SECURITY: &str = "atoll.dev/pod-security";
 pub const STANDS_FOR: &str = "atoll.dev/stands-for";
 /// Annotation above: the placement as JSON.
 pub const PLACEMENT: &str = "atoll.dev/placement";
-/// Annotation above, of an object or a Namespace: the clusters that its user asks for.
-pub const CLUSTERS: &str = "atoll.dev/clusters";
 /// Annotation of a Cluster shown in another workspace: the path of its registering workspace.
 pub const REGISTERED_IN: &str = "atoll.dev/registered-in";
 /// Prefix of all marks.

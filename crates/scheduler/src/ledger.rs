@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use atoll_fleet::Placement;
+use atoll_fleet::{Placement, placed_by};
 use atoll_fleet::placement::Share;
 use atoll_informer::Key;
 use atoll_meta::object;
@@ -13,7 +13,6 @@ use atoll_placement::demand::{Demand, Needs, ObjectKey};
 use atoll_placement::fleet::Fleet;
 use serde_json::Value;
 
-use crate::rules::BY_DEFAULT;
 
 /// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
 #[derive(Default)]
@@ -80,18 +79,17 @@ impl Ledger {
             Some((self.uid_of(share, &demand.workspace_path)?, replicas(share, demand)))
         });
         let shares: Vec<(Arc<str>, i64)> = shares.collect();
-        let is_default = placement.by == BY_DEFAULT;
-        self.reserve(key, (&demand.object, &demand.needs), shares, is_default, 0);
+        let is_default = placement.by == placed_by::DEFAULT;
+        self.reserve(key, (&demand.object, &demand.needs), shares, is_default);
     }
 
-    /// Records the shares of an object. With `written`, they are in the store at this revision.
+    /// Records the shares of an object.
     pub fn reserve(
         &mut self,
         key: &Key,
         (object, needs): (&ObjectKey, &Arc<Needs>),
         shares: Vec<(Arc<str>, i64)>,
         is_default: bool,
-        written: u64,
     ) {
         if let Some(before) = self.objects.remove(key) {
             self.count(key, &before, false);
@@ -99,20 +97,28 @@ impl Ledger {
                 self.fleet.forget(&before.uid);
             }
         }
-        if shares.is_empty() && written == 0 {
-            self.fleet.forget(&object.uid);
-            return;
-        }
         self.fleet.reserve(object, needs, &shares);
         let entry = Entry {
             uid: object.uid.clone(),
             namespace: object.namespace.clone(),
             clusters: shares.into_iter().map(|(uid, _)| uid).collect(),
             is_default,
-            written,
+            written: 0,
         };
         self.count(key, &entry, true);
         self.objects.insert(key.clone(), entry);
+    }
+
+    /// Records that the shares of an object are in the store at a revision.
+    pub fn written(&mut self, key: &Key, revision: u64) {
+        if let Some(entry) = self.objects.get_mut(key) {
+            entry.written = revision;
+        }
+    }
+
+    /// Records that the shares of an object were not written.
+    pub fn not_written(&mut self, key: &Key) {
+        self.written(key, 0);
     }
 
     /// Forgets an object that does not exist any more, or that has finished.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 
-use atoll_fleet::Placement;
+use atoll_fleet::{Placement, placed_by};
 use atoll_fleet::placed_condition::{ConditionValue, NOT_PLACED, UNSCHEDULABLE};
 use atoll_fleet::placement::Share;
 use atoll_informer::Key;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::Scheduler;
 use crate::ledger::Ledger;
-use crate::rules::{BY_DEFAULT, rules};
+use crate::rules::rules;
 use crate::workloads;
 use crate::writer::{Target, Wanted};
 
@@ -71,10 +71,12 @@ impl<'a> Round<'a> {
             Err(status) => return Step::Failed(status),
         };
         let target = Target { resource: workloads::kinds()[kind], at, object };
-        if let Some(step) = self.of_dialect(key, &target, &path) {
-            return step;
+        let namespace = self.scheduler.namespace(&target.at);
+        let intent = Intent::of(&target.object, Some(&namespace));
+        match self.of_dialect(key, &target, &path).filter(|_| intent.is_none()) {
+            Some(step) => step,
+            None => self.decide_object(key, target, &placement, &path, (&namespace, intent)),
         }
-        self.decide_object(key, target, &placement, &path)
     }
 
     /// The object is left to a dialect, if it names clusters in the dialect's words.
@@ -90,10 +92,15 @@ impl<'a> Round<'a> {
         Some(not_placed(target, message))
     }
 
-    fn decide_object(&mut self, key: &Key, target: Target, placement: &Placement, path: &str) -> Step {
+    fn decide_object(
+        &mut self,
+        key: &Key,
+        target: Target,
+        placement: &Placement,
+        path: &str,
+        (namespace, intent): (&Value, Option<(Intent, Source)>),
+    ) -> Step {
         let (resource, at) = (target.resource, target.at.clone());
-        let namespace = self.scheduler.namespace(&at);
-        let intent = Intent::of(&target.object, Some(&namespace));
         let candidates = self.candidates(&at);
         let of_policy = PolicyTarget {
             group: &resource.group,
@@ -101,16 +108,16 @@ impl<'a> Round<'a> {
             namespace: &at.namespace,
             name: &at.name,
             labels: object::label_map(&target.object),
-            namespace_labels: object::label_map(&namespace),
+            namespace_labels: object::label_map(namespace),
             is_workload: true,
         };
         let selection = select(candidates.iter(), &of_policy);
         let mut demand = self.demand(&target, placement, path);
         let rules = rules(intent.as_ref(), selection.winner, demand.runs_once);
-        self.scheduler.counts.set(key, &at.workspace, selection.winner, &candidates, &of_policy);
+        self.scheduler.counts.set(key, &selection);
         demand.may_rebalance = self.may_rebalance(key, placement, &rules);
         if rules.division == Division::Nowhere {
-            self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false, 0);
+            self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false);
             return self.stays_above(target, placement, &rules, intent.as_ref());
         }
         // Where no cluster serves the workspace, workloads may be run by other controllers.
@@ -126,8 +133,8 @@ impl<'a> Round<'a> {
             return Step::Report(target, ConditionValue { status: "False", reason: UNSCHEDULABLE, message });
         }
         let taken = decision.shares.iter().map(|share| (share.uid.clone(), replicas(share, &demand)));
-        let (taken, is_default) = (taken.collect(), &*rules.by == BY_DEFAULT);
-        self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default, 0);
+        let (taken, is_default) = (taken.collect(), &*rules.by == placed_by::DEFAULT);
+        self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let wanted = wanted(&decision, &demand, &rules);
         match (is_same(placement, &wanted), message) {
             (true, None) => {

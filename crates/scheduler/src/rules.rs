@@ -2,26 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use atoll_fleet::placed_by;
 use atoll_meta::views::TolerationView;
 use atoll_placement::intent::{Amount, Intent, Source};
 use atoll_placement::node::Toleration;
 use atoll_placement::policy::{self, ClusterTerm, Domain, Mode, Policy, Reaction, WeightedClusters};
 use atoll_placement::rules::{ClusterFilter, Division, Failover, MoveBudget, Rules, Spread, Topology};
-
-/// `by` of placements without any intent.
-pub const BY_DEFAULT: &str = "default";
-/// `by` of placements by the annotation of the object.
-pub const BY_ANNOTATION: &str = "annotation";
-/// `by` of placements by the annotation of the Namespace.
-pub const BY_NAMESPACE: &str = "namespace-annotation";
-/// Beginnings of `by` of placements by a policy.
-const BY_POLICY: [&str; 2] = ["placementpolicy/", "clusterplacementpolicy/"];
-
-/// Whether a placement with this `by` was made by the scheduler.
-pub fn is_own(by: &str) -> bool {
-    [BY_DEFAULT, BY_ANNOTATION, BY_NAMESPACE].contains(&by)
-        || BY_POLICY.iter().any(|prefix| by.starts_with(prefix))
-}
 
 /// Returns the rules for an object with this annotation and policy, if it has any. `runs_once` is whether each
 /// of several clusters would do all of its work.
@@ -141,8 +127,8 @@ fn with_intent(
     runs_once: bool,
 ) -> Rules {
     let by = match source {
-        Source::Object => BY_ANNOTATION,
-        Source::Namespace => BY_NAMESPACE,
+        Source::Object => placed_by::ANNOTATION,
+        Source::Namespace => placed_by::NAMESPACE_ANNOTATION,
     };
     let names: BTreeSet<String> = intent.clusters().map(str::to_string).collect();
     let division = match policy.and_then(|policy| policy.replicas.division) {

@@ -1,6 +1,6 @@
 //! The objects that the scheduler places: workloads that no other component places.
 
-use atoll_fleet::Placement;
+use atoll_fleet::{Placement, placed_by};
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_informer::{Key, Resource, resources};
 use atoll_meta::object;
@@ -41,7 +41,7 @@ pub fn target(key: &Key) -> Option<(usize, Key)> {
 /// plane, has finished, or was placed by other means.
 pub fn is_placed_here(object: &Value, placement: &Placement) -> bool {
     let namespace = object::namespace(object);
-    let is_others = !placement.clusters.is_empty() && !is_own(&placement.by);
+    let is_others = !placement.clusters.is_empty() && !placed_by::is_scheduled(&placement.by);
     !object::is_being_deleted(object)
         && object::controller_of(object).is_none()
         && object::annotation(object, GRAIN) != Some("pod")
@@ -52,6 +52,6 @@ pub fn is_placed_here(object: &Value, placement: &Placement) -> bool {
 }
 
 /// Whether a Job has ended.
-fn has_finished(object: &Value) -> bool {
+pub fn has_finished(object: &Value) -> bool {
     ["Complete", "Failed"].iter().any(|kind| condition(object, kind).is_some_and(|found| found.is_true()))
 }

@@ -1,5 +1,6 @@
 //! Decides where an object is placed by its intents.
 
+use atoll_fleet::placed_by;
 use atoll_fleet::Placement;
 use atoll_fleet::placement::Share;
 use atoll_meta::object;
@@ -31,6 +32,8 @@ pub fn decide<'a>(
     exists: &dyn Fn(&str) -> bool,
 ) -> Option<Wanted<'a>> {
     let is_others = !current.clusters.is_empty() && current.by != by;
+    // An object without an intent stays where the scheduler has placed it.
+    let is_others = is_others && (intents.is_empty() || !placed_by::yields_to_labels(&current.by));
     if is_others || object::is_being_deleted(object) {
         return None;
     }

@@ -23,7 +23,7 @@ pub fn creates_pods_here(workload: &Value) -> bool {
 
 /// Whether the object asks to be placed nowhere.
 fn stays_above(object: &Value) -> bool {
-    object::annotation(object, atoll_fleet::marks::CLUSTERS) == Some("none")
+    object::annotation(object, atoll_placement::intent::ANNOTATION) == Some(atoll_placement::intent::NONE)
 }
 
 /// Returns a warning for a new workload that is not placed, if there are clusters and no scheduler that places
