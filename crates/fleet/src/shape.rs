@@ -1,11 +1,14 @@
 //! Shapes: the part of an object that is sent to a cluster. It contains what users set, not what servers and
 //! controllers added.
 
+mod divide;
+
 use atoll_merge::apply;
 use atoll_meta::object;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::marks;
+use crate::placement::ShareNumbers;
 
 /// Labels and annotations that depend on the cluster or workspace. A slash at the end makes an entry a
 /// prefix.
@@ -112,10 +115,10 @@ fn is_headless(service: &Value) -> bool {
 }
 
 /// Returns the shape of an object: the managed fields without status, marks and generated fields. Of an
-/// object without managed fields, all fields except those. `share` is the number of replicas for the cluster.
+/// object without managed fields, all fields except those. `share` has the numbers of the cluster's share.
 ///
 /// The name of the cluster is a parameter for rules that depend on it; there are none yet.
-pub fn shape(object: &Value, _cluster: &str, share: Option<i64>) -> Value {
+pub fn shape(object: &Value, _cluster: &str, share: impl Into<ShareNumbers>) -> Value {
     let all = object.as_object();
     let mut fields = apply::extract(object).unwrap_or_else(|| all.cloned().unwrap_or_default());
     fields.remove("status");
@@ -138,9 +141,7 @@ pub fn shape(object: &Value, _cluster: &str, share: Option<i64>) -> Value {
             remove(&mut shaped, row.parent, row.names);
         }
     }
-    if let Some(share) = share {
-        divide(&mut shaped, object, share.max(0));
-    }
+    divide::divide(&mut shaped, object, share.into());
     shaped
 }
 
@@ -192,22 +193,6 @@ fn remove(value: &mut Value, parent: &[&str], names: &[&str]) {
     remove(child, rest, names);
     if !was_empty && child.as_object().is_some_and(Map::is_empty) {
         value.as_object_mut().map(|fields| fields.remove(*first));
-    }
-}
-
-/// Sets the number of replicas, for kinds that have one.
-fn divide(shaped: &mut Value, object: &Value, share: i64) {
-    let field = match type_of(object) {
-        ("batch", "Job") => "parallelism",
-        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("", "ReplicationController") => "replicas",
-        _ if object["spec"].get("replicas").is_some() => "replicas",
-        _ => return,
-    };
-    if let Some(fields) = shaped.as_object_mut() {
-        let spec = fields.entry("spec").or_insert_with(|| json!({}));
-        if let Some(spec) = spec.as_object_mut() {
-            spec.insert(field.to_owned(), share.into());
-        }
     }
 }
 

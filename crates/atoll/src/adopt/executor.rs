@@ -2,7 +2,7 @@
 
 use atoll_fleet::adoption::{differences, portable};
 use atoll_fleet::marks::{ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
-use atoll_fleet::placement::Placement;
+use atoll_fleet::placement::{Placement, Share};
 use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Overrides, shape};
 use atoll_meta::object;
@@ -225,8 +225,8 @@ impl<'a> Executor<'a> {
         let target = resource.target(&connection.workspace, &item.namespace, item.name(), uid(above));
         let mut above = above.clone();
         object::set_type(&mut above, &resource.api_version(), &resource.kind);
-        let share = Placement::of(&above).share(&connection.name).and_then(|share| share.replicas);
-        let mut shaped = shape(&above, &connection.name, share);
+        let share = Placement::of(&above).share(&connection.name).map(Share::numbers);
+        let mut shaped = shape(&above, &connection.name, share.unwrap_or_default());
         self.overrides.apply(&mut shaped).map_err(|problem| {
             Failure::new(
                 format!("the overrides of {} do not fit {}: {problem}", connection.name, item.shown()),

@@ -278,7 +278,7 @@ fn changed_clusters(dependent: &Value, referrers: &[Arc<Value>]) -> Option<Clust
 }
 
 fn clusters(object: &Value) -> impl Iterator<Item = Share> {
-    Placement::of(object).clusters.into_iter().map(|share| Share { replicas: None, ..share })
+    Placement::of(object).clusters.into_iter().map(|share| Share::on(&share.name, &share.uid))
 }
 
 fn add_shares(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {

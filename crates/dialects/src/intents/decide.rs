@@ -43,7 +43,7 @@ pub fn decide<'a>(
     let mut wanted = Wanted { kept: Vec::new(), added: Vec::new() };
     for intent in ordered {
         match current.share(intent.cluster) {
-            Some(share) => wanted.kept.push(Share { replicas: None, ..share.clone() }),
+            Some(share) => wanted.kept.push(Share::on(&share.name, &share.uid)),
             None if exists(intent.cluster) => {
                 let share = Share { name: intent.cluster.to_string(), ..Share::default() };
                 wanted.added.push((intent.clone(), share));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn placements_are_compared_by_cluster() {
-        let share = |name: &str| Share { name: name.into(), uid: "1".into(), replicas: Some(2) };
+        let share = |name: &str| Share { replicas: Some(2), ..Share::on(name, "1") };
         assert!(!is_changed(&on(&["east"], "label"), &[share("east")]));
         assert!(is_changed(&on(&["east"], "label"), &[share("west")]));
         assert!(is_changed(&on(&["east"], "label"), &[]));

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 /// Returns a managed fields entry with these fields.
@@ -203,5 +205,71 @@ fn shares_apply_to_kinds_with_replicas() {
     for (version, kind, spec, expected) in cases {
         let object = json!({ "apiVersion": version, "kind": kind, "spec": spec });
         assert_eq!(shape(&object, "east", Some(2))["spec"], expected, "{kind}");
+    }
+}
+
+#[test]
+fn divided_work_has_the_numbers_of_its_share() {
+    let numbers = |replicas, first_ordinal, completions, parallelism| ShareNumbers {
+        replicas,
+        first_ordinal,
+        completions,
+        parallelism,
+    };
+    let rolling = |partition: i64| json!({ "rollingUpdate": { "partition": partition } });
+    let cases = [
+        (
+            ("apps/v1", "StatefulSet"),
+            json!({ "replicas": 9 }),
+            numbers(Some(2), Some(3), None, None),
+            json!({ "replicas": 2, "ordinals": { "start": 3 } }),
+        ),
+        (
+            ("apps/v1", "StatefulSet"),
+            json!({ "replicas": 9, "ordinals": { "start": 5 }, "updateStrategy": rolling(4) }),
+            numbers(Some(2), Some(3), None, None),
+            json!({ "replicas": 2, "ordinals": { "start": 8 }, "updateStrategy": rolling(1) }),
+        ),
+        (
+            ("apps/v1", "StatefulSet"),
+            json!({ "replicas": 9, "updateStrategy": rolling(2) }),
+            numbers(Some(2), Some(3), None, None),
+            json!({ "replicas": 2, "ordinals": { "start": 3 }, "updateStrategy": rolling(0) }),
+        ),
+        // The first segment differs from the whole by its size only.
+        (
+            ("apps/v1", "StatefulSet"),
+            json!({ "replicas": 9 }),
+            numbers(Some(3), Some(0), None, None),
+            json!({ "replicas": 3 }),
+        ),
+        (
+            ("batch/v1", "Job"),
+            json!({ "completions": 10, "parallelism": 5 }),
+            numbers(None, None, Some(4), Some(2)),
+            json!({ "completions": 4, "parallelism": 2 }),
+        ),
+        (
+            ("policy/v1", "PodDisruptionBudget"),
+            json!({ "minAvailable": 5 }),
+            numbers(Some(2), None, None, None),
+            json!({ "minAvailable": 2 }),
+        ),
+        (
+            ("policy/v1", "PodDisruptionBudget"),
+            json!({ "maxUnavailable": 1 }),
+            numbers(Some(0), None, None, None),
+            json!({ "maxUnavailable": 0 }),
+        ),
+        (
+            ("policy/v1", "PodDisruptionBudget"),
+            json!({ "maxUnavailable": "25%" }),
+            numbers(Some(1), None, None, None),
+            json!({ "maxUnavailable": "25%" }),
+        ),
+    ];
+    for ((version, kind), spec, share, expected) in cases {
+        let object = json!({ "apiVersion": version, "kind": kind, "spec": spec });
+        assert_eq!(shape(&object, "east", share)["spec"], expected, "{kind} {share:?}");
     }
 }

@@ -1,14 +1,15 @@
 //! The placement subresource: the clusters of an object. The object itself is not changed.
 
 mod closed;
+mod numbers;
+mod record;
 mod shares;
 
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
 use atoll_fleet::placement;
-use atoll_meta::text::clean;
-use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
+use atoll_meta::{FieldError, FieldPath, Status, json, object};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::{RegisteredCluster, SUBRESOURCE, VERBS, is_placeable, unplaceable_reason};
@@ -27,8 +28,6 @@ use crate::{decode, respond};
 
 const KIND: &str = "Placement";
 const VERSION: &str = "v1alpha1";
-/// The default of `by`.
-const BY_HAND: &str = "hand";
 
 /// Whether this subresource exists for the row, and whether the verb is supported.
 pub fn serves(row: &Row, subresource: &str, verb: &str) -> Option<bool> {
@@ -76,7 +75,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
                 "the object has been modified; please apply your changes to the latest version and try again";
             return Err(Status::conflict(&row.group, &row.resource, object_ref.name, message));
         }
-        let shares = shares::read(server, row, call, &wanted, current)
+        let shares = shares::read(server, row, call, &wanted, (existing, current))
             .map_err(|errors| Status::invalid(ATOLL, KIND, object_ref.name, errors))?;
         let clusters = shares.all;
         let closed = closed::check(row, &object_ref, &wanted, &clusters, &shares.new);
@@ -101,13 +100,9 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
             return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
         }
-        let by = wanted["spec"]["by"].as_str().filter(|by| !by.is_empty()).unwrap_or(BY_HAND);
-        if let Some(wrong) = names::label_value(by).first() {
-            let error =
-                FieldError::invalid(&FieldPath::new("spec").child("by"), clean(by, 64), wrong.clone());
-            return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
-        }
-        let mut decided = current.decided(clusters, by);
+        let mut decided = current.decided(clusters, "");
+        record::add(&wanted, current, &mut decided)
+            .map_err(|errors| Status::invalid(ATOLL, KIND, object_ref.name, errors))?;
         decided.duplicate = duplicate && !decided.clusters.is_empty();
         // A cluster that is no longer registered never confirms a deletion.
         let is_there =
@@ -153,6 +148,15 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     }
     if placement.duplicate {
         spec["duplicate"] = true.into();
+    }
+    if !placement.phase.is_empty() {
+        spec["phase"] = placement.phase.as_str().into();
+    }
+    if !placement.target.is_empty() {
+        spec["target"] = json!(placement.target);
+    }
+    if !placement.decisions.is_empty() {
+        spec["decisions"] = json!(placement.decisions);
     }
     let mut shown = json!({ "kind": KIND, "apiVersion": format!("{ATOLL}/{VERSION}"), "metadata": metadata, "spec": spec });
     if !placement.leaving.is_empty() {

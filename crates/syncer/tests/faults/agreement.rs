@@ -76,7 +76,7 @@ pub async fn disagreements(
             continue;
         }
         claimed.insert(path_below);
-        let mut shaped = shape::shape(want, CLUSTER, share.replicas);
+        let mut shaped = shape::shape(want, CLUSTER, share);
         if Drift::of(&Value::Null, want) == Drift::Report
             && let Some(left) = message.strip_prefix(DRIFT_PREFIX)
         {

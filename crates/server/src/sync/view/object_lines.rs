@@ -54,7 +54,7 @@ impl View {
         Some(match share {
             Some(share) if !object::is_being_deleted(&object) => {
                 let size = size_of(&object);
-                let mut shaped = run_in_place(size, || shape::shape(&object, &self.cluster, share.replicas));
+                let mut shaped = run_in_place(size, || shape::shape(&object, &self.cluster, share));
                 dialects::add_metadata(&self.server, &parts, &self.registered, &object, &mut shaped);
                 if let Some(message) = self.pod_security_violation(&parts, &object, &shaped) {
                     self.refuse(key, target, message).await;

@@ -7,6 +7,7 @@ use atoll_registry::Row;
 use atoll_registry::placement::RegisteredCluster;
 use serde_json::Value;
 
+use super::numbers;
 use crate::Server;
 use crate::chain::Call;
 
@@ -22,7 +23,7 @@ pub fn read(
     row: &Row,
     call: &Call,
     wanted: &Value,
-    current: &Placement,
+    (existing, current): (&Value, &Placement),
 ) -> Result<Shares, Vec<FieldError>> {
     let path = FieldPath::new("spec").child("clusters");
     let mut errors = Vec::new();
@@ -63,24 +64,14 @@ pub fn read(
                 }
             }
         }
-        let replicas = match &share["replicas"] {
-            Value::Null => None,
-            count => match count.as_i64().filter(|count| (0..=i64::from(i32::MAX)).contains(count)) {
-                Some(count) => Some(count),
-                None => {
-                    let message = "must be greater than or equal to 0";
-                    errors.push(FieldError::invalid(&path.child("replicas"), count.clone(), message));
-                    None
-                }
-            },
-        };
-        shares.all.push(Share { name: name.to_string(), uid, replicas });
+        shares.all.push(Share { uid, ..numbers::read(share, name, &path, &mut errors) });
     }
     let duplicate = &wanted["spec"]["duplicate"];
     if !duplicate.is_null() && !duplicate.is_boolean() {
         let path = FieldPath::new("spec").child("duplicate");
         errors.push(FieldError::invalid(&path, duplicate.clone(), "must be true or false"));
     }
+    numbers::check(row, existing, current, &shares.all, &mut errors);
     if errors.is_empty() { Ok(shares) } else { Err(errors) }
 }
 

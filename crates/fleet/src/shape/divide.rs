@@ -1,0 +1,64 @@
+//! The numbers of a share in a shape.
+
+use serde_json::{Map, Value, json};
+
+use super::type_of;
+use crate::placement::ShareNumbers;
+
+/// Sets the numbers of a share, for kinds that have them.
+pub(super) fn divide(shaped: &mut Value, object: &Value, share: ShareNumbers) {
+    let replicas = share.replicas.map(|replicas| replicas.max(0));
+    match type_of(object) {
+        ("batch", "Job") => {
+            set(shaped, "completions", share.completions);
+            set(shaped, "parallelism", share.parallelism.or(replicas));
+        }
+        ("apps", "StatefulSet") => {
+            set(shaped, "replicas", replicas);
+            if let Some(first) = share.first_ordinal {
+                ordinals(shaped, object, first.max(0));
+            }
+        }
+        ("apps", "Deployment" | "ReplicaSet") | ("", "ReplicationController") => {
+            set(shaped, "replicas", replicas);
+        }
+        // A percentage applies to the Pods of each cluster.
+        ("policy", "PodDisruptionBudget") => {
+            for field in ["minAvailable", "maxUnavailable"] {
+                if object["spec"][field].is_i64() {
+                    set(shaped, field, replicas);
+                }
+            }
+        }
+        _ if object["spec"].get("replicas").is_some() => set(shaped, "replicas", replicas),
+        _ => {}
+    }
+}
+
+/// Shifts the ordinals of a StatefulSet by the Pods of other clusters. A partition counts from the first
+/// ordinal of the StatefulSet.
+// upstream: pkg/controller/statefulset/stateful_set_utils.go
+fn ordinals(shaped: &mut Value, object: &Value, first: i64) {
+    let start = object["spec"]["ordinals"]["start"].as_i64().unwrap_or(0).saturating_add(first);
+    let start = start.min(i64::from(i32::MAX));
+    let is_set = shaped["spec"].get("ordinals").is_some();
+    if let Some(spec) = spec(shaped).filter(|_| start > 0 || is_set) {
+        spec.insert("ordinals".to_owned(), json!({ "start": start }));
+    }
+    let rolling = shaped.pointer_mut("/spec/updateStrategy/rollingUpdate").and_then(Value::as_object_mut);
+    if let Some(partition) = rolling.and_then(|rolling| rolling.get_mut("partition"))
+        && let Some(whole) = partition.as_i64()
+    {
+        *partition = whole.saturating_sub(first).max(0).into();
+    }
+}
+
+fn set(shaped: &mut Value, field: &str, number: Option<i64>) {
+    if let (Some(number), Some(spec)) = (number, spec(shaped)) {
+        spec.insert(field.to_owned(), number.max(0).into());
+    }
+}
+
+fn spec(shaped: &mut Value) -> Option<&mut Map<String, Value>> {
+    shaped.as_object_mut()?.entry("spec").or_insert_with(|| json!({})).as_object_mut()
+}

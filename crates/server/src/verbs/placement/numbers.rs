@@ -1,0 +1,87 @@
+//! The numbers of shares: replicas, ordinals and completions.
+
+use atoll_fleet::Placement;
+use atoll_fleet::placement::Share;
+use atoll_meta::{FieldError, FieldPath};
+use atoll_registry::Row;
+use serde_json::Value;
+
+/// Reads the fields of a share other than its uid.
+pub fn read(share: &Value, name: &str, path: &FieldPath, errors: &mut Vec<FieldError>) -> Share {
+    let mut number = |field: &'static str| match &share[field] {
+        Value::Null => None,
+        count => match count.as_i64().filter(|count| (0..=i64::from(i32::MAX)).contains(count)) {
+            Some(count) => Some(count),
+            None => {
+                let message = "must be greater than or equal to 0";
+                errors.push(FieldError::invalid(&path.child(field), count.clone(), message));
+                None
+            }
+        },
+    };
+    let mut read = Share {
+        name: name.to_string(),
+        replicas: number("replicas"),
+        first_ordinal: number("firstOrdinal"),
+        completions: number("completions"),
+        parallelism: number("parallelism"),
+        ..Share::default()
+    };
+    match &share["held"] {
+        Value::Null => {}
+        Value::Bool(held) => read.held = *held,
+        other => {
+            errors.push(FieldError::invalid(&path.child("held"), other.clone(), "must be true or false"));
+        }
+    }
+    read
+}
+
+/// Checks the numbers of all shares of an object together.
+pub fn check(
+    row: &Row,
+    existing: &Value,
+    current: &Placement,
+    shares: &[Share],
+    errors: &mut Vec<FieldError>,
+) {
+    let path = FieldPath::new("spec").child("clusters");
+    let is_job = (row.group.as_str(), row.resource.as_str()) == ("batch", "jobs");
+    let is_stateful_set = (row.group.as_str(), row.resource.as_str()) == ("apps", "statefulsets");
+    let mut rest = existing["spec"]["completions"].as_i64().unwrap_or(0);
+    for (index, share) in shares.iter().enumerate() {
+        let path = path.index(index);
+        if share.first_ordinal.is_some() && !is_stateful_set {
+            errors
+                .push(FieldError::forbidden(&path.child("firstOrdinal"), "only StatefulSets have ordinals"));
+        } else if share.first_ordinal.is_some() && share.replicas.is_none() {
+            errors.push(FieldError::required(&path.child("replicas"), "must be set with firstOrdinal"));
+        }
+        if !is_job {
+            let fields = [("completions", share.completions), ("parallelism", share.parallelism)];
+            for (field, _) in fields.iter().filter(|(_, number)| number.is_some()) {
+                errors.push(FieldError::forbidden(&path.child(*field), "only Jobs have it"));
+            }
+            continue;
+        }
+        let completions = path.child("completions");
+        // Clusters do not accept another number once the Job exists there.
+        if let Some(before) = current.share_of(&share.name, &share.uid)
+            && before.completions != share.completions
+        {
+            errors.push(FieldError::forbidden(
+                &completions,
+                "may not be changed while the cluster has the Job",
+            ));
+        }
+        let Some(count) = share.completions else { continue };
+        if existing["spec"]["completionMode"] == "Indexed" || existing["spec"]["completions"].is_null() {
+            let message = "Indexed Jobs and Jobs without completions cannot be divided";
+            errors.push(FieldError::forbidden(&completions, message));
+        } else if count > rest {
+            let message = "the completions of all clusters must not exceed those of the Job";
+            errors.push(FieldError::invalid(&completions, count, message));
+        }
+        rest = rest.saturating_sub(count);
+    }
+}

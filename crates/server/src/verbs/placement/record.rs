@@ -1,0 +1,204 @@
+//! What a Placement records besides its shares: its decision maker, a move under way, and past decisions.
+
+use atoll_fleet::Placement;
+use atoll_fleet::placement::{Decision, LONGEST_BY, MAX_DECISIONS, MAX_DECISIONS_BYTES, Share, is_printable};
+use atoll_meta::text::clean;
+use atoll_meta::{FieldError, FieldPath, names, time};
+use serde_json::Value;
+
+use super::numbers;
+
+/// The default of `by`.
+const BY_HAND: &str = "hand";
+/// Maximum number of shares that a move leads to.
+const MAX_TARGETS: usize = 2000;
+/// Longest name of a phase.
+const LONGEST_PHASE: usize = 63;
+/// Longest invalid text in an error.
+const SHOWN: usize = 64;
+
+/// Adds the recorded fields of `wanted` to a placement, or returns all errors.
+pub fn add(wanted: &Value, current: &Placement, decided: &mut Placement) -> Result<(), Vec<FieldError>> {
+    let spec = &wanted["spec"];
+    let path = FieldPath::new("spec");
+    let mut errors = Vec::new();
+    if let Some(by) = maker(&path.child("by"), &spec["by"], &mut errors)
+        && !decided.clusters.is_empty()
+    {
+        decided.by = by;
+    }
+    decided.phase = phase(&path.child("phase"), &spec["phase"], &mut errors);
+    decided.target = targets(&path.child("target"), &spec["target"], &mut errors);
+    // Writers that do not know the past decisions must not erase them.
+    decided.decisions = match &spec["decisions"] {
+        Value::Null => current.decisions.clone(),
+        given => decisions(&path.child("decisions"), given, &mut errors),
+    };
+    if decided.decisions_size() > MAX_DECISIONS_BYTES {
+        errors.push(FieldError::too_long(&path.child("decisions"), MAX_DECISIONS_BYTES));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+fn maker(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Option<String> {
+    let by = match given {
+        Value::Null => BY_HAND,
+        Value::String(by) if by.is_empty() => BY_HAND,
+        Value::String(by) => by,
+        other => {
+            errors.push(FieldError::invalid(path, other.clone(), "must be a string"));
+            return None;
+        }
+    };
+    if !is_printable(by, LONGEST_BY) {
+        let message = format!("must have at most {LONGEST_BY} printable characters");
+        errors.push(FieldError::invalid(path, clean(by, SHOWN), message));
+        return None;
+    }
+    Some(by.to_string())
+}
+
+fn phase(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> String {
+    let is_word =
+        |word: &str| word.len() <= LONGEST_PHASE && word.bytes().all(|letter| letter.is_ascii_alphanumeric());
+    match given {
+        Value::Null => String::new(),
+        Value::String(word) if is_word(word) => word.clone(),
+        other => {
+            let shown = other.as_str().map_or(Value::Null, |word| clean(word, SHOWN).into());
+            let message = format!("must be a word of at most {LONGEST_PHASE} letters and digits");
+            errors.push(FieldError::invalid(path, shown, message));
+            String::new()
+        }
+    }
+}
+
+/// Reads the shares that a move leads to. Their clusters are checked when they get a share.
+fn targets(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Vec<Share> {
+    let items = match given {
+        Value::Null => return Vec::new(),
+        Value::Array(items) => items,
+        _ => {
+            errors.push(FieldError::invalid(path, Value::Null, "must be a list"));
+            return Vec::new();
+        }
+    };
+    if items.len() > MAX_TARGETS {
+        errors.push(FieldError::too_many(path, items.len(), MAX_TARGETS));
+        return Vec::new();
+    }
+    let read = items.iter().enumerate().map(|(index, item)| {
+        let path = path.index(index);
+        let text = |field: &str| item[field].as_str().unwrap_or_default();
+        let name = text("name");
+        if name.is_empty() {
+            errors.push(FieldError::required(&path.child("name"), ""));
+        } else if let Some(wrong) = names::name_is_dns_label(name, false).first() {
+            errors.push(FieldError::invalid(&path.child("name"), clean(name, SHOWN), wrong.clone()));
+        }
+        let uid = text("uid");
+        if !uid.is_empty() && !is_printable(uid, LONGEST_BY) {
+            let message = format!("must have at most {LONGEST_BY} printable characters");
+            errors.push(FieldError::invalid(&path.child("uid"), clean(uid, SHOWN), message));
+        }
+        Share { uid: uid.to_string(), ..numbers::read(item, name, &path, errors) }
+    });
+    read.collect()
+}
+
+fn decisions(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Vec<Decision> {
+    let Some(items) = given.as_array() else {
+        errors.push(FieldError::invalid(path, Value::Null, "must be a list"));
+        return Vec::new();
+    };
+    if items.len() > MAX_DECISIONS {
+        errors.push(FieldError::too_many(path, items.len(), MAX_DECISIONS));
+        return Vec::new();
+    }
+    let read = items.iter().enumerate().map(|(index, item)| {
+        let path = path.index(index);
+        let mut text = |field: &'static str, is_valid: &dyn Fn(&str) -> bool, message: &str| {
+            let text = item[field].as_str().unwrap_or_default();
+            if !is_valid(text) {
+                errors.push(FieldError::invalid(&path.child(field), clean(text, SHOWN), message));
+            }
+            text.to_string()
+        };
+        let is_line = |text: &str| is_printable(text, MAX_DECISIONS_BYTES);
+        Decision {
+            time: text("time", &|text| time::parse(text).is_ok(), "must be a time in RFC 3339"),
+            by: text("by", &|text| text.is_empty() || is_printable(text, LONGEST_BY), "must be printable"),
+            reason: text("reason", &is_line, "must be a line of printable characters"),
+        }
+    });
+    read.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn added(spec: &Value, current: &Placement) -> Result<Placement, Vec<String>> {
+        let mut decided = Placement { clusters: vec![Share::on("a", "1")], ..Placement::default() };
+        match add(&json!({ "spec": spec }), current, &mut decided) {
+            Ok(()) => Ok(decided),
+            Err(errors) => Err(errors.iter().map(|error| error.field().to_string()).collect()),
+        }
+    }
+
+    fn decision(reason: &str) -> Value {
+        json!({ "time": "2026-01-01T00:00:00Z", "by": "p", "reason": reason })
+    }
+
+    #[test]
+    fn recorded_fields_are_read() {
+        let current = Placement::default();
+        assert_eq!(added(&json!({}), &current).unwrap().by, "hand");
+        let spec = json!({
+            "by": "PlacementPolicy shop/web", "phase": "Moving", "decisions": [decision("more room")],
+            "target": [{ "name": "b", "uid": "2", "replicas": 3, "firstOrdinal": 1, "held": true }],
+        });
+        let placed = added(&spec, &current).unwrap();
+        assert_eq!((placed.by.as_str(), placed.phase.as_str()), ("PlacementPolicy shop/web", "Moving"));
+        let target = Share { replicas: Some(3), first_ordinal: Some(1), held: true, ..Share::on("b", "2") };
+        assert_eq!(placed.target, [target]);
+        assert_eq!(placed.decisions[0].reason, "more room");
+        // Others keep the decisions, and end the move.
+        let next = added(&json!({ "by": "hand" }), &placed).unwrap();
+        assert_eq!(
+            (next.decisions, next.phase.as_str(), next.target.len()),
+            (placed.decisions.clone(), "", 0)
+        );
+        assert!(added(&json!({ "decisions": [] }), &placed).unwrap().decisions.is_empty());
+    }
+
+    #[test]
+    fn invalid_fields_are_named() {
+        let many = vec![decision("x"); MAX_DECISIONS + 1];
+        let long = decision(&"x".repeat(MAX_DECISIONS_BYTES));
+        for (spec, fields) in [
+            (json!({ "by": "x".repeat(LONGEST_BY + 1) }), &["spec.by"][..]),
+            (json!({ "by": "a\u{1b}b" }), &["spec.by"]),
+            (json!({ "by": "two\nlines" }), &["spec.by"]),
+            (json!({ "by": 7 }), &["spec.by"]),
+            (json!({ "phase": "not a word" }), &["spec.phase"]),
+            (json!({ "phase": [] }), &["spec.phase"]),
+            (json!({ "target": {} }), &["spec.target"]),
+            (json!({ "target": vec![json!({ "name": "a" }); MAX_TARGETS + 1] }), &["spec.target"]),
+            (json!({ "target": [{ "name": "A b" }, {}] }), &["spec.target[0].name", "spec.target[1].name"]),
+            (json!({ "target": [{ "name": "a", "replicas": -1 }] }), &["spec.target[0].replicas"]),
+            (json!({ "target": [{ "name": "a", "held": "yes" }] }), &["spec.target[0].held"]),
+            (json!({ "decisions": "x" }), &["spec.decisions"]),
+            (json!({ "decisions": many }), &["spec.decisions"]),
+            (json!({ "decisions": [long] }), &["spec.decisions"]),
+            (json!({ "decisions": [{ "time": "now", "reason": "x" }] }), &["spec.decisions[0].time"]),
+            (
+                json!({ "decisions": [{ "time": "2026-01-01T00:00:00Z", "by": "\n", "reason": "" }] }),
+                &["spec.decisions[0].by", "spec.decisions[0].reason"],
+            ),
+        ] {
+            assert_eq!(added(&spec, &Placement::default()).unwrap_err(), fields, "{spec}");
+        }
+    }
+}
