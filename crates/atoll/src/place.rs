@@ -1,5 +1,6 @@
 //! `atoll place`: shows and sets the placements of objects.
 
+pub mod intent;
 pub mod resources;
 mod selection;
 pub mod shares;
@@ -45,6 +46,10 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
         let answer = match &options.on {
             None => api.get(&format!("{path}/placement")).await,
             Some(on) => {
+                match on.0.is_empty() {
+                    true => intent::write_none(&api, resource, &path, options.dry_run).await?,
+                    false => intent::remove(&api, resource, &path, options.dry_run).await?,
+                }
                 let duplicate = options.duplicate.then_some(true);
                 let mut patch = json!({ "spec": { "clusters": on.0, "by": "hand", "duplicate": duplicate } });
                 if options.force {
