@@ -1,10 +1,21 @@
 //! The decision: shares, and a reason for every cluster that gets none.
 
+mod divide;
+mod fixed;
+mod pack;
+mod plan;
+mod single;
+mod spread;
+mod verdict;
+
 use std::sync::Arc;
 
-use crate::demand::Demand;
+use crate::demand::{Demand, Work};
+use crate::filters::Question;
 use crate::fleet::Fleet;
-use crate::rules::Rules;
+use crate::rules::{ClusterFilter, Division, Rules};
+
+use self::plan::Plan;
 
 /// What was decided about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,11 +82,100 @@ pub struct Score {
 /// Decides which clusters run an object. The same arguments always lead to the same decision. The fleet is
 /// not changed: record the result with [`Fleet::reserve`].
 pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> Decision {
-    let _ = (fleet, demand);
-    Decision { by: rules.by.clone(), ..Decision::default() }
+    let question = Question { fleet, demand, rules };
+    let plan = plan(question);
+    let mut decision = plan.decision(question);
+    if decision.unplaced > 0 {
+        decision.refusals = verdict::refusals(question, &plan, &decision);
+    }
+    decision
 }
 
 /// Decides as [`decide`] does, and says of every cluster that serves the workspace why it was chosen or not.
 pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (Decision, Vec<Verdict>) {
-    (decide(fleet, demand, rules), Vec::new())
+    let question = Question { fleet, demand, rules };
+    let plan = plan(question);
+    let mut decision = plan.decision(question);
+    let verdicts = verdict::verdicts(question, &plan, &decision);
+    if decision.unplaced > 0 {
+        decision.refusals = verdicts.iter().filter_map(|verdict| verdict.refusal.clone()).collect();
+    }
+    (decision, verdicts)
 }
+
+fn plan(question: Question<'_>) -> Plan<'_> {
+    let (demand, rules) = (question.demand, question.rules);
+    if rules.division == Division::Nowhere {
+        return Plan::above(format!("{} keeps it in the control plane", rules.by));
+    }
+    if let Some(plan) = fixed::continued(question) {
+        return plan;
+    }
+    if rules.terms.is_empty() || demand.is_paused {
+        return attempt(question, None);
+    }
+    let mut best: Option<Plan<'_>> = None;
+    for term in terms(question) {
+        let plan = attempt(question, Some(term));
+        if plan.unplaced == 0 && plan.reason.is_none() {
+            return plan;
+        }
+        if best.as_ref().is_none_or(|best| plan.unplaced < best.unplaced) {
+            best = Some(plan);
+        }
+    }
+    best.unwrap_or_else(|| attempt(question, None))
+}
+
+/// The terms in the order in which they are tried: without balancing, the one that it is in comes first.
+fn terms<'a>(question: Question<'a>) -> Vec<&'a ClusterFilter> {
+    let Question { fleet, demand, rules } = question;
+    let mut terms: Vec<&ClusterFilter> = rules.terms.iter().collect();
+    if !demand.may_rebalance && !demand.current.is_empty() {
+        let holds = |term: &&ClusterFilter| {
+            demand
+                .current
+                .iter()
+                .all(|share| fleet.cluster(&share.uid).is_some_and(|state| term.selects(state)))
+        };
+        terms.sort_by_key(|term| !holds(term));
+    }
+    terms
+}
+
+fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+    match (question.demand.work, &question.rules.division) {
+        (Work::Whole, _) | (_, Division::Single) => single::single(question, term),
+        (Work::Copy | Work::EveryNode, Division::Pack) => single::single(question, term),
+        (Work::Copy | Work::EveryNode, _) | (_, Division::Duplicate) => single::duplicate(question, term),
+        (_, Division::Pinned(pins)) => fixed::pinned(question, pins),
+        _ => {
+            let mut plan = divide::divide(question, term);
+            plan.is_divided = true;
+            plan
+        }
+    }
+}
+
+impl Decision {
+    /// What the shares of this decision take, for [`Fleet::reserve`].
+    pub fn reservations(&self, fleet: &Fleet, demand: &Demand) -> Vec<(Arc<str>, i64)> {
+        self.shares.iter().map(|share| (share.uid.clone(), share.pods(fleet, demand))).collect()
+    }
+}
+
+impl DecidedShare {
+    /// Pods that this share runs at once.
+    pub fn pods(&self, fleet: &Fleet, demand: &Demand) -> i64 {
+        match demand.work {
+            Work::Completions { .. } => self.parallelism.unwrap_or_else(|| demand.pods()),
+            Work::Replicas | Work::Ordinals => self.replicas.unwrap_or(demand.replicas),
+            Work::Whole => demand.replicas,
+            Work::EveryNode => fleet.nodes(&self.uid, &demand.needs).unwrap_or(0),
+            Work::Copy => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -123,4 +123,28 @@ impl Demand {
     pub fn has_replicas(&self) -> bool {
         matches!(self.work, Work::Replicas | Work::Ordinals | Work::Completions { .. })
     }
+
+    /// Pods that run at once if all of it is on one cluster; of a DaemonSet, one per node.
+    pub fn pods(&self) -> i64 {
+        match self.work {
+            Work::Completions { parallelism } => parallelism.min(self.replicas),
+            Work::Replicas | Work::Ordinals | Work::Whole => self.replicas,
+            Work::EveryNode => 1,
+            Work::Copy => 0,
+        }
+    }
+
+    /// Pods that the share of one cluster runs at once.
+    pub fn pods_of(&self, share: &CurrentShare) -> i64 {
+        match self.work {
+            Work::Completions { .. } => share.parallelism.unwrap_or_else(|| self.pods()),
+            Work::Replicas | Work::Ordinals => self.replicas_of(share),
+            Work::Whole | Work::EveryNode | Work::Copy => self.pods(),
+        }
+    }
+
+    /// Whether fewer replicas than asked for are better than none.
+    pub fn may_be_partial(&self) -> bool {
+        matches!(self.work, Work::Replicas | Work::Ordinals)
+    }
 }

@@ -59,8 +59,43 @@ pub fn loss(
     suspicion: Option<&Suspicion>,
     now: i64,
 ) -> Loss {
-    let _ = (cluster, demand, failover, suspicion, now);
-    Loss::Stays
+    let name = &cluster.name;
+    let held = |code, reason| Loss::Held { code, reason };
+    if cluster.is_fenced {
+        return Loss::Replaced;
+    }
+    let Readiness::NotReady { since, .. } = &cluster.readiness else { return Loss::Stays };
+    if !failover.is_enabled {
+        return Loss::Stays;
+    }
+    let at = since.saturating_add(failover.after);
+    if now < at {
+        return Loss::Until(at);
+    }
+    if cluster.is_paused || demand.is_paused {
+        return held("Paused", format!("{name} is not ready, but a pause keeps its share there"));
+    }
+    if let Some(Suspicion { turned, of, .. }) = suspicion {
+        let reason = format!(
+            "{turned} of {of} clusters became unready within a minute, so that the control plane may be the one that is cut \
+             off; nothing fails over until they return, or are fenced one by one: atoll cluster fence {name}"
+        );
+        return held("ControlPlaneSuspect", reason);
+    }
+    if demand.runs_once && !cluster.stops_itself {
+        let reason = format!(
+            "it must not run twice, and may still run on {name}; if nothing runs there any more: atoll cluster fence {name}"
+        );
+        return held("NotFenced", reason);
+    }
+    if demand.has_bound_claims && !demand.may_leave_volumes {
+        let reason = format!(
+            "its volumes are on {name} and would be empty elsewhere; declare a replica of the data, or accept that with \
+             --accept-empty-volumes"
+        );
+        return held("VolumesStay", reason);
+    }
+    Loss::Replaced
 }
 
 /// Returns when a cluster may get back what it lost: the time in seconds, `None` if never.
@@ -74,4 +109,76 @@ pub fn returns_at(cluster: &ClusterState, failover: &Failover) -> Option<i64> {
 /// Returns the suspicion about all clusters of a fleet.
 pub fn suspicion_of(fleet: &Fleet) -> Option<Suspicion> {
     suspicion(fleet.clusters())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(name: &str, since: Option<i64>) -> ClusterState {
+        let readiness = match since {
+            Some(since) => Readiness::NotReady { since, reason: "Unreachable".into() },
+            None => Readiness::Ready { since: 0 },
+        };
+        ClusterState { name: name.into(), uid: name.into(), readiness, ..ClusterState::default() }
+    }
+
+    #[test]
+    fn the_control_plane_suspects_itself_when_most_turn_together() {
+        for (since, expected) in [
+            (&[Some(0), None, None][..], None),
+            (&[Some(0), Some(60), None], Some((2, 0))),
+            (&[Some(0), Some(61), None], None),
+            (&[Some(0), Some(10), None, None], None),
+            (&[Some(0), Some(10), Some(20), None], Some((3, 0))),
+            (&[Some(0), Some(100), Some(110), Some(120), None], Some((3, 100))),
+            (&[Some(5)], None),
+            (&[Some(5), Some(5)], Some((2, 5))),
+            (&[], None),
+        ] {
+            let clusters: Vec<ClusterState> = since.iter().map(|since| cluster("a", *since)).collect();
+            let found = suspicion(&clusters).map(|suspicion| (suspicion.turned, suspicion.since));
+            assert_eq!(found, expected, "{since:?}");
+        }
+        // A fenced cluster is understood.
+        let fenced = ClusterState { is_fenced: true, ..cluster("a", Some(0)) };
+        assert_eq!(suspicion(&[fenced, cluster("b", Some(0))]), None);
+    }
+
+    #[test]
+    fn lost_shares_are_replaced_after_their_time() {
+        let lost = cluster("east", Some(100));
+        let doubt = Suspicion { turned: 2, of: 3, since: 100 };
+        let once = Demand { runs_once: true, ..Demand::default() };
+        let claims = Demand { has_bound_claims: true, ..Demand::default() };
+        let copied = Demand { may_leave_volumes: true, ..claims.clone() };
+        let rules = Failover::default();
+        let off = Failover { is_enabled: false, ..rules.clone() };
+        let itself = ClusterState { stops_itself: true, ..lost.clone() };
+        let fenced = ClusterState { is_fenced: true, ..lost.clone() };
+        let ready = cluster("east", None);
+        let plain = Demand::default();
+        for (state, demand, rules, suspicion, now, expected) in [
+            (&ready, &plain, &rules, None, 500, "stays"),
+            (&lost, &plain, &rules, None, 114, "until 115"),
+            (&lost, &plain, &rules, None, 115, "replaced"),
+            (&lost, &plain, &off, None, 500, "stays"),
+            (&lost, &plain, &rules, Some(&doubt), 500, "ControlPlaneSuspect"),
+            (&fenced, &once, &rules, Some(&doubt), 500, "replaced"),
+            (&lost, &once, &rules, None, 500, "NotFenced"),
+            (&itself, &once, &rules, None, 500, "replaced"),
+            (&lost, &claims, &rules, None, 500, "VolumesStay"),
+            (&lost, &copied, &rules, None, 500, "replaced"),
+        ] {
+            let found = match loss(state, demand, rules, suspicion, now) {
+                Loss::Stays => "stays".to_string(),
+                Loss::Until(at) => format!("until {at}"),
+                Loss::Replaced => "replaced".to_string(),
+                Loss::Held { code, .. } => code.to_string(),
+            };
+            assert_eq!(found, expected, "{state:?} {now}");
+        }
+        assert_eq!(returns_at(&ready, &rules), Some(30));
+        assert_eq!(returns_at(&lost, &rules), None);
+    }
 }

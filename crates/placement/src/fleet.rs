@@ -1,14 +1,56 @@
 //! The fleet as decisions see it: clusters, and the ledger of their capacity.
+//!
+//! Clusters of each registering workspace are kept in the order of their room, and by name and label, so that
+//! a decision looks at a few of them and not at all.
 
+mod ranking;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::cluster::{CapacityReport, ClusterState};
 use crate::demand::{Needs, ObjectKey};
+use crate::ledger::{Account, UNLIMITED};
+use crate::node::Effect;
 use crate::resources::Resources;
+use crate::rules::ClusterFilter;
+
+use self::ranking::{Rank, Ranking};
 
 /// All clusters of a control plane with the ledger. A clone is cheap enough to try something out on.
 #[derive(Clone, Debug, Default)]
-pub struct Fleet {}
+pub struct Fleet {
+    entries: Vec<Option<Entry>>,
+    by_uid: HashMap<Arc<str>, usize>,
+    /// By path of the registering workspace.
+    rankings: BTreeMap<Arc<str>, Ranking>,
+    /// Indexes of the clusters that objects have shares of, by uid of the object.
+    shares: HashMap<Arc<str>, Vec<usize>>,
+    /// Number of clusters with a taint that only asks to be avoided.
+    avoided: usize,
+}
+
+/// A cluster of the fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub state: Arc<ClusterState>,
+    pub account: Arc<Account>,
+}
+
+impl Entry {
+    fn rank(&self, index: usize) -> Rank {
+        Rank {
+            room: std::cmp::Reverse(self.account.room()),
+            registered: self.state.registered,
+            name: self.state.name.clone(),
+            index,
+        }
+    }
+
+    fn is_avoided(&self) -> bool {
+        self.state.taints.iter().any(|taint| taint.effect == Effect::PreferNoSchedule)
+    }
+}
 
 impl Fleet {
     pub fn new() -> Fleet {
@@ -17,62 +59,190 @@ impl Fleet {
 
     /// Adds a cluster, or replaces its state. Its report and what is reserved there stay.
     pub fn set_cluster(&mut self, state: ClusterState) {
-        let _ = state;
+        let uid = state.uid.clone();
+        let account = match self.by_uid.get(&uid) {
+            Some(index) => self.take(*index).map(|entry| entry.account).unwrap_or_default(),
+            None => Arc::default(),
+        };
+        let vacant = || self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
+        let index = self.by_uid.get(&uid).copied().unwrap_or_else(vacant);
+        if index == self.entries.len() {
+            self.entries.push(None);
+        }
+        self.by_uid.insert(uid, index);
+        self.put(index, Entry { state: Arc::new(state), account });
     }
 
     /// Removes a cluster with everything that is reserved there.
     pub fn remove_cluster(&mut self, uid: &str) {
-        let _ = uid;
+        if let Some(index) = self.by_uid.remove(uid) {
+            self.take(index);
+            for shares in self.shares.values_mut() {
+                shares.retain(|share| *share != index);
+            }
+        }
+    }
+
+    fn take(&mut self, index: usize) -> Option<Entry> {
+        let entry = self.entries.get_mut(index)?.take()?;
+        self.avoided -= usize::from(entry.is_avoided());
+        if let Some(ranking) = self.rankings.get_mut(&entry.state.workspace) {
+            ranking.remove(&entry.state, &entry.rank(index));
+            if ranking.is_empty() {
+                self.rankings.remove(&entry.state.workspace);
+            }
+        }
+        Some(entry)
+    }
+
+    fn put(&mut self, index: usize, entry: Entry) {
+        self.avoided += usize::from(entry.is_avoided());
+        let ranking = self.rankings.entry(entry.state.workspace.clone()).or_default();
+        ranking.insert(&entry.state, entry.rank(index));
+        self.entries[index] = Some(entry);
+    }
+
+    /// Changes an account, and moves its cluster to where its room belongs.
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut Account)) {
+        let Some(entry) = self.entries.get_mut(index).and_then(Option::as_mut) else { return };
+        let before = entry.rank(index);
+        change(Arc::make_mut(&mut entry.account));
+        let after = entry.rank(index);
+        if before != after
+            && let Some(ranking) = self.rankings.get_mut(&entry.state.workspace)
+        {
+            ranking.move_to(&before, after);
+        }
     }
 
     /// Sets the last report of a cluster; ignored if the cluster is not known.
     pub fn set_report(&mut self, uid: &str, report: Arc<CapacityReport>) {
-        let _ = (uid, report);
+        if let Some(index) = self.by_uid.get(uid).copied() {
+            self.change(index, |account| account.set_report(report));
+        }
     }
 
-    /// Sets what an object takes: replicas by uid of the cluster, instead of everything that was set for it
+    /// Sets what an object takes: pods by uid of the cluster, instead of everything that was set for it
     /// before. Of each share, what the report of its cluster does not count as bound is reserved.
     pub fn reserve(&mut self, object: &ObjectKey, needs: &Arc<Needs>, shares: &[(Arc<str>, i64)]) {
-        let _ = (object, needs, shares);
+        let index_of = |(uid, pods): &(Arc<str>, i64)| Some((*self.by_uid.get(uid)?, *pods));
+        let shares: Vec<(usize, i64)> =
+            shares.iter().filter_map(index_of).filter(|(_, pods)| *pods > 0).collect();
+        let after = shares.iter().map(|(index, _)| *index).collect();
+        let before = self.shares.insert(object.uid.clone(), after).unwrap_or_default();
+        for index in before {
+            if !shares.iter().any(|(other, _)| *other == index) {
+                self.change(index, |account| account.set_share(object, needs, 0));
+            }
+        }
+        for (index, pods) in shares {
+            self.change(index, |account| account.set_share(object, needs, pods));
+        }
     }
 
     /// Forgets an object.
     pub fn forget(&mut self, uid: &str) {
-        let _ = uid;
+        let object = ObjectKey { uid: uid.into(), ..ObjectKey::default() };
+        let needs = Arc::default();
+        for index in self.shares.remove(uid).unwrap_or_default() {
+            self.change(index, |account| account.set_share(&object, &needs, 0));
+        }
     }
 
     pub fn cluster(&self, uid: &str) -> Option<&ClusterState> {
-        let _ = uid;
-        None
+        self.index_of(uid).and_then(|index| self.entry(index)).map(|entry| &*entry.state)
+    }
+
+    pub(crate) fn index_of(&self, uid: &str) -> Option<usize> {
+        self.by_uid.get(uid).copied()
+    }
+
+    pub(crate) fn entry(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)?.as_ref()
     }
 
     /// All clusters, in the order of registration.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterState> {
-        std::iter::empty()
+        in_order(self.entries.iter().flatten().map(|entry| &*entry.state).collect())
     }
 
     /// Clusters that serve a workspace, by its path, in the order of registration.
-    pub fn serving<'a>(&'a self, workspace_path: &'a str) -> impl Iterator<Item = &'a ClusterState> {
-        let _ = workspace_path;
-        std::iter::empty()
+    pub fn serving<'a>(&'a self, workspace_path: &str) -> impl Iterator<Item = &'a ClusterState> + use<'a> {
+        let found = self.by_room(workspace_path).filter_map(|index| self.entry(index));
+        in_order(found.map(|entry| &*entry.state).collect())
     }
 
     /// The cluster that a name means in a workspace: the nearest of this name.
     pub fn named(&self, workspace_path: &str, name: &str) -> Option<&ClusterState> {
-        let _ = (workspace_path, name);
-        None
+        let index = self.index_named(workspace_path, name)?;
+        self.entry(index).map(|entry| &*entry.state)
+    }
+
+    pub(crate) fn index_named(&self, workspace_path: &str, name: &str) -> Option<usize> {
+        self.rankings_above(workspace_path).find_map(|ranking| ranking.named(name))
+    }
+
+    /// Rankings of the workspaces whose clusters serve this one, the nearest first.
+    fn rankings_above<'a, 'b>(
+        &'a self,
+        workspace_path: &'b str,
+    ) -> impl Iterator<Item = &'a Ranking> + use<'a, 'b> {
+        let paths = std::iter::successors(Some(workspace_path), |path| Some(path.rsplit_once(':')?.0));
+        paths.filter_map(|path| self.rankings.get(path))
+    }
+
+    /// Clusters that serve a workspace, those with most room first, then the one registered first.
+    pub(crate) fn by_room<'a>(&'a self, workspace_path: &str) -> impl Iterator<Item = usize> + use<'a> {
+        ranking::merge(self.rankings_above(workspace_path).map(Ranking::by_room).collect())
+    }
+
+    /// Number of clusters that serve a workspace.
+    pub(crate) fn count(&self, workspace_path: &str) -> usize {
+        self.rankings_above(workspace_path).map(Ranking::len).sum()
+    }
+
+    /// Clusters that a filter may select, if that can be told without looking at all of them, in any order.
+    pub(crate) fn narrowed(&self, workspace_path: &str, filter: &ClusterFilter) -> Option<Vec<usize>> {
+        if !filter.names.is_empty() {
+            return Some(
+                filter.names.iter().filter_map(|name| self.index_named(workspace_path, name)).collect(),
+            );
+        }
+        let selector = filter.selector.as_ref()?;
+        let mut found = Vec::new();
+        for ranking in self.rankings_above(workspace_path) {
+            found.extend(ranking.selected(selector)?);
+        }
+        Some(found)
+    }
+
+    /// Whether clusters are in any other order than that of their room.
+    pub(crate) fn has_avoided(&self) -> bool {
+        self.avoided > 0
     }
 
     /// What is free on a cluster less what is reserved there; `None` before its first report.
     pub fn free(&self, uid: &str) -> Option<Resources> {
-        let _ = uid;
-        None
+        self.entry(self.index_of(uid)?)?.account.free()
+    }
+
+    /// Number of nodes of a cluster that pods with these needs may run on; `None` before its first report.
+    pub fn nodes(&self, uid: &str, needs: &Needs) -> Option<i64> {
+        let account = &self.entry(self.index_of(uid)?)?.account;
+        account.report().map(|_| account.nodes(needs))
     }
 
     /// Number of further pods with these needs that fit the nodes and limits of a cluster; `None` before
     /// its first report.
     pub fn fits(&self, uid: &str, needs: &Needs) -> Option<i64> {
-        let _ = (uid, needs);
-        None
+        let entry = self.entry(self.index_of(uid)?)?;
+        let object = ObjectKey::default();
+        let (within_limits, _) = entry.account.limits_take(&entry.state.limits, &object, needs);
+        Some(entry.account.takes(&object, needs, UNLIMITED)?.min(within_limits))
     }
+}
+
+fn in_order(mut clusters: Vec<&ClusterState>) -> std::vec::IntoIter<&ClusterState> {
+    clusters.sort_by_key(|cluster| (cluster.registered, &cluster.name, &cluster.uid));
+    clusters.into_iter()
 }

@@ -8,15 +8,22 @@
 //!
 //! Pure: no I/O, no clock, no async. The scheduler and admission use it.
 
+mod apportion;
 pub mod budgets;
+mod candidates;
 pub mod cluster;
+mod completions;
 pub mod decide;
 pub mod demand;
 pub mod failover;
+mod filters;
 pub mod fleet;
 pub mod intent;
+mod ledger;
 pub mod moves;
 pub mod node;
+mod ordinals;
 pub mod policy;
 pub mod resources;
 pub mod rules;
+mod scores;

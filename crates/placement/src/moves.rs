@@ -8,8 +8,12 @@
 //! Each step is one write. The next one follows from the placement and the reports alone, so that a
 //! scheduler that was killed continues where it was.
 
+mod run_once;
+
+use std::sync::Arc;
+
 use crate::decide::{DecidedShare, Decision};
-use crate::demand::Demand;
+use crate::demand::{CurrentShare, Demand, Work};
 use crate::fleet::Fleet;
 use crate::rules::Rules;
 
@@ -29,7 +33,7 @@ pub enum Step {
 /// The phase of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The shares get new numbers on their clusters, and none becomes smaller before its time.
+    /// Shares change on the clusters that have them, or it is placed for the first time.
     Settling,
     /// New replicas start beside the old ones.
     Adding,
@@ -56,6 +60,200 @@ impl Phase {
 
 /// Returns the next step from the present shares of a demand to those of a decision.
 pub fn next_step(fleet: &Fleet, demand: &Demand, decision: &Decision, rules: &Rules) -> Step {
-    let _ = (fleet, demand, rules);
-    Step::Write { shares: decision.shares.clone(), phase: Phase::Settling }
+    let now = now(fleet, demand);
+    if is_same(&now, &decision.shares) {
+        return Step::Done;
+    }
+    if demand.is_paused {
+        return while_paused(&now, &decision.shares);
+    }
+    if demand.runs_once || demand.has_bound_claims {
+        return run_once::step(fleet, demand, &now, decision);
+    }
+    match demand.work {
+        Work::Replicas => Replicas { fleet, demand, rules, now: &now, target: &decision.shares }.step(),
+        _ => copies(fleet, demand, &now, &decision.shares),
+    }
 }
+
+/// The present shares as a decision would have them, those on unknown clusters left out.
+fn now(fleet: &Fleet, demand: &Demand) -> Vec<DecidedShare> {
+    let share = |share: &CurrentShare| {
+        let state = fleet.cluster(&share.uid)?;
+        Some(DecidedShare {
+            name: state.name.clone(),
+            uid: share.uid.clone(),
+            replicas: share.replicas,
+            first_ordinal: share.first_ordinal,
+            completions: share.completions,
+            parallelism: share.parallelism,
+        })
+    };
+    demand.current.iter().filter_map(share).collect()
+}
+
+fn is_same(now: &[DecidedShare], target: &[DecidedShare]) -> bool {
+    now.len() == target.len() && target.iter().all(|share| now.contains(share))
+}
+
+fn find<'a>(shares: &'a [DecidedShare], uid: &Arc<str>) -> Option<&'a DecidedShare> {
+    shares.iter().find(|share| share.uid == *uid)
+}
+
+/// While paused, no cluster enters or leaves; numbers of those that stay may change.
+fn while_paused(now: &[DecidedShare], target: &[DecidedShare]) -> Step {
+    let next: Vec<DecidedShare> =
+        now.iter().map(|share| find(target, &share.uid).unwrap_or(share).clone()).collect();
+    match next == now {
+        true => Step::Blocked {
+            code: "Paused",
+            reason: "placements are paused; resume them with: atoll resume".into(),
+        },
+        false => Step::Write { shares: next, phase: Phase::Settling },
+    }
+}
+
+/// Whether nothing on a cluster counts any more, so that nothing there is worth waiting for.
+fn is_gone(fleet: &Fleet, uid: &str) -> bool {
+    fleet.cluster(uid).is_none_or(|state| state.is_fenced || state.readiness.is_not_ready())
+}
+
+/// A move of interchangeable replicas.
+struct Replicas<'a> {
+    fleet: &'a Fleet,
+    demand: &'a Demand,
+    rules: &'a Rules,
+    now: &'a [DecidedShare],
+    target: &'a [DecidedShare],
+}
+
+impl Replicas<'_> {
+    fn replicas(&self, share: &DecidedShare) -> i64 {
+        share.replicas.unwrap_or(self.demand.replicas)
+    }
+
+    fn step(&self) -> Step {
+        let total: i64 = self.target.iter().map(|share| self.replicas(share)).sum();
+        let (mut next, mut phase) = (self.grown(total), None);
+        if next != self.now {
+            phase = Some(if self.now.is_empty() { Phase::Settling } else { Phase::Adding });
+        }
+        if self.shrink(&mut next, total) {
+            let leaves = next.len() < self.now.len() || phase.is_none();
+            phase = Some(match phase {
+                Some(Phase::Settling) => Phase::Settling,
+                _ if leaves => Phase::Removing,
+                _ => Phase::Adding,
+            });
+        }
+        match phase {
+            Some(phase) => Step::Write { shares: next, phase },
+            None => self.wait(total),
+        }
+    }
+
+    /// Present shares with those that grow at their target, as far as the budget for extra replicas goes.
+    fn grown(&self, total: i64) -> Vec<DecidedShare> {
+        let present: i64 = self
+            .now
+            .iter()
+            .filter(|share| !is_gone(self.fleet, &share.uid))
+            .map(|share| self.replicas(share))
+            .sum();
+        let surge = self.rules.moves.max_surge.unwrap_or(i64::MAX).max(0);
+        // Without any surge, what may be unavailable makes room.
+        let mut left = total.saturating_add(surge).saturating_sub(present).max(0);
+        let mut next: Vec<DecidedShare> = Vec::new();
+        for share in self.now {
+            let mut share = share.clone();
+            if let Some(wanted) = find(self.target, &share.uid) {
+                let more = (self.replicas(wanted) - self.replicas(&share)).clamp(0, left);
+                left -= more;
+                if more > 0 || self.replicas(wanted) == self.replicas(&share) {
+                    share.replicas = wanted.replicas.map(|_| self.replicas(&share) + more);
+                }
+            }
+            next.push(share);
+        }
+        for wanted in self.target.iter().filter(|share| find(self.now, &share.uid).is_none()) {
+            let replicas = self.replicas(wanted).min(left);
+            left -= replicas;
+            if replicas > 0 || self.replicas(wanted) == 0 {
+                next.push(DecidedShare { replicas: wanted.replicas.map(|_| replicas), ..wanted.clone() });
+            }
+        }
+        next
+    }
+
+    /// Takes away as many replicas as are ready beyond those that must stay available. Returns whether any was.
+    fn shrink(&self, next: &mut Vec<DecidedShare>, asked: i64) -> bool {
+        let ready = |uid: &Arc<str>| {
+            let share = self.demand.share(uid);
+            share.filter(|_| !is_gone(self.fleet, uid)).map_or(0, |share| share.ready)
+        };
+        let must_stay = (asked - self.rules.moves.max_unavailable).max(0);
+        let available: i64 = self.now.iter().map(|share| ready(&share.uid).min(self.replicas(share))).sum();
+        let mut spare = (available - must_stay).max(0);
+        let before = next.clone();
+        next.retain_mut(|share| {
+            let wanted = find(self.target, &share.uid);
+            let goal = wanted.map_or(0, |wanted| self.replicas(wanted));
+            let has = self.replicas(share);
+            if has < goal || (has == goal && wanted.is_some()) {
+                return true;
+            }
+            // Replicas that are not ready go first and cost nothing.
+            let idle = (has - ready(&share.uid)).max(0);
+            let taken = (has - goal).min(idle + spare);
+            spare -= (taken - idle).max(0);
+            if taken > 0 {
+                share.replicas = Some(has - taken);
+            }
+            wanted.is_some() || has > taken
+        });
+        *next != before
+    }
+
+    fn wait(&self, asked: i64) -> Step {
+        let new = self.target.iter().filter(|share| {
+            let ready = self.demand.share(&share.uid).map_or(0, |now| now.ready);
+            ready < self.replicas(share)
+        });
+        let names: Vec<&str> = new.map(|share| &*share.name).collect();
+        let names = if names.is_empty() { "the present clusters".into() } else { names.join(", ") };
+        let reason =
+            format!("waits until enough of {asked} replicas are ready on {names} before any is taken away");
+        Step::Wait { phase: Phase::Removing, reason }
+    }
+}
+
+/// A move of objects without replicas: the old ones leave when the new ones are ready.
+fn copies(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], target: &[DecidedShare]) -> Step {
+    let old = |share: &&DecidedShare| find(target, &share.uid).is_none();
+    let mut next: Vec<DecidedShare> = target.to_vec();
+    let is_ready = |share: &DecidedShare| match demand.work {
+        Work::EveryNode => demand.share(&share.uid).is_some_and(|now| now.ready > 0),
+        _ => demand.share(&share.uid).is_some(),
+    };
+    let stays: Vec<&DecidedShare> = match target.iter().all(is_ready) || target.is_empty() {
+        true => Vec::new(),
+        false => now.iter().filter(old).filter(|share| !is_gone(fleet, &share.uid)).collect(),
+    };
+    let adds = target.iter().any(|share| find(now, &share.uid).is_none());
+    next.extend(stays.iter().copied().cloned());
+    if is_same(now, &next) {
+        return Step::Wait {
+            phase: Phase::Removing,
+            reason: "waits until it is ready on its new clusters".into(),
+        };
+    }
+    let phase = match (now.is_empty(), adds) {
+        (true, _) => Phase::Settling,
+        (false, true) => Phase::Adding,
+        (false, false) => Phase::Removing,
+    };
+    Step::Write { shares: next, phase }
+}
+
+#[cfg(test)]
+mod tests;

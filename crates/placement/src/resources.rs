@@ -145,6 +145,12 @@ impl Resources {
         fixed.into_iter().chain(scalars).filter(|(_, amount)| *amount != 0).collect()
     }
 
+    /// One number for the size of a request, in the unit of [`Resources::room`].
+    pub fn size(&self) -> i64 {
+        let memory = self.memory / MEMORY_PER_MILLI_CPU;
+        self.milli_cpu.max(memory).max(self.pods.saturating_mul(MILLI_CPU_PER_POD))
+    }
+
     /// One number for the room that these free amounts leave, in thousandths of a core: the scarcest of
     /// cpu, memory and pods counts, because it is the one that is used up first.
     pub fn room(&self) -> i64 {

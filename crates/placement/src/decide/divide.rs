@@ -1,0 +1,122 @@
+//! Replicas divided between clusters.
+
+use std::cmp::Reverse;
+
+use super::Plan;
+use super::pack::pack;
+use super::spread::{self, Sharing};
+use crate::candidates::Candidate;
+use crate::demand::Work;
+use crate::filters::Question;
+use crate::ledger::UNLIMITED;
+use crate::rules::{ClusterFilter, Division};
+
+/// Divides replicas: chooses clusters, then apportions replicas to them, domain by domain.
+pub fn divide<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+    let (demand, rules) = (question.demand, question.rules);
+    let total = demand.replicas;
+    let Some(chosen) = choose(question, term) else {
+        return Plan::nowhere(demand, "placements are paused; resume them with: atoll resume");
+    };
+    let with_room = chosen.iter().filter(|found| found.most > 0).count();
+    if let Some(plan) =
+        Plan::too_few(demand, rules.min_clusters, i64::try_from(with_room).unwrap_or(i64::MAX))
+    {
+        return plan;
+    }
+    let sharing = Sharing {
+        division: &rules.division,
+        may_rebalance: demand.may_rebalance && !demand.is_paused,
+        min_replicas: rules.min_replicas,
+        min_clusters: rules.min_clusters,
+    };
+    match spread::share_out(&sharing, &rules.spread, &chosen, total) {
+        Ok(shares) => {
+            let stays = |share: i64, found: &Candidate<'_>| {
+                share > 0
+                    || ((demand.is_paused || found.is_frozen)
+                        && demand.share(&found.entry.state.uid).is_some())
+            };
+            let shares = chosen.iter().zip(shares).filter(|(found, share)| stays(*share, found));
+            let shares: Vec<(usize, i64)> = shares.map(|(found, share)| (found.index, share)).collect();
+            let placed: i64 = shares.iter().map(|(_, share)| share).sum();
+            Plan::of(zero_replicas(shares, &chosen, total), (total - placed).max(0))
+        }
+        Err(reason) => Plan::nowhere(demand, &reason),
+    }
+}
+
+/// An object that is scaled to zero keeps a place, so that it can be seen and scaled up again.
+fn zero_replicas(shares: Vec<(usize, i64)>, chosen: &[Candidate<'_>], total: i64) -> Vec<(usize, i64)> {
+    match chosen.first() {
+        Some(found) if shares.is_empty() && total == 0 => vec![(found.index, 0)],
+        _ => shares,
+    }
+}
+
+/// Most clusters that may have a share.
+fn most_clusters(question: Question<'_>) -> usize {
+    let (demand, rules) = (question.demand, question.rules);
+    let by_replicas = rules.min_replicas.map_or(demand.replicas, |least| demand.replicas / least.max(1));
+    let by_work = match demand.work {
+        // Each cluster runs at least one pod at a time.
+        Work::Completions { parallelism } if parallelism > 0 => parallelism,
+        _ => i64::MAX,
+    };
+    let most = by_replicas.max(1).min(rules.max_clusters.unwrap_or(i64::MAX)).min(by_work).max(1);
+    usize::try_from(most).unwrap_or(usize::MAX)
+}
+
+/// Chooses clusters, in the order of registration; `None` if a pause forbids to.
+fn choose<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Option<Vec<Candidate<'a>>> {
+    let (demand, rules) = (question.demand, question.rules);
+    let total = demand.replicas;
+    let enough = if rules.division == Division::Capacity { UNLIMITED } else { demand.pods() };
+    let mut found = question.present(term, enough);
+    let most = most_clusters(question);
+    if demand.is_paused {
+        return (!found.is_empty()).then(|| in_order(found));
+    }
+    let room = |found: &[Candidate<'_>]| found.iter().map(|one| one.most.min(total)).sum::<i64>();
+    let least = usize::try_from(rules.min_clusters.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
+    let needs_more =
+        demand.may_rebalance || room(&found) < total || found.len() < least || !rules.spread.is_empty();
+    if needs_more {
+        let takes_all =
+            !rules.spread.is_empty() || matches!(rules.division, Division::Weighted(_) | Division::Pack);
+        let with_replicas = found.iter().filter(|one| one.current > 0).count();
+        let limit = if takes_all { usize::MAX } else { most.saturating_sub(with_replicas) };
+        let mut open =
+            question.open(term).filter_map(|(index, entry)| question.newcomer(index, entry, enough));
+        let mut more: Vec<Candidate<'a>> = open.by_ref().take(limit).collect();
+        if room(&found) + room(&more) < total {
+            more.extend(open);
+        }
+        if matches!(rules.division, Division::Weighted(_)) {
+            more.sort_by_key(|one| Reverse(one.weight));
+        }
+        found.retain(|one| one.current > 0 || one.is_frozen);
+        found.extend(more);
+    }
+    if rules.division == Division::Pack && rules.spread.is_empty() {
+        let most = rules.max_clusters.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
+        return Some(in_order(pack(found, total, most.min(most_clusters(question)), demand.may_rebalance)));
+    }
+    if !rules.spread.is_empty() {
+        found = spread::diversify(&rules.spread, found);
+    }
+    if found.len() > most && room(&found[..most]) < total {
+        // Those that come first have too little room together.
+        found.sort_by_key(|one| Reverse(one.most));
+        if !rules.spread.is_empty() {
+            found = spread::diversify(&rules.spread, found);
+        }
+    }
+    found.truncate(most);
+    Some(in_order(found))
+}
+
+fn in_order(mut found: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
+    found.sort_by(|one, other| one.registration().cmp(&other.registration()));
+    found
+}

@@ -1,0 +1,122 @@
+//! Divisions that are not made anew: pins of a user, segments of ordinals, completions of a Job.
+
+use super::Plan;
+use crate::demand::{CurrentShare, Work};
+use crate::filters::{Admission, Question};
+use crate::ordinals::{Segment, resize};
+
+/// Exact counts by name.
+pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> Plan<'a> {
+    let (fleet, demand) = (question.fleet, question.demand);
+    let (mut shares, mut unplaced) = (Vec::new(), 0);
+    for (name, count) in pins {
+        let found = fleet.index_named(&demand.workspace_path, name);
+        let Some((index, entry)) = found.and_then(|index| Some((index, fleet.entry(index)?))) else {
+            unplaced += count;
+            continue;
+        };
+        let current = demand.share(&entry.state.uid).map(|share| demand.replicas_of(share));
+        let most = match (question.admission(entry), current) {
+            (Admission::Open, None) if demand.is_paused => 0,
+            (Admission::Open, _) => question.room(entry, *count),
+            (Admission::Keeps(_), Some(current)) => question.room(entry, *count).min(current),
+            _ => 0,
+        };
+        let share = most.min(*count);
+        unplaced += count - share;
+        if share > 0 || (*count == 0 && current.is_some()) {
+            shares.push((index, share));
+        }
+    }
+    Plan { is_divided: true, ..Plan::of(shares, unplaced) }
+}
+
+/// Returns the plan for an object whose division is fixed: a divided StatefulSet resizes its last segment, and
+/// a Job stays as it was divided. `None` for all others.
+pub fn continued(question: Question<'_>) -> Option<Plan<'_>> {
+    let demand = question.demand;
+    match demand.work {
+        Work::Ordinals if demand.current.iter().any(|share| share.first_ordinal.is_some()) => {
+            Some(segments(question))
+        }
+        Work::Completions { .. } if demand.current.iter().any(|share| share.completions.is_some()) => {
+            Some(completions(question))
+        }
+        _ => None,
+    }
+}
+
+/// Where each present share goes: its own cluster, or another one without a share.
+fn seats<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<(usize, i64)>> {
+    let (fleet, demand) = (question.fleet, question.demand);
+    let mut taken: Vec<usize> = shares.iter().filter_map(|share| fleet.index_of(&share.uid)).collect();
+    let mut found = Vec::new();
+    for share in shares {
+        let own = fleet.index_of(&share.uid).and_then(|index| Some((index, fleet.entry(index)?)));
+        let need = demand.pods_of(share);
+        let kept = own.and_then(|(index, entry)| match question.admission(entry) {
+            _ if demand.is_paused => Some((index, question.room(entry, demand.replicas).max(need))),
+            Admission::Open => Some((index, question.room(entry, demand.replicas))),
+            Admission::Keeps(_) => Some((index, need)),
+            Admission::Closed(_) => None,
+        });
+        let moved = || {
+            let mut open = question.open(None).filter(|(index, _)| !taken.contains(index));
+            open.find_map(|(index, entry)| {
+                let room = question.room(entry, demand.replicas);
+                (room >= need).then_some((index, room))
+            })
+        };
+        let seat = kept.or_else(moved);
+        taken.extend(seat.map(|(index, _)| index));
+        found.push(seat);
+    }
+    found
+}
+
+fn segments(question: Question<'_>) -> Plan<'_> {
+    let demand = question.demand;
+    let total = demand.replicas;
+    let mut shares: Vec<&CurrentShare> = demand.current.iter().collect();
+    shares.sort_by_key(|share| (share.first_ordinal, share.replicas));
+    let seats = seats(question, &shares);
+    let segments: Vec<Segment> = shares
+        .iter()
+        .zip(&seats)
+        .map(|(share, seat)| Segment {
+            first: share.first_ordinal.unwrap_or(0),
+            replicas: share.replicas.unwrap_or(0),
+            most: seat.map_or(0, |(_, most)| most),
+        })
+        .collect();
+    let sizes = resize(&segments, total);
+    let (mut plan, mut firsts) = (Plan { is_divided: true, ..Plan::default() }, Vec::new());
+    for ((segment, size), seat) in segments.iter().zip(sizes).zip(&seats) {
+        if let Some((index, _)) = seat {
+            plan.shares.push((*index, size));
+            firsts.push(segment.first);
+        }
+    }
+    let placed: i64 = plan.shares.iter().map(|(_, size)| size).sum();
+    plan.unplaced = (total - placed).max(0);
+    plan.firsts = Some(firsts);
+    plan
+}
+
+fn completions(question: Question<'_>) -> Plan<'_> {
+    let demand = question.demand;
+    let shares: Vec<&CurrentShare> = demand.current.iter().collect();
+    let seats = seats(question, &shares);
+    let mut plan = Plan { is_divided: true, ..Plan::default() };
+    for (share, seat) in shares.iter().zip(seats) {
+        let completions = share.completions.unwrap_or(0);
+        match seat {
+            Some((index, _)) => {
+                plan.shares.push((index, completions));
+                plan.parallelism.push((index, share.parallelism.unwrap_or(1)));
+            }
+            None => plan.unplaced += completions,
+        }
+    }
+    plan
+}

@@ -1,0 +1,125 @@
+//! One cluster for everything.
+
+use super::Plan;
+use crate::candidates::Candidate;
+use crate::filters::{Admission, Question};
+use crate::fleet::Entry;
+use crate::rules::ClusterFilter;
+
+/// Chooses the cluster that it is on, the one of its namespace, one of its workspace, or the one with most
+/// room: the first that takes all of it. If none does, as much as possible goes to one.
+pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+    let (demand, rules) = (question.demand, question.rules);
+    let need = demand.pods();
+    let present = question.present(term, need);
+    if let Some(found) = present.iter().find(|found| found.is_frozen || found.most >= need) {
+        return whole(found, demand.replicas);
+    }
+    let is_bound = demand.is_paused
+        || !demand.may_rebalance
+        || demand.runs_once
+        || demand.has_bound_claims
+        || rules.keeps_namespace_together;
+    if let Some(found) = present.first().filter(|_| is_bound) {
+        return part(question, found);
+    }
+    if demand.is_paused {
+        return Plan::nowhere(demand, "placements are paused; resume them with: atoll resume");
+    }
+    if let Some((index, entry)) = home(question) {
+        let is_open = matches!(question.admission(entry), Admission::Open);
+        let most = if is_open { question.room(entry, need) } else { 0 };
+        let mut plan = match is_open && most >= need {
+            true => Plan::of(vec![(index, demand.replicas)], 0),
+            false if most > 0 && demand.may_be_partial() => Plan::of(vec![(index, most)], need - most),
+            false => Plan::of(Vec::new(), demand.replicas.max(1)),
+        };
+        plan.home = Some(&entry.state.name);
+        return plan;
+    }
+    let mut best: Option<(i64, usize)> = None;
+    for (index, entry) in preferred(question, term).chain(question.open(term)) {
+        let most = question.room(entry, need);
+        if most >= need {
+            return Plan::of(vec![(index, demand.replicas)], 0);
+        }
+        if best.is_none_or(|(before, _)| before < most) {
+            best = Some((most, index));
+        }
+    }
+    match (present.first(), best) {
+        (Some(found), _) => part(question, found),
+        (None, Some((most, index))) if most > 0 && demand.may_be_partial() => {
+            Plan::of(vec![(index, most)], need - most)
+        }
+        _ => Plan::of(Vec::new(), demand.replicas.max(1)),
+    }
+}
+
+fn whole<'a>(found: &Candidate<'_>, replicas: i64) -> Plan<'a> {
+    Plan::of(vec![(found.index, replicas)], 0)
+}
+
+/// Stays on a cluster that does not take all of it.
+fn part<'a>(question: Question<'a>, found: &Candidate<'a>) -> Plan<'a> {
+    let demand = question.demand;
+    if !demand.may_be_partial() {
+        return whole(found, demand.replicas);
+    }
+    Plan::of(vec![(found.index, found.most)], demand.replicas - found.most)
+}
+
+/// The cluster that the namespace is on and must stay on.
+fn home<'a>(question: Question<'a>) -> Option<(usize, &'a Entry)> {
+    let demand = question.demand;
+    if !question.rules.keeps_namespace_together {
+        return None;
+    }
+    let stays = |uid: &&std::sync::Arc<str>| !demand.is_evicted(uid);
+    let mut homes = demand.namespace_on.iter().filter(stays).filter_map(|uid| question.fleet.index_of(uid));
+    homes.find_map(|index| Some((index, question.fleet.entry(index)?)))
+}
+
+/// Open clusters that other objects of the namespace and of the workspace are on.
+fn preferred<'a>(
+    question: Question<'a>,
+    term: Option<&'a ClusterFilter>,
+) -> impl Iterator<Item = (usize, &'a Entry)> {
+    let demand = question.demand;
+    let near = demand.namespace_on.iter().chain(&demand.workspace_on);
+    let found = near.filter_map(move |uid| {
+        let index = question.fleet.index_of(uid)?;
+        Some((index, question.fleet.entry(index)?))
+    });
+    found.filter(move |(_, entry)| {
+        demand.share(&entry.state.uid).is_none()
+            && term.is_none_or(|term| term.selects(&entry.state))
+            && matches!(question.admission(entry), Admission::Open)
+    })
+}
+
+/// All of it on each cluster.
+pub fn duplicate<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+    let (demand, rules) = (question.demand, question.rules);
+    let need = demand.pods();
+    let most_clusters = usize::try_from(rules.max_clusters.unwrap_or(i64::MAX)).unwrap_or(usize::MAX);
+    let mut shares = Vec::new();
+    let mut missing = 0;
+    for found in question.present(term, need).iter().take(most_clusters) {
+        let replicas =
+            if demand.may_be_partial() { found.most.min(demand.replicas) } else { demand.replicas };
+        missing += demand.replicas - replicas;
+        shares.push((found.index, replicas));
+    }
+    if !demand.is_paused {
+        let fits = question.open(term).filter(|(_, entry)| question.room(entry, need) >= need);
+        shares.extend(
+            fits.take(most_clusters.saturating_sub(shares.len())).map(|(index, _)| (index, demand.replicas)),
+        );
+    }
+    let found = i64::try_from(shares.len()).unwrap_or(i64::MAX);
+    if let Some(plan) = Plan::too_few(demand, rules.min_clusters, found) {
+        return plan;
+    }
+    if shares.is_empty() { Plan::of(shares, demand.replicas.max(1)) } else { Plan::of(shares, missing) }
+}

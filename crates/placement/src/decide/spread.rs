@@ -1,0 +1,127 @@
+//! Replicas shared out over domains, then over the clusters of each.
+
+use std::collections::BTreeMap;
+
+use super::pack::fill;
+use crate::apportion::{Part, apportion, level};
+use crate::candidates::Candidate;
+use crate::rules::{Division, Spread};
+
+/// How replicas are shared out.
+pub struct Sharing<'a> {
+    pub division: &'a Division,
+    pub may_rebalance: bool,
+    pub min_replicas: Option<i64>,
+    pub min_clusters: Option<i64>,
+}
+
+/// The clusters of one domain, by position.
+struct Domain {
+    members: Vec<usize>,
+    part: Part,
+}
+
+/// Shares replicas out to clusters, which are in the order of registration. An error is the reason why that
+/// is not possible.
+pub fn share_out(
+    sharing: &Sharing<'_>,
+    spread: &[Spread],
+    found: &[Candidate<'_>],
+    total: i64,
+) -> Result<Vec<i64>, String> {
+    let Some((first, narrower)) = spread.split_first() else { return Ok(leaf(sharing, found, total)) };
+    let mut domains = domains(first, found);
+    let most = usize::try_from(first.max_domains.unwrap_or(i64::MAX)).unwrap_or(0);
+    domains.sort_by_key(|domain| (-domain.part.current, -domain.part.max.min(total)));
+    domains.truncate(most.max(1));
+    let least = first.min_domains.unwrap_or(1);
+    let usable = domains.iter().filter(|domain| domain.part.max > 0).count();
+    if i64::try_from(usable).unwrap_or(i64::MAX) < least {
+        let label = first.by.label();
+        return Err(format!(
+            "at least {least} domains by {label} are required, and {usable} can take replicas"
+        ));
+    }
+    domains.sort_by_key(|domain| domain.members.first().copied());
+    let mut parts: Vec<Part> = domains.iter().map(|domain| domain.part).collect();
+    if least <= total {
+        let needed = usize::try_from(least).unwrap_or(0);
+        parts.iter_mut().filter(|part| part.max > 0).take(needed).for_each(|part| part.min = part.min.max(1));
+    }
+    let shares = match first.max_skew {
+        Some(skew) => level(total, &parts, skew.max(1)),
+        None => apportion(total, &parts, sharing.may_rebalance),
+    };
+    let mut all = vec![0; found.len()];
+    for (domain, share) in domains.iter().zip(shares) {
+        let members: Vec<Candidate<'_>> = domain.members.iter().map(|at| found[*at].clone()).collect();
+        for (at, share) in domain.members.iter().zip(share_out(sharing, narrower, &members, share)?) {
+            all[*at] = share;
+        }
+    }
+    Ok(all)
+}
+
+/// Groups clusters by domain, each as one part of the division between domains.
+fn domains(spread: &Spread, found: &[Candidate<'_>]) -> Vec<Domain> {
+    let mut by_name: BTreeMap<&str, Domain> = BTreeMap::new();
+    for (at, one) in found.iter().enumerate() {
+        let Some(name) = spread.by.domain(&one.entry.state) else { continue };
+        let empty = Part { weight: 0, min: 0, max: 0, current: 0 };
+        let domain = by_name.entry(name).or_insert(Domain { members: Vec::new(), part: empty });
+        domain.members.push(at);
+        domain.part.weight = domain.part.weight.saturating_add(one.weight);
+        domain.part.max = domain.part.max.saturating_add(one.most);
+        domain.part.current += one.current;
+        domain.part.min += if one.is_frozen { one.current } else { 0 };
+    }
+    by_name.into_values().collect()
+}
+
+/// Shares replicas out to clusters without regard to domains.
+fn leaf(sharing: &Sharing<'_>, found: &[Candidate<'_>], total: i64) -> Vec<i64> {
+    if *sharing.division == Division::Pack {
+        return fill(found, total);
+    }
+    let least = sharing.min_replicas.unwrap_or(0);
+    let mut parts: Vec<Part> = found
+        .iter()
+        .map(|one| match one.is_frozen {
+            true => Part { weight: one.weight, min: one.current, max: one.current, current: one.current },
+            false => {
+                Part { weight: one.weight, min: least.min(one.most), max: one.most, current: one.current }
+            }
+        })
+        .collect();
+    if let Some(clusters) = sharing.min_clusters.filter(|clusters| *clusters <= total) {
+        let needed = usize::try_from(clusters).unwrap_or(0);
+        parts.iter_mut().filter(|part| part.max > 0).take(needed).for_each(|part| part.min = part.min.max(1));
+    }
+    // Too few replicas for all: those that have none, and then the last, get none.
+    while parts.iter().map(|part| part.min).sum::<i64>() > total {
+        let is_free = |at: &usize| parts[*at].min > 0 && !found[*at].is_frozen;
+        let dropped = (0..parts.len()).rev().filter(is_free).min_by_key(|at| parts[*at].current);
+        let Some(at) = dropped else { break };
+        let rest: i64 =
+            parts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, part)| part.min).sum();
+        parts[at].min = if rest == 0 { total } else { 0 };
+        parts[at].max = parts[at].min;
+    }
+    apportion(total, &parts, sharing.may_rebalance)
+}
+
+/// Reorders clusters such that as many domains as possible come first, one cluster of each. Domains keep the
+/// order of their first clusters.
+pub fn diversify<'a>(spread: &[Spread], found: Vec<Candidate<'a>>) -> Vec<Candidate<'a>> {
+    let mut seen: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    let mut keyed: Vec<(usize, usize, Candidate<'a>)> = Vec::with_capacity(found.len());
+    for (at, one) in found.into_iter().enumerate() {
+        let domain =
+            spread.iter().map(|spread| spread.by.domain(&one.entry.state).unwrap_or_default().to_string());
+        let round = seen.entry(domain.collect()).or_default();
+        keyed.push((*round, at, one));
+        *round += 1;
+    }
+    keyed.sort_by_key(|(round, at, _)| (*round, *at));
+    keyed.into_iter().map(|(_, _, one)| one).collect()
+}

@@ -1,0 +1,82 @@
+//! Reasons: what is to say about each cluster.
+
+use super::{Decision, Plan, Refusal, Verdict};
+use crate::filters::{Admission, Cause, Question};
+use crate::fleet::Entry;
+use crate::ledger::UNLIMITED;
+use crate::scores;
+
+/// Reasons of all clusters that take nothing, or no more.
+pub fn refusals(question: Question<'_>, plan: &Plan<'_>, decision: &Decision) -> Vec<Refusal> {
+    serving(question).into_iter().filter_map(|entry| refusal(question, plan, decision, entry)).collect()
+}
+
+pub fn verdicts(question: Question<'_>, plan: &Plan<'_>, decision: &Decision) -> Vec<Verdict> {
+    let verdict = |entry: &Entry| Verdict {
+        name: entry.state.name.clone(),
+        uid: entry.state.uid.clone(),
+        share: decision.shares.iter().find(|share| share.uid == entry.state.uid).cloned(),
+        refusal: refusal(question, plan, decision, entry),
+        fits: entry.account.report().map(|_| question.room(entry, UNLIMITED)),
+        scores: scores::all(question, entry),
+    };
+    serving(question).into_iter().map(verdict).collect()
+}
+
+fn serving(question: Question<'_>) -> Vec<&Entry> {
+    let found = question.fleet.by_room(&question.demand.workspace_path);
+    let mut found: Vec<&Entry> = found.filter_map(|index| question.fleet.entry(index)).collect();
+    found.sort_by(|one, other| {
+        let key = |entry: &Entry| (entry.state.registered, entry.state.name.clone(), entry.state.uid.clone());
+        key(one).cmp(&key(other))
+    });
+    found
+}
+
+fn refusal(question: Question<'_>, plan: &Plan<'_>, decision: &Decision, entry: &Entry) -> Option<Refusal> {
+    let cause = cause(question, plan, decision, entry)?;
+    Some(Refusal {
+        name: entry.state.name.clone(),
+        uid: entry.state.uid.clone(),
+        code: cause.code(),
+        text: cause.text(&entry.state.name),
+    })
+}
+
+fn cause<'a>(
+    question: Question<'a>,
+    plan: &Plan<'a>,
+    decision: &Decision,
+    entry: &'a Entry,
+) -> Option<Cause<'a>> {
+    let (demand, rules) = (question.demand, question.rules);
+    if decision.shares.is_empty() && decision.unplaced == 0 {
+        return None;
+    }
+    let share = decision.shares.iter().find(|share| share.uid == entry.state.uid);
+    let has_all = decision.unplaced == 0;
+    match question.admission(entry) {
+        Admission::Closed(cause) | Admission::Keeps(cause) if share.is_none() || !has_all => {
+            return Some(cause);
+        }
+        Admission::Closed(_) | Admission::Keeps(_) => return None,
+        Admission::Open if share.is_some() && has_all => return None,
+        Admission::Open => {}
+    }
+    if let Some(home) = plan.home.filter(|home| **home != *entry.state.name) {
+        return Some(Cause::Elsewhere { cluster: home });
+    }
+    let taken = share.map_or(0, |share| share.replicas.unwrap_or(0));
+    let need = if demand.may_be_partial() { taken + 1 } else { demand.pods() };
+    if question.room(entry, need) < need {
+        return Some(question.why_full(entry));
+    }
+    let skew = rules.spread.iter().find_map(|spread| Some((spread.by.label(), spread.max_skew?)));
+    let chosen = i64::try_from(decision.shares.len()).unwrap_or(i64::MAX);
+    match (skew, rules.max_clusters) {
+        (_, Some(most)) if share.is_none() && chosen >= most => Some(Cause::EnoughClusters(most)),
+        (Some((label, most)), _) if !has_all => Some(Cause::Skew { label, most }),
+        _ if share.is_none() => Some(Cause::NotChosen),
+        _ => None,
+    }
+}

@@ -1,0 +1,45 @@
+//! Filters by the state of the cluster.
+
+use super::{Cause, Question};
+use crate::cluster::Readiness;
+use crate::fleet::Entry;
+use crate::node::{Effect, Taint};
+
+/// Being removed, only observed, fenced, paused, cordoned.
+pub fn lifecycle<'a>(_: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+    let state = &entry.state;
+    let causes = [
+        (state.is_being_removed, Cause::BeingRemoved),
+        (state.is_observed, Cause::Observed),
+        (state.is_fenced, Cause::Fenced),
+        (state.is_paused, Cause::Paused),
+        (state.is_cordoned, Cause::Cordoned),
+    ];
+    causes.into_iter().find(|(applies, _)| *applies).map(|(_, cause)| cause)
+}
+
+/// Ready, and known to be, unless a user named the cluster.
+pub fn readiness<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+    match &entry.state.readiness {
+        Readiness::Ready { .. } if entry.account.report().is_none() && !question.rules.names_clusters => {
+            Some(Cause::NotReported)
+        }
+        Readiness::Ready { .. } => None,
+        Readiness::NotReady { reason, .. } => Some(Cause::NotReady { reason }),
+        Readiness::Unknown if question.rules.names_clusters => None,
+        Readiness::Unknown => Some(Cause::NotReported),
+    }
+}
+
+/// Taints that neither the pods nor the policy tolerate.
+pub fn taints<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+    let is_tolerated = |taint: &Taint| {
+        taint.is_tolerated(&question.rules.tolerations)
+            || taint.is_tolerated(&question.demand.needs.node.tolerations)
+    };
+    let keeps_away = |taint: &&Taint| taint.effect != Effect::PreferNoSchedule && !is_tolerated(taint);
+    let mut taints: Vec<&Taint> = entry.state.taints.iter().filter(keeps_away).collect();
+    // The taint that also ends shares is the one to name.
+    taints.sort_by_key(|taint| taint.effect != Effect::NoExecute);
+    taints.first().map(|taint| Cause::Taint(taint))
+}

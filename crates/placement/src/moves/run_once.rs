@@ -1,0 +1,70 @@
+//! Moves of work that must not run twice, or whose data stays behind.
+
+use super::{Phase, Step, find, is_same};
+use crate::decide::{DecidedShare, Decision};
+use crate::demand::Demand;
+use crate::fleet::Fleet;
+
+/// Breaks before it makes: a share ends, its cluster confirms that, and only then its work begins elsewhere.
+pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &Decision) -> Step {
+    let target = &decision.shares;
+    let ends: Vec<&DecidedShare> = now.iter().filter(|share| find(target, &share.uid).is_none()).collect();
+    let begins = target.iter().any(|share| find(now, &share.uid).is_none());
+    if let Some(step) = ends.iter().find_map(|share| refuses(fleet, demand, share)) {
+        return step;
+    }
+    // Shares that stay may change at once; those that begin wait until all that ended are confirmed.
+    let stays: Vec<DecidedShare> =
+        target.iter().filter(|share| find(now, &share.uid).is_some()).cloned().collect();
+    if !ends.is_empty() && begins {
+        return Step::Write { shares: stays, phase: Phase::Stopping };
+    }
+    let waits: Vec<&str> =
+        demand.leaving.iter().filter(|uid| !has_stopped(fleet, uid)).map(|uid| name(fleet, uid)).collect();
+    if begins && !waits.is_empty() {
+        if is_same(now, &stays) {
+            let reason = format!("waits until {} has confirmed that it is gone there", waits.join(", "));
+            return Step::Wait { phase: Phase::Stopping, reason };
+        }
+        return Step::Write { shares: stays, phase: Phase::Settling };
+    }
+    let phase = match (begins, demand.leaving.is_empty() && !now.is_empty(), ends.is_empty()) {
+        (true, _, _) if now.is_empty() && demand.leaving.is_empty() => Phase::Settling,
+        (true, _, _) => Phase::Starting,
+        (false, _, false) => Phase::Stopping,
+        (false, _, true) => Phase::Settling,
+    };
+    Step::Write { shares: target.clone(), phase }
+}
+
+/// Why a share may not end, if it has to begin elsewhere.
+fn refuses(fleet: &Fleet, demand: &Demand, share: &DecidedShare) -> Option<Step> {
+    let state = fleet.cluster(&share.uid)?;
+    let name = &state.name;
+    if demand.has_bound_claims && !demand.may_leave_volumes {
+        let reason = format!(
+            "its volumes are on {name} and would be empty elsewhere; declare a replica of the data, or accept that with \
+             --accept-empty-volumes"
+        );
+        return Some(Step::Blocked { code: "VolumesStay", reason });
+    }
+    if demand.runs_once && !has_stopped(fleet, &share.uid) && state.readiness.is_not_ready() {
+        let reason = format!(
+            "it must not run twice, and may still run on {name}, which cannot be reached; if nothing runs there any more: \
+             atoll cluster fence {name}"
+        );
+        return Some(Step::Blocked { code: "NotFenced", reason });
+    }
+    None
+}
+
+/// Whether nothing runs on a cluster any more, although it has not confirmed that.
+fn has_stopped(fleet: &Fleet, uid: &str) -> bool {
+    fleet
+        .cluster(uid)
+        .is_none_or(|state| state.is_fenced || (state.stops_itself && state.readiness.is_not_ready()))
+}
+
+fn name<'a>(fleet: &'a Fleet, uid: &'a str) -> &'a str {
+    fleet.cluster(uid).map_or(uid, |state| &state.name)
+}
