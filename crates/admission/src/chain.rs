@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use crate::claim_resize::PersistentVolumeClaimResize;
+use crate::cluster_intent::ClusterIntent;
 use crate::default_classes::{DefaultIngressClass, DefaultStorageClass};
 use crate::grain::Grain;
 use crate::limit_ranger::LimitRanger;
@@ -158,7 +159,7 @@ impl AdmissionChain {
     }
 
     fn plugins_for<'a>(&'a self, request: &'a Request<'_>) -> impl Iterator<Item = &'a dyn Plugin> {
-        let own: [&dyn Plugin; 2] = [&self.grain, &PolicySize];
+        let own: [&dyn Plugin; 3] = [&self.grain, &PolicySize, &ClusterIntent];
         let plugins = own.into_iter().chain(self.plugins.iter().map(|plugin| &**plugin));
         plugins.filter(|plugin| plugin.handles(request))
     }

@@ -14,6 +14,7 @@
 mod certificates;
 mod chain;
 mod claim_resize;
+mod cluster_intent;
 mod default_classes;
 mod grain;
 mod limit_ranger;

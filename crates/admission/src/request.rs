@@ -53,6 +53,8 @@ pub struct Request<'a> {
     pub registry: &'a Registry,
     /// Whether the user has a permission in the workspace.
     pub authorize: &'a (dyn Fn(&str, Target<'_>) -> bool + Sync),
+    /// Whether the user has a permission in a workspace above: 1 is the parent, 0 the workspace itself.
+    pub authorize_above: &'a (dyn Fn(usize, &str, Target<'_>) -> bool + Sync),
     /// Adds a warning to the response.
     pub warn: &'a (dyn Fn(String) + Sync),
 }

@@ -12,10 +12,13 @@
 use std::fmt;
 
 use atoll_meta::{FieldError, FieldPath, names, object};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The annotation, on an object or on its Namespace.
 pub const ANNOTATION: &str = "atoll.dev/clusters";
+/// The annotation that records an override of a policy; only the server writes it.
+pub const OVERRIDE: &str = "atoll.dev/override";
 /// The text of an intent for no cluster.
 pub const NONE: &str = "none";
 /// The text of a part that is the whole.
@@ -56,6 +59,32 @@ pub enum Amount {
 pub enum Source {
     Object,
     Namespace,
+}
+
+/// The record of an intent that goes beyond a policy, with the right to do so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Override {
+    /// Uid of the policy: a later one may have its name.
+    pub uid: String,
+    /// The policy, see `Policy::reference`.
+    pub policy: String,
+    /// Name of the user.
+    pub user: String,
+    /// The intent.
+    pub clusters: String,
+    pub time: String,
+}
+
+impl Override {
+    /// Reads the record of an object.
+    pub fn of(object: &Value) -> Option<Override> {
+        serde_json::from_str(object::annotation(object, OVERRIDE)?).ok()
+    }
+
+    /// Returns the value of the annotation.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }
 
 /// Why a text is not an intent.
@@ -178,6 +207,17 @@ impl Intent {
     /// Whether every cluster has an exact number of replicas, so that `spec.replicas` has no effect.
     pub fn is_pinned(&self) -> bool {
         !self.is_none() && self.pins().count() == self.parts.len()
+    }
+
+    /// Returns the intent with pins as weights, for advice.
+    #[must_use]
+    pub fn as_weights(&self) -> Intent {
+        let unpin = |amount| match amount {
+            Amount::Pin(replicas) => Amount::Weight(replicas),
+            other => other,
+        };
+        let parts = self.parts.iter();
+        Intent { parts: parts.map(|part| Part { amount: unpin(part.amount), ..part.clone() }).collect() }
     }
 
     /// Whether each cluster runs all of the object.

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod object_status;
+mod placement_policy;
 mod workspace;
 
 use std::sync::Arc;
@@ -32,8 +33,8 @@ struct AtollKind {
     is_internal: bool,
 }
 
-/// Clusters, ObjectStatuses and Workspaces.
-static KINDS: [AtollKind; 3] = [
+/// Clusters, placement policies, ObjectStatuses and Workspaces.
+static KINDS: [AtollKind; 5] = [
     AtollKind {
         resource: "clusters",
         kind: "Cluster",
@@ -44,6 +45,15 @@ static KINDS: [AtollKind; 3] = [
         is_internal: false,
     },
     AtollKind {
+        resource: "clusterplacementpolicies",
+        kind: "ClusterPlacementPolicy",
+        namespaced: false,
+        short: &["cpp"],
+        strategy: &strategy::placement_policy::STRATEGY,
+        schema: placement_policy::of_workspace,
+        is_internal: false,
+    },
+    AtollKind {
         resource: "objectstatuses",
         kind: "ObjectStatus",
         namespaced: true,
@@ -51,6 +61,15 @@ static KINDS: [AtollKind; 3] = [
         strategy: &strategy::cluster::OF_OBJECTS,
         schema: object_status::schema,
         is_internal: true,
+    },
+    AtollKind {
+        resource: "placementpolicies",
+        kind: "PlacementPolicy",
+        namespaced: true,
+        short: &["pp"],
+        strategy: &strategy::placement_policy::STRATEGY,
+        schema: placement_policy::of_namespace,
+        is_internal: false,
     },
     AtollKind {
         resource: "workspaces",
@@ -126,6 +145,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use atoll_crd::Origin;
+    use atoll_placement::policy::{Division, Mode, Strategy as RolloutStrategy};
     use serde_json::json;
 
     use super::*;
@@ -174,6 +194,17 @@ mod tests {
             "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" },
             "spec": { "grain": "pod" }, "status": { "id": "a", "phase": "Ready", "message": "waits" },
         });
+        let policy = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy", "metadata": { "name": "spread" },
+            "spec": { "replicas": { "division": "Even" }, "disruption": { "maxMoving": "25%" } },
+            "status": {
+                "observedGeneration": 1, "matched": 2, "placed": 1,
+                "conditions": [{
+                    "type": "Matched", "status": "True", "reason": "Objects", "message": "", "observedGeneration": 1,
+                    "lastTransitionTime": "2026-11-16T12:43:15Z",
+                }],
+            },
+        });
         // The status of a custom object may be any value.
         let with = |status: Value| {
             let mut record = record.clone();
@@ -182,13 +213,59 @@ mod tests {
         };
         let odd = [json!(null), json!("fine"), json!([1])].map(with);
         let row = |kind: &str| rows().find(|row| row.kind == kind).expect("a kind");
-        for object in [cluster, record.clone(), workspace].into_iter().chain(odd) {
+        for object in [cluster, record.clone(), workspace, policy].into_iter().chain(odd) {
             let row = row(object["kind"].as_str().expect("a kind"));
             let schema = row.schema.as_ref().expect("every kind has a schema");
             let mut read = object.clone();
             assert_eq!(schema.read(&mut read, Origin::Request), Ok(Vec::new()), "{}", row.kind);
             assert_eq!(read, object);
             assert_eq!(row.check_schema(&object, None, Vec::new()), Vec::new());
+        }
+    }
+
+    /// Every field of a policy is in the schema, and its words are those that policies are read with.
+    #[test]
+    fn policies_fit_the_schema() {
+        let selector = json!({
+            "matchLabels": { "a": "b" }, "matchExpressions": [{ "key": "a", "operator": "In", "values": ["b"] }],
+        });
+        let reaction = json!({ "after": "1m", "mode": "Never" });
+        let workloads = json!([{ "kind": "Job", "selector": selector, "by": "zone" }]);
+        let object = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "ClusterPlacementPolicy", "metadata": { "name": "spread" },
+            "spec": {
+                "objects": [{ "group": "apps", "kind": "Deployment", "name": "web", "selector": selector }],
+                "namespaceSelector": selector,
+                "clusters": {
+                    "selector": selector, "names": ["east"], "exclude": ["west"],
+                    "affinity": [{ "selector": selector, "names": ["east"] }],
+                    "tolerations": [{ "key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule" }],
+                },
+                "replicas": {
+                    "division": "Weighted",
+                    "weights": [{ "cluster": "east", "weight": 2 }, { "selector": selector, "weight": 1 }],
+                },
+                "bounds": { "minClusters": 1, "maxClusters": 2, "minReplicas": 0, "maxReplicas": 9 },
+                "spread": [{ "by": "region", "minDomains": 1, "maxDomains": 2, "maxSkew": 1 }],
+                "affinity": workloads, "antiAffinity": workloads, "failover": reaction, "failback": reaction,
+                "disruption": { "maxMoving": 1 }, "rollout": { "strategy": "OneByOne" },
+            },
+        });
+        let row = rows().find(|row| row.kind == "ClusterPlacementPolicy").expect("policies");
+        let mut read = object.clone();
+        let schema = row.schema.as_ref().expect("a schema");
+        assert_eq!(schema.read(&mut read, Origin::Request), Ok(Vec::new()));
+        assert_eq!(read, object);
+        assert_eq!(row.check_schema(&object, None, (row.strategy.validate)(&object)), Vec::new());
+        let whole = placement_policy::of_workspace();
+        for (path, names) in [
+            ("/properties/replicas/properties/division", Division::NAMES),
+            ("/properties/failover/properties/mode", Mode::NAMES),
+            ("/properties/failback/properties/mode", Mode::NAMES),
+            ("/properties/rollout/properties/strategy", RolloutStrategy::NAMES),
+        ] {
+            let known = whole.pointer(&format!("/properties/spec{path}/enum"));
+            assert_eq!(known, Some(&json!(names)), "{path}");
         }
     }
 

@@ -12,7 +12,7 @@ use atoll_watch::{Facts, Layer};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::catalog::Catalog;
+use crate::catalog::{ATOLL, Catalog};
 use crate::row::Row;
 use crate::services::Network;
 use crate::{facts, reset_fields};
@@ -48,7 +48,8 @@ pub fn layer(catalog: &Catalog, options: &BootstrapOptions<'_>) -> Layer {
         .chain(namespace_objects(options))
         .chain(discovery_config_maps(options))
         .chain(common_objects())
-        .chain([kubelet_api()]);
+        .chain([kubelet_api()])
+        .chain(placement_roles());
     let objects: Vec<BootstrapObject> = objects.collect();
     let aggregated_rules =
         if options.controller_objects { aggregate_bootstrap_roles(&objects) } else { Vec::new() };
@@ -137,6 +138,28 @@ fn kubelet_api() -> BootstrapObject {
         "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": KUBELET_CLIENT }],
     });
     (GROUP, "clusterrolebindings", binding)
+}
+
+/// The permissions on placement policies of upstream's roles for namespaces: `view` reads them, and `admin`
+/// writes those of its namespace. The verb `override` belongs to neither.
+fn placement_roles() -> [BootstrapObject; 2] {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let role = |to: &str, resources: &[&str], verbs: &[&str]| {
+        let role = json!({
+            "metadata": {
+                "name": format!("atoll:aggregate-to-{to}"),
+                "labels": {
+                    "kubernetes.io/bootstrapping": "rbac-defaults",
+                    format!("rbac.authorization.k8s.io/aggregate-to-{to}"): "true",
+                },
+            },
+            "rules": [{ "apiGroups": [ATOLL], "resources": resources, "verbs": verbs }],
+        });
+        (GROUP, "clusterroles", role)
+    };
+    let read = ["placementpolicies", "placementpolicies/status", "clusterplacementpolicies"];
+    let write = ["create", "delete", "deletecollection", "patch", "update"];
+    [role("view", &read, &["get", "list", "watch"]), role("admin", &["placementpolicies"], &write)]
 }
 
 /// Fields that upstream's creators do not set and the system fills in afterwards.

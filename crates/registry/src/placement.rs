@@ -3,6 +3,7 @@
 mod access;
 mod index;
 mod namespaces;
+mod policies;
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
 use atoll_fleet::{Pause, Placement, placed_condition, placement};

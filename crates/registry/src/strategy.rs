@@ -15,6 +15,7 @@ pub mod job;
 pub mod lease;
 pub mod namespace;
 pub mod node;
+pub mod placement_policy;
 pub mod pod;
 pub mod secret;
 pub mod service;

@@ -82,6 +82,33 @@ impl Server {
         };
         workspace.id().is_ok() && run_with_deadline(INLINE_TIMEOUT, is_allowed).unwrap_or(false)
     }
+
+    /// The same in the workspace that is `levels` above, to which the user must have access.
+    pub fn is_allowed_above(
+        &self,
+        workspace: &Workspace,
+        levels: usize,
+        attributes: &Attributes<'_>,
+    ) -> bool {
+        if levels == 0 {
+            return self.is_allowed(workspace, attributes);
+        }
+        let Some(location) = workspace.location().and_then(|location| above(location, levels)) else {
+            return false;
+        };
+        let is_allowed = |deadline: &Deadline<'_>| {
+            let authorizer = self.policies.authorizer(location, deadline);
+            authorizer.has_access(attributes.user) && authorizer.authorize(attributes).is_ok()
+        };
+        run_with_deadline(INLINE_TIMEOUT, is_allowed).unwrap_or(false)
+    }
+}
+
+/// Returns the location of the workspace that is `levels` above, at least one.
+fn above(location: Location<'_>, levels: usize) -> Option<Location<'_>> {
+    let remaining = location.steps.len().checked_sub(levels)?;
+    let next = location.steps.get(remaining)?;
+    Some(Location { id: &next.parent, steps: &location.steps[..remaining] })
 }
 
 /// Returns the impersonated user, if any, or the reason why the request is forbidden.

@@ -9,8 +9,19 @@ use super::source::{code, line, literals, test_blocks, words};
 const RESOURCES: &str = "crates/schema/data/resources.txt";
 
 /// Atoll's own group, resources and kinds, and the constant that contains the group.
-const OWN: [&str; 7] =
-    ["atoll.dev", "clusters", "objectstatuses", "workspaces", "Cluster", "ObjectStatus", "Workspace"];
+const OWN: [&str; 11] = [
+    "atoll.dev",
+    "clusterplacementpolicies",
+    "clusters",
+    "objectstatuses",
+    "placementpolicies",
+    "workspaces",
+    "Cluster",
+    "ClusterPlacementPolicy",
+    "ObjectStatus",
+    "PlacementPolicy",
+    "Workspace",
+];
 const OWN_GROUP: &str = "ATOLL";
 
 /// Subresources that belong to no kind in particular. After a proxy, the path of a request continues.

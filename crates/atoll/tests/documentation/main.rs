@@ -56,6 +56,7 @@ pages! {
     kcp: "docs/kcp.md",
     keys: "docs/keys.md",
     placement: "docs/placement.md",
+    policies: "docs/policies.md",
     simulation: "docs/simulation.md",
     workspaces: "docs/workspaces.md",
 }

@@ -6,6 +6,8 @@
 mod duplicates;
 mod events;
 mod excluded;
+mod intents;
+mod policies;
 #[path = "../support/support.rs"]
 mod support;
 mod view;

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use atoll_meta::LabelSelector;
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
@@ -24,6 +25,7 @@ pub fn printer(group: &str, kind: &str) -> &'static Printer {
         ("resource.k8s.io", "ResourceSlice") => &RESOURCE_SLICE,
         ("apiregistration.k8s.io", "APIService") => &API_SERVICE,
         ("atoll.dev", "Cluster") => &CLUSTER,
+        ("atoll.dev", "ClusterPlacementPolicy" | "PlacementPolicy") => &PLACEMENT_POLICY,
         ("atoll.dev", "ObjectStatus") => &OBJECT_STATUS,
         ("atoll.dev", "Workspace") => &WORKSPACE,
         _ => &PLAIN,
@@ -252,6 +254,64 @@ fn used(cluster: &Value, resource: &str) -> Value {
     match of("allocatable") {
         Some(allocatable) => format!("{}/{allocatable}", of("requested").unwrap_or("0")).into(),
         None => "<unknown>".into(),
+    }
+}
+
+static PLACEMENT_POLICY: Printer = Printer::new(&[
+    NAME,
+    Column::new(
+        "Division",
+        Cell::TextOr("spec.replicas.division", "Single"),
+        "How replicas are shared between clusters.",
+    ),
+    Column::new("Clusters", Cell::Special(allowed_clusters), "Clusters that may be used."),
+    Column::new(
+        "Matched",
+        Cell::Special(|policy, _| counted(policy, "matched")),
+        "Objects that it applies to.",
+    ),
+    Column::new(
+        "Placed",
+        Cell::Special(|policy, _| counted(policy, "placed")),
+        "Objects that it has placed.",
+    ),
+    AGE,
+    Column::new("Failover", Cell::Special(failover), "When the share of a lost cluster is replaced.").wide(),
+]);
+
+/// The clusters of a policy by name and by label, then those that are excluded.
+fn allowed_clusters(policy: &Value, _: Timestamp) -> Value {
+    let Some(clusters) = at(policy, "spec.clusters") else { return "<all>".into() };
+    let names = |of: &Value, field: &str| -> Vec<String> {
+        list(of, field).iter().filter_map(Value::as_str).map(str::to_string).collect()
+    };
+    let mut shown = Vec::new();
+    for term in std::iter::once(clusters).chain(list(clusters, "affinity")) {
+        shown.extend(names(term, "names"));
+        let selector = at(term, "selector").and_then(|selector| LabelSelector::from_object(selector).ok());
+        shown.extend(selector.map(|selector| selector.to_string()).filter(|text| !text.is_empty()));
+    }
+    if shown.is_empty() {
+        shown.push("<all>".into());
+    }
+    shown.extend(names(clusters, "exclude").iter().map(|name| format!("!{name}")));
+    shown.join(",").into()
+}
+
+fn counted(policy: &Value, field: &str) -> Value {
+    match at(policy, "status").and_then(|status| status.get(field)) {
+        Some(count) if count.is_number() => count.to_string().into(),
+        _ => "<unknown>".into(),
+    }
+}
+
+fn failover(policy: &Value, _: Timestamp) -> Value {
+    match text(policy, "spec.failover.mode") {
+        "Never" => "Never".into(),
+        _ => match text(policy, "spec.failover.after") {
+            "" => "15s".into(),
+            after => after.into(),
+        },
     }
 }
 

@@ -279,6 +279,43 @@ fn cells_of_other_kinds() {
         ("atoll.dev", "Workspace", json!({ "status": { "phase": "Ready" } }), 1, "Ready"),
         ("atoll.dev", "Workspace", json!({ "spec": { "grain": "pod" } }), 4, "pod"),
         ("atoll.dev", "Workspace", json!({ "spec": {} }), 4, "<default>"),
+        ("atoll.dev", "PlacementPolicy", json!({}), 1, "Single"),
+        (
+            "atoll.dev",
+            "PlacementPolicy",
+            json!({ "spec": { "replicas": { "division": "Even" } } }),
+            1,
+            "Even",
+        ),
+        ("atoll.dev", "PlacementPolicy", json!({}), 2, "<all>"),
+        (
+            "atoll.dev",
+            "PlacementPolicy",
+            json!({ "spec": { "clusters": { "exclude": ["old"] } } }),
+            2,
+            "<all>,!old",
+        ),
+        (
+            "atoll.dev",
+            "ClusterPlacementPolicy",
+            json!({ "spec": { "clusters": {
+                "names": ["east", "west"],
+                "affinity": [{ "names": ["north"] }, { "selector": { "matchLabels": { "env": "prod" } } }],
+            } } }),
+            2,
+            "east,west,north,env=prod",
+        ),
+        ("atoll.dev", "PlacementPolicy", json!({}), 3, "<unknown>"),
+        ("atoll.dev", "PlacementPolicy", json!({ "status": { "matched": 2, "placed": 0 } }), 3, "2"),
+        ("atoll.dev", "PlacementPolicy", json!({ "status": { "matched": 2, "placed": 0 } }), 4, "0"),
+        ("atoll.dev", "PlacementPolicy", json!({}), 6, "15s"),
+        (
+            "atoll.dev",
+            "PlacementPolicy",
+            json!({ "spec": { "failover": { "after": "5m", "mode": "Never" } } }),
+            6,
+            "Never",
+        ),
     ];
     for (group, kind, object, place, expected) in cases {
         assert_eq!(shown(group, kind, &object, &[place]), [expected], "{kind} {object}");

@@ -11,7 +11,7 @@ pub fn schema() -> Value {
     })
 }
 
-fn text(description: &str) -> Value {
+pub(super) fn text(description: &str) -> Value {
     json!({ "description": description, "type": "string" })
 }
 
@@ -19,15 +19,15 @@ fn flag(description: &str) -> Value {
     json!({ "description": description, "type": "boolean" })
 }
 
-fn one_of(description: &str, words: &[&str]) -> Value {
+pub(super) fn one_of(description: &str, words: &[&str]) -> Value {
     json!({ "description": description, "type": "string", "enum": words })
 }
 
-fn list(description: &str, items: &Value) -> Value {
+pub(super) fn list(description: &str, items: &Value) -> Value {
     json!({ "description": description, "type": "array", "items": items })
 }
 
-fn fields(description: &str, properties: &Value) -> Value {
+pub(super) fn fields(description: &str, properties: &Value) -> Value {
     json!({ "description": description, "type": "object", "properties": properties })
 }
 

@@ -88,6 +88,10 @@ impl<'a> RequestAdmission<'a> {
             let attributes = Attributes { user: self.user, verb, target };
             self.server.is_allowed(self.workspace, &attributes)
         };
+        let authorize_above = |levels: usize, verb: &str, target: Target<'_>| {
+            let attributes = Attributes { user: self.user, verb, target };
+            self.server.is_allowed_above(self.workspace, levels, &attributes)
+        };
         let warn = |text: String| self.warnings.add(text);
         // A generated name counts once it exists.
         let name = match &phase {
@@ -108,6 +112,7 @@ impl<'a> RequestAdmission<'a> {
             snapshot: &registry.snapshot(),
             registry,
             authorize: &authorize,
+            authorize_above: &authorize_above,
             warn: &warn,
         };
         match phase {
