@@ -143,13 +143,14 @@ fn numbers(status: &mut Map<String, Value>, parts: &[ClusterStatus<'_>]) {
 }
 
 /// Takes the revisions of the first cluster with a rollout in progress, so that they are equal only if there
-/// is none.
+/// is none. A cluster whose share is held has no update revision; that of another cluster is to come.
 fn revisions(status: &mut Map<String, Value>, parts: &[ClusterStatus<'_>]) {
     const FIELDS: [&str; 2] = ["currentRevision", "updateRevision"];
     let is_moving = |part: &&ClusterStatus<'_>| part.field(FIELDS[0]) != part.field(FIELDS[1]);
     if let Some(moving) = parts.iter().find(is_moving) {
         for name in FIELDS {
-            match moving.field(name) {
+            let other = || parts.iter().find_map(|part| part.field(name));
+            match moving.field(name).or_else(other) {
                 Some(revision) => status.insert(name.to_owned(), revision.clone()),
                 None => status.remove(name),
             };

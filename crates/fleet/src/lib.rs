@@ -16,6 +16,7 @@ pub mod definitions;
 pub mod event;
 pub mod health;
 pub mod heartbeat;
+pub mod held;
 pub mod keep_annotation;
 pub mod marks;
 pub mod namespaces;

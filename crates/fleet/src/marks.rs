@@ -13,6 +13,8 @@ pub const SOURCE: &str = "atoll.dev/source";
 pub const GENERATION: &str = "atoll.dev/generation";
 /// Annotation: hash of the last applied shape.
 pub const APPLIED: &str = "atoll.dev/applied";
+/// Annotation of an object with an earlier Pod template, because its share is held in a rollout.
+pub const HELD: &str = "atoll.dev/held";
 /// Annotation of an adopted object, which existed before.
 pub const ADOPTED: &str = "atoll.dev/adopted";
 /// Annotation of an object that is being released and must be left alone.

@@ -5,6 +5,10 @@
 //!                                     no record at all: zero ─────────────────┘
 //! ```
 
+mod whole_job;
+
+use std::collections::HashMap;
+
 use atoll_meta::object;
 use atoll_meta::views::condition;
 use serde_json::{Map, Value, json};
@@ -169,7 +173,13 @@ impl PlacedObject<'_> {
         let before = &self.object["status"];
         let generation = object::generation(self.object);
         let records: Vec<(String, Record)> = self.records.iter().map(|record| self.seen(record)).collect();
-        let summed = aggregate(self.resource, generation, &records);
+        let mut summed = aggregate(self.resource, generation, &records);
+        if self.resource == ("batch", "jobs")
+            && let Some(summed) = &mut summed
+            && !whole_job::is_whole(self.object, &self.records_by_name())
+        {
+            whole_job::reopen(summed);
+        }
         if !has_condition(self.resource) {
             return Some(next_status(self.resource, before, summed?));
         }
@@ -201,6 +211,9 @@ impl PlacedObject<'_> {
     /// what is available.
     fn seen(&self, (cluster, record): &(String, Record)) -> (String, Record) {
         let mut record = record.clone();
+        if record.held {
+            not_updated(&mut record.status);
+        }
         let why = match (self.health)(cluster) {
             Health::Ready => return (cluster.clone(), record),
             Health::NotReady(message) => message,
@@ -208,6 +221,10 @@ impl PlacedObject<'_> {
         };
         unavailable(self.resource, &mut record.status, &short(why));
         (cluster.clone(), record)
+    }
+
+    fn records_by_name(&self) -> HashMap<&str, &Record> {
+        self.records.iter().map(|(cluster, record)| (cluster.as_str(), record)).collect()
     }
 
     /// Returns the status of an object without any record.
@@ -277,6 +294,14 @@ fn refusal_reason(record: &Record) -> Option<&'static str> {
         State::Conflict => Some("Conflict"),
         State::Refused => Some("Refused"),
         State::Applied | State::Gone => None,
+    }
+}
+
+/// Removes updated Pods from the status of a cluster that has an earlier Pod template.
+fn not_updated(status: &mut Value) {
+    let Some(fields) = status.as_object_mut() else { return };
+    for name in ["updatedReplicas", "updatedNumberScheduled", "updateRevision"] {
+        fields.remove(name);
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cluster::ClusterView;
 use crate::{marks, pod_security};
 
-pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE};
+pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE, LONGEST_REASON};
 
 /// The resource of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,6 +106,10 @@ pub enum SyncLine {
         object: Value,
         #[serde(default, skip_serializing_if = "Drift::is_corrected")]
         drift: Drift,
+        /// Whether the Pod template that was applied last must be kept, because the turn of the cluster in a
+        /// rollout has not come.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        held: bool,
     },
     /// The object must be deleted, if it exists and has the marks.
     Remove {
@@ -217,6 +221,41 @@ pub struct Record {
     /// For a removed object, the revision at which the removal was requested; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub since: u64,
+    /// Whether the object has an earlier Pod template, because its share is held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// The Pods of a workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodCounts>,
+}
+
+/// The Pods that a placed workload has in a cluster, directly or through objects that it owns. Finished Pods
+/// are not counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodCounts {
+    pub total: i64,
+    pub ready: i64,
+    /// Pods that do not run yet.
+    pub pending: i64,
+    /// Pending Pods for which the scheduler of the cluster finds no node.
+    pub unschedulable: i64,
+    /// Message of the scheduler about one of these.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Pods that have a node.
+    pub bound: i64,
+    /// Resources in use, where the cluster has metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<PodUsage>,
+}
+
+/// Resources that Pods use, as quantities.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodUsage {
+    pub cpu: String,
+    pub memory: String,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -312,6 +351,7 @@ mod tests {
                 generation: 4,
                 object: serde_json::json!({ "spec": {} }),
                 drift: Drift::Report,
+                held: true,
             },
             SyncLine::Remove { target: target.clone(), since: 7 },
             SyncLine::Forget { target },

@@ -131,9 +131,11 @@ impl Syncer {
 
     pub fn handle_line(self: &Arc<Self>, line: SyncLine) {
         match line {
-            SyncLine::Object { target, generation, object, drift } => {
+            SyncLine::Object { target, generation, object, drift, held } => {
                 self.namespaces.clear_terminating(&target.workspace, &target.namespace);
-                self.set_desired(target, Desired::present(generation, &object).with_drift(drift), 0);
+                let held = held && atoll_fleet::held::has_template(&object);
+                let desired = Desired::present(generation, &object).with_drift(drift).with_held(held);
+                self.set_desired(target, desired, 0);
             }
             SyncLine::Remove { target, since } => self.set_desired(target, Desired::Absent, since),
             SyncLine::Forget { target } => {

@@ -43,6 +43,7 @@ fn read(record: &Value) -> Option<(String, Record)> {
         message: status["message"].as_str().unwrap_or_default().to_string(),
         observed: status["observed"].as_bool().unwrap_or(false),
         status: status["status"].clone(),
+        held: status["held"] == true,
         ..Record::default()
     };
     Some((cluster, report))

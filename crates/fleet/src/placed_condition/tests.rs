@@ -230,3 +230,79 @@ fn other_kinds_lose_values_from_clusters() {
         "atoll place deployment/web --namespace shop --on east"
     );
 }
+
+fn divided_job(parts: &[(&str, i64)]) -> Value {
+    let shares: Vec<Value> =
+        parts.iter().map(|(name, part)| json!({ "name": name, "completions": part })).collect();
+    let placement = json!({ "clusters": shares, "by": "hand" }).to_string();
+    json!({
+        "metadata": { "name": "sum", "generation": 4, "annotations": { "atoll.dev/placement": placement } },
+        "spec": { "completions": 10 },
+    })
+}
+
+#[test]
+fn divided_job_is_complete_when_all_parts_are() {
+    let condition = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": BEFORE });
+    let complete = |name: &str, succeeded: i64| {
+        let conditions = [condition("SuccessCriteriaMet"), condition("Complete")];
+        let status = json!({ "succeeded": succeeded, "completionTime": BEFORE, "conditions": conditions });
+        (name.to_owned(), record(State::Applied, "", status))
+    };
+    let at_work = |name: &str, succeeded: i64| {
+        let status = json!({ "succeeded": succeeded, "active": 1 });
+        (name.to_owned(), record(State::Applied, "", status))
+    };
+    let failed = |name: &str, active: i64| {
+        let conditions = [condition("FailureTarget"), condition("Failed")];
+        let status = json!({ "failed": 1, "active": active, "conditions": conditions });
+        (name.to_owned(), record(State::Applied, "", status))
+    };
+    let parts = [("a", 4), ("b", 3), ("c", 3)];
+    for (parts, records, succeeded, expected) in [
+        (&parts[..], vec![complete("a", 4), complete("b", 3), complete("c", 3)], 10, Some("Complete")),
+        (&parts, vec![complete("a", 4), complete("b", 3), at_work("c", 2)], 9, None),
+        // One cluster has not reported yet.
+        (&parts, vec![complete("a", 4), complete("b", 3)], 7, None),
+        // A part has no cluster yet.
+        (&parts[..2], vec![complete("a", 4), complete("b", 3)], 7, None),
+        (&parts, vec![complete("a", 4), failed("b", 0), complete("c", 3)], 7, Some("Failed")),
+        (&parts, vec![complete("a", 4), failed("b", 0), at_work("c", 1)], 5, None),
+        (&parts, vec![complete("a", 4), failed("b", 0)], 4, Some("Failed")),
+    ] {
+        let job = divided_job(parts);
+        let status = of(("batch", "jobs"), &job, &records, &health).status(NOW).unwrap();
+        let conditions = status["conditions"].as_array().unwrap();
+        let ends = |one: &&Value| one["type"] == "Complete" || one["type"] == "Failed";
+        let end = conditions.iter().find(ends).and_then(|one| one["type"].as_str());
+        assert_eq!((status["succeeded"].as_i64(), end), (Some(succeeded), expected), "{status}");
+        assert_eq!(status["completionTime"].is_string(), expected == Some("Complete"), "{status}");
+    }
+}
+
+#[test]
+fn held_clusters_have_no_updated_pods() {
+    let object = placed(&["east", "west"], &[], json!({}));
+    let records = |is_held: bool, status: Value| {
+        let west = Record { held: is_held, ..record(State::Applied, "", status.clone()) };
+        [("east".to_owned(), record(State::Applied, "", status)), ("west".to_owned(), west)]
+    };
+    let deployment =
+        json!({ "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "observedGeneration": 4 });
+    for (is_held, updated) in [(false, 4), (true, 2)] {
+        let records = records(is_held, deployment.clone());
+        let status = of(DEPLOYMENTS, &object, &records, &health).status(NOW).unwrap();
+        assert_eq!((&status["readyReplicas"], &status["updatedReplicas"]), (&json!(4), &json!(updated)));
+        assert_eq!(status["observedGeneration"], 4);
+    }
+    let mut records = records(
+        true,
+        json!({ "replicas": 2, "updatedReplicas": 2, "currentRevision": "new", "updateRevision": "new" }),
+    );
+    let resource = ("apps", "statefulsets");
+    records[1].1.status["currentRevision"] = "old".into();
+    let status = of(resource, &object, &records, &health).status(NOW).unwrap();
+    let revisions = (&status["currentRevision"], &status["updateRevision"]);
+    assert_eq!(revisions, (&json!("old"), &json!("new")), "the rollout is not complete");
+    assert_eq!(status["updatedReplicas"], 2);
+}

@@ -1,15 +1,19 @@
 //! Limits on records, whichever syncer sends them.
 
 use atoll_meta::json;
+use atoll_meta::quantity::Quantity;
 use atoll_meta::text::{clean, is_control};
 use serde_json::{Map, Value};
 
-use super::Record;
+use super::{PodCounts, Record};
 
 /// Largest status of an object. Controllers write a few KiB; some custom resources use more.
 pub const LARGEST_STATUS: usize = 256 << 10;
 /// Longest message about an object.
 pub const LONGEST_MESSAGE: usize = 4096;
+/// Longest reason of unschedulable Pods.
+pub const LONGEST_REASON: usize = 512;
+const LONGEST_QUANTITY: usize = 64;
 /// Deepest nesting of a status. Those of Kubernetes have about ten levels.
 const DEEPEST: usize = 32;
 
@@ -30,6 +34,21 @@ impl Record {
         }
         self.generation = self.generation.max(0);
         self.message = clean(&self.message, LONGEST_MESSAGE);
+        self.pods = self.pods.map(PodCounts::bounded);
+        self
+    }
+}
+
+impl PodCounts {
+    fn bounded(mut self) -> PodCounts {
+        let counts =
+            [&mut self.total, &mut self.ready, &mut self.pending, &mut self.unschedulable, &mut self.bound];
+        for count in counts {
+            *count = (*count).clamp(0, i64::from(i32::MAX));
+        }
+        self.reason = clean(&self.reason, LONGEST_REASON).replace('\n', " ");
+        let is_quantity = |text: &str| text.len() <= LONGEST_QUANTITY && Quantity::parse(text).is_ok();
+        self.usage = self.usage.filter(|usage| is_quantity(&usage.cpu) && is_quantity(&usage.memory));
         self
     }
 }
@@ -65,6 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::view::PodUsage;
 
     #[test]
     fn records_are_limited() {
@@ -85,6 +105,19 @@ mod tests {
             deep = json!({ "a": [deep] });
         }
         assert!(Record { status: deep, ..Record::default() }.bounded().status.is_null());
+    }
+
+    #[test]
+    fn counts_of_pods_are_limited() {
+        let usage = |cpu: &str| Some(PodUsage { cpu: cpu.into(), memory: "1Gi".into() });
+        let counts =
+            PodCounts { total: -1, bound: i64::MAX, reason: "x".repeat(5000), ..PodCounts::default() };
+        for (cpu, expected) in [("250m", usage("250m")), ("many", None)] {
+            let pods = Some(PodCounts { usage: usage(cpu), ..counts.clone() });
+            let kept = Record { pods, ..Record::default() }.bounded().pods.unwrap();
+            assert_eq!((kept.total, kept.bound, kept.reason.len()), (0, i64::from(i32::MAX), LONGEST_REASON));
+            assert_eq!(kept.usage, expected);
+        }
     }
 
     #[test]

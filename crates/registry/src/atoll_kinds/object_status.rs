@@ -2,6 +2,28 @@
 
 use serde_json::{Value, json};
 
+fn pods() -> Value {
+    let count = |description: &str| json!({ "description": description, "type": "integer" });
+    let text = |description: &str| json!({ "description": description, "type": "string" });
+    json!({
+        "description": "The pods of a workload in the cluster, without those that have finished.",
+        "type": "object",
+        "properties": {
+            "total": count("All pods."),
+            "ready": count("Pods that are ready."),
+            "pending": count("Pods that do not run yet."),
+            "unschedulable": count("Pending pods for which the scheduler of the cluster finds no node."),
+            "reason": text("The message of the scheduler about one of them."),
+            "bound": count("Pods that have a node."),
+            "usage": {
+                "description": "Resources that the pods use, where the cluster has metrics.",
+                "type": "object",
+                "properties": { "cpu": text("CPU, as a quantity."), "memory": text("Memory, as a quantity.") },
+            },
+        },
+    })
+}
+
 pub fn schema() -> Value {
     let text = |description: &str| json!({ "description": description, "type": "string" });
     json!({
@@ -45,6 +67,11 @@ pub fn schema() -> Value {
                     "observed": {
                         "description": "Whether controllers of the cluster have observed that generation.", "type": "boolean",
                     },
+                    "held": {
+                        "description": "Whether the object has an earlier pod template, because the turn of the cluster in a rollout has not come.",
+                        "type": "boolean",
+                    },
+                    "pods": pods(),
                     "status": {
                         "description": "The status of the object in the cluster, if it has one.",
                         "nullable": true,

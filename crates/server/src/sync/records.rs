@@ -66,6 +66,8 @@ pub async fn record_refusal(
     if let Ok(mut known) = known {
         record.generation = known["status"]["generation"].as_i64().unwrap_or(0);
         record.observed = known["status"]["observed"] == true;
+        record.held = known["status"]["held"] == true;
+        record.pods = serde_json::from_value(known["status"]["pods"].take()).ok();
         record.status = known["status"]["status"].take();
     }
     if let Err(status) = write_within_limits(server, scope, &record).await {
@@ -103,7 +105,7 @@ async fn write<A: Admission>(
     let (target, resource) = (&record.target, &record.target.resource);
     let name = name(scope.cluster, record);
     let object_ref = ObjectRef { workspace: &target.workspace, namespace: namespace(record), name: &name };
-    let wanted = json!({
+    let mut wanted = json!({
         "apiVersion": row.api_version(),
         "kind": row.kind,
         "metadata": { "name": name, "namespace": object_ref.namespace },
@@ -123,6 +125,12 @@ async fn write<A: Admission>(
             "status": record.status,
         },
     });
+    if record.held {
+        wanted["status"]["held"] = true.into();
+    }
+    if let Some(pods) = &record.pods {
+        wanted["status"]["pods"] = json!(pods);
+    }
     let change = |existing: &Value| {
         let mut next = existing.clone();
         next["status"] = wanted["status"].clone();

@@ -13,6 +13,9 @@ use crate::objects::drift::covers;
 use crate::objects::mark::Mark;
 use crate::settings::Drift;
 
+/// Ending of the hash of a shape whose Pod template is held.
+const HELD_SUFFIX: &str = ".held";
+
 /// The desired state of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Desired {
@@ -23,6 +26,8 @@ pub enum Desired {
         /// The shape as JSON, which takes a fraction of the memory of parsed values.
         object: Bytes,
         drift: Drift,
+        /// Whether the Pod template that was applied last is kept.
+        held: bool,
     },
     Absent,
 }
@@ -31,7 +36,24 @@ impl Desired {
     pub fn present(generation: i64, object: &Value) -> Desired {
         let hash = digest::of_object(object);
         let object = atoll_meta::json::to_vec(object).into();
-        Desired::Present { generation, hash, object, drift: Drift::default() }
+        Desired::Present { generation, hash, object, drift: Drift::default(), held: false }
+    }
+
+    /// Holds the Pod template. The hash differs, so that the template is applied once it is released.
+    #[must_use]
+    pub fn with_held(mut self, is_held: bool) -> Desired {
+        if let Desired::Present { hash, held, .. } = &mut self
+            && is_held
+        {
+            *held = true;
+            hash.push_str(HELD_SUFFIX);
+        }
+        self
+    }
+
+    /// Whether the Pod template is held.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Desired::Present { held: true, .. })
     }
 
     /// Sets the drift policy.
@@ -79,6 +101,8 @@ pub struct ObservedObject {
     pub is_adopted: bool,
     /// Released objects that refer to it; if any, it is not deleted.
     pub keep: String,
+    /// Whether it has an earlier Pod template, because its share is held.
+    pub is_held: bool,
     /// Whether another writer has changed fields that the syncer owns.
     pub drifted: bool,
     /// Whether controllers in the cluster have observed the current generation.
@@ -109,6 +133,7 @@ impl ObservedObject {
             is_fresh: own_entries(found).any(|entry| entry["operation"] == "Update"),
             is_adopted: object::annotation(found, marks::ADOPTED).is_some(),
             keep: annotation_keep.get(..MOST_KEPT.min(annotation_keep.len())).unwrap_or_default().into(),
+            is_held: object::annotation(found, marks::HELD).is_some(),
             drifted: false,
             observed: observed.is_none_or(|observed| observed >= object::generation(found)),
             status: status.map(atoll_meta::json::to_vec).unwrap_or_default().into(),
@@ -123,7 +148,7 @@ impl ObservedObject {
         desired: &Desired,
         found: &Value,
     ) -> ObservedObject {
-        let Desired::Present { hash, object, .. } = desired else { return self };
+        let Desired::Present { hash, object, held, .. } = desired else { return self };
         if self.applied != *hash {
             // The shape will be applied in any case.
             return self;
@@ -132,7 +157,12 @@ impl ObservedObject {
             // The owned fields change when another manager takes some of them.
             Some(before) if before.applied == self.applied => before.drifted || before.fields != self.fields,
             // Without a previous observation, compare the content.
-            _ => atoll_meta::json::parse(object).is_ok_and(|desired| !covers(&desired.value, found)),
+            _ => atoll_meta::json::parse(object).is_ok_and(|mut desired| {
+                if *held {
+                    desired.value["spec"]["template"].take();
+                }
+                !covers(&desired.value, found)
+            }),
         };
         self
     }
@@ -284,7 +314,8 @@ pub fn record(
     };
     let (state, message) = failure.cloned().unwrap_or_default();
     let observed = is_current && seen.is_some_and(|seen| seen.observed);
-    Record { target: target.clone(), generation, state, message, observed, status, since: 0 }
+    let held = is_current && seen.is_some_and(|seen| seen.is_held);
+    Record { target: target.clone(), generation, state, message, observed, status, held, ..Record::default() }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{RunningSyncer, WEB, client, deployment_line, start_without_controlle
 fn with_variables(generation: i64, image: &str, variables: Value) -> SyncLine {
     let SyncLine::Object { target, mut object, .. } = deployment_line(1, image) else { unreachable!() };
     object["spec"]["template"]["spec"]["containers"][0]["env"] = variables;
-    SyncLine::Object { target, generation, drift: Drift::Correct, object }
+    SyncLine::Object { target, generation, drift: Drift::Correct, object, held: false }
 }
 
 async fn wait_for_container(below: &Client, image: &str, variables: &Value) {
@@ -62,7 +62,7 @@ pub async fn check_reported_drift_of_objects_that_cannot_be_applied(below: &Clie
         let SyncLine::Object { target, object, .. } = with_variables(generation, image, twice.clone()) else {
             unreachable!()
         };
-        SyncLine::Object { target, object, generation, drift: Drift::Report }
+        SyncLine::Object { target, object, generation, drift: Drift::Report, held: false }
     };
     let above = FakeControlPlane::with_lines("plane", vec![reported(1, "a:1")]);
     let running = RunningSyncer::start(&above, below, |_| {});
@@ -84,11 +84,12 @@ pub async fn check_reported_drift_of_objects_that_cannot_be_applied(below: &Clie
         .unwrap();
     // A change above is applied, and the other manager's fields are reported as usual.
     let slow = |generation: i64, image: &str| {
-        let SyncLine::Object { target, mut object, generation, drift } = reported(generation, image) else {
+        let SyncLine::Object { target, mut object, generation, drift, held } = reported(generation, image)
+        else {
             unreachable!()
         };
         object["spec"]["minReadySeconds"] = 5.into();
-        SyncLine::Object { target, object, generation, drift }
+        SyncLine::Object { target, object, generation, drift, held }
     };
     above.send_line(&slow(2, "a:2"));
     wait_for_container(below, "a:2", &twice).await;
@@ -138,7 +139,13 @@ pub async fn check_custom_objects_wait_for_their_definition(below: &Client) {
             "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
         },
     });
-    let object = |target, object| SyncLine::Object { target, generation: 1, drift: Drift::Correct, object };
+    let object = |target, object| SyncLine::Object {
+        target,
+        generation: 1,
+        drift: Drift::Correct,
+        object,
+        held: false,
+    };
     let above = FakeControlPlane::with_lines(
         "plane",
         vec![object(target("example.com", "widgets", "Widget", "gear"), widget)],

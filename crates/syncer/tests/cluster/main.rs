@@ -6,6 +6,7 @@
 mod budget;
 mod fake_control_plane;
 mod faults;
+mod held;
 mod kinds;
 mod namespace_deletion;
 mod prescribed_names;
@@ -87,7 +88,7 @@ fn map(name: &str) -> ObjectTarget {
 fn map_line(name: &str, generation: i64, value: &str) -> SyncLine {
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}});
-    SyncLine::Object { target: map(name), generation, object, drift: Drift::Correct }
+    SyncLine::Object { target: map(name), generation, object, drift: Drift::Correct, held: false }
 }
 
 fn deployment_line(replicas: i64, image: &str) -> SyncLine {
@@ -106,6 +107,7 @@ fn deployment_line(replicas: i64, image: &str) -> SyncLine {
         generation: replicas,
         object,
         drift: Drift::Correct,
+        held: false,
     }
 }
 
@@ -159,6 +161,7 @@ async fn check_applying_and_reporting(below: &Client) {
         generation: 3,
         object,
         drift: Drift::Correct,
+        held: false,
     });
     eventually("the change is applied", async || {
         let web = below.get(WEB).await.unwrap();
@@ -262,19 +265,21 @@ async fn check_objects_of_other_users(below: &Client) {
     }
     // A namespace of another user is not used.
     below.create("/api/v1/namespaces", &json!({"metadata": {"name": "people"}})).await.unwrap();
-    let SyncLine::Object { mut target, object, generation, drift } = map_line("visitor", 1, "one") else {
+    let SyncLine::Object { mut target, object, generation, drift, held } = map_line("visitor", 1, "one")
+    else {
         unreachable!()
     };
     target.namespace = "people".into();
-    above.send_line(&SyncLine::Object { target, object, generation, drift });
+    above.send_line(&SyncLine::Object { target, object, generation, drift, held });
     above.wait_for_record("visitor", State::Conflict).await;
     // A rejected change of an immutable field is reported, and the object is not recreated.
     let fixed = |value: &str| {
-        let SyncLine::Object { target, mut object, generation, drift } = map_line("fixed", 1, value) else {
+        let SyncLine::Object { target, mut object, generation, drift, held } = map_line("fixed", 1, value)
+        else {
             unreachable!()
         };
         object["immutable"] = true.into();
-        SyncLine::Object { target, object, generation, drift }
+        SyncLine::Object { target, object, generation, drift, held }
     };
     above.send_line(&fixed("one"));
     above.wait_for_record("fixed", State::Applied).await;
@@ -283,11 +288,11 @@ async fn check_objects_of_other_users(below: &Client) {
     assert!(record.message.contains("immutable"), "{}", record.message);
     assert_eq!(below.get(&at("fixed")).await.unwrap()["data"]["key"], "one");
     // A rejection by the cluster is reported.
-    let SyncLine::Object { target, mut object, generation, drift } = map_line("wrong", 1, "one") else {
+    let SyncLine::Object { target, mut object, generation, drift, held } = map_line("wrong", 1, "one") else {
         unreachable!()
     };
     object["data"] = json!({"no such key!": "x"});
-    above.send_line(&SyncLine::Object { target, object, generation, drift });
+    above.send_line(&SyncLine::Object { target, object, generation, drift, held });
     let record = above.wait_for_record("wrong", State::Refused).await;
     assert!(record.message.contains("no such key!"), "{}", record.message);
     running.stop().await;

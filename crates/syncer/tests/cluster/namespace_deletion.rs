@@ -115,6 +115,7 @@ async fn temporarily_rejected_requests_are_retried() {
             generation: 1,
             object,
             drift: Drift::Correct,
+            held: false,
         });
         above.wait_for_record(&name, State::Applied).await;
         let rejection =

@@ -33,6 +33,7 @@ async fn unserved_resources_wait_without_blocking_others() {
         generation: size,
         object: json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}}),
         drift: Drift::Correct,
+        held: false,
     };
     let lines = |first: SyncLine| -> Vec<SyncLine> {
         let others = (1..40).map(|number| line(&format!("w{number}"), 1));

@@ -78,7 +78,8 @@ impl View {
                     return None;
                 }
                 let drift = Drift::of(&self.registered, &object);
-                SyncLine::Object { target, generation: object::generation(&object), object: shaped, drift }
+                let (generation, held) = (object::generation(&object), share.held);
+                SyncLine::Object { target, generation, object: shaped, drift, held }
             }
             _ => {
                 let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key);

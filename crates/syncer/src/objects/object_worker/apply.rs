@@ -2,8 +2,8 @@
 
 use atoll_client::PatchType;
 use atoll_fleet::adoption::differences;
-use atoll_fleet::marks;
 use atoll_fleet::view::{DRIFT_PREFIX, Drift, EventReport, State};
+use atoll_fleet::{held, marks};
 use atoll_informer::Next;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -51,6 +51,13 @@ impl ObjectWork<'_> {
         }
         if !seen.keep.is_empty() {
             object::set_annotation(&mut sent, marks::KEEP, &seen.keep);
+        }
+        if self.task.desired.is_held() {
+            let found = self.syncer.with_permit.get(&place).await?;
+            let Some(found) = found.filter(|found| object::uid(found) == seen.uid) else {
+                return self.read_again().await;
+            };
+            hold_template(&mut sent, &found);
         }
         self.remove_autoscaled_replicas(&mut sent, &namespace, Some(&place)).await?;
         // Compare before and after the write, to report what other writers had changed.
@@ -177,6 +184,9 @@ impl ObjectWork<'_> {
         else {
             return self.read_again().await;
         };
+        if self.task.desired.is_held() {
+            hold_template(&mut sent, &found);
+        }
         let tried = format!("{place}?fieldManager={}&force=false&dryRun=All", marks::MANAGER);
         let left = match self.syncer.with_permit.patch(&tried, PatchType::Apply, &sent).await {
             Err(status) if status.has_cause("FieldManagerConflict") => conflict_messages(&status),
@@ -215,6 +225,16 @@ impl ObjectWork<'_> {
         ]);
         let taken = format!("{place}?fieldManager={}", marks::MANAGER);
         self.syncer.with_permit.patch(&taken, PatchType::Json, &patch).await.map(drop)
+    }
+}
+
+/// Replaces the Pod template of a configuration with the one that was applied last, if they differ.
+fn hold_template(sent: &mut Value, found: &Value) {
+    let Some(applied) = held::applied_template(found) else { return };
+    let desired = &sent["spec"]["template"];
+    if !covers(desired, &applied) || !covers(&applied, desired) {
+        sent["spec"]["template"] = applied;
+        object::set_annotation(sent, marks::HELD, "true");
     }
 }
 

@@ -87,7 +87,7 @@ fn target() -> ObjectTarget {
 
 fn desired(value: &str) -> SyncLine {
     let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "key": value } });
-    SyncLine::Object { target: target(), generation: 1, object, drift: Drift::Correct }
+    SyncLine::Object { target: target(), generation: 1, object, drift: Drift::Correct, held: false }
 }
 
 fn unwanted() -> SyncLine {
