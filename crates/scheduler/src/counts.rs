@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_informer::Key;
-use atoll_placement::policy::Selection;
+use atoll_placement::policy::Policy;
 use tokio::sync::Notify;
 
 /// The least time between two writes of a status: many objects that change at once are counted together.
@@ -14,10 +14,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The objects of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Objects that the policy matches.
+    /// Objects that the policy applies to.
     pub matched: i64,
-    /// Objects that it applies to, because no other policy is more specific.
-    pub applied: i64,
+    /// Those of them that it has placed.
+    pub placed: i64,
 }
 
 #[derive(Default)]
@@ -28,32 +28,29 @@ pub struct Counts {
 
 #[derive(Default)]
 struct State {
-    /// Uids of the policies of an object; the first one applies.
-    objects: HashMap<Key, Vec<String>>,
+    /// The uid of the policy of each object, and whether the policy has placed it.
+    objects: HashMap<Key, (String, bool)>,
     policies: HashMap<String, Count>,
     /// Uids of policies whose count or definition has changed.
     changed: HashSet<String>,
 }
 
 impl Counts {
-    /// Sets the policies of an object.
-    pub fn set(&self, key: &Key, selection: &Selection<'_>) {
-        let losers = selection.losers.iter().map(|loser| loser.policy);
-        let uids: Vec<String> =
-            selection.winner.into_iter().chain(losers).map(|policy| policy.uid.clone()).collect();
+    /// Sets the policy that applies to an object, and whether it has placed the object.
+    pub fn set(&self, key: &Key, policy: &Policy, is_placed: bool) {
         let mut state = self.state();
-        if state.objects.get(key).map_or(&[][..], Vec::as_slice) == uids {
+        if state.objects.get(key).is_some_and(|(uid, placed)| (uid, *placed) == (&policy.uid, is_placed)) {
             return;
         }
-        state.count(key, uids);
+        state.remove(key);
+        state.add(&policy.uid, 1, is_placed);
+        state.objects.insert(key.clone(), (policy.uid.clone(), is_placed));
         self.changed.notify_one();
     }
 
-    /// Forgets an object.
+    /// Forgets an object that no policy applies to.
     pub fn remove(&self, key: &Key) {
-        let mut state = self.state();
-        if state.objects.contains_key(key) {
-            state.count(key, Vec::new());
+        if self.state().remove(key) {
             self.changed.notify_one();
         }
     }
@@ -86,20 +83,47 @@ impl Counts {
 }
 
 impl State {
-    fn count(&mut self, key: &Key, uids: Vec<String>) {
-        for (uids, step) in [(self.objects.remove(key).unwrap_or_default(), -1), (uids.clone(), 1)] {
-            for (index, uid) in uids.into_iter().enumerate() {
-                let count = self.policies.entry(uid.clone()).or_default();
-                count.matched += step;
-                count.applied += if index == 0 { step } else { 0 };
-                if *count == Count::default() {
-                    self.policies.remove(&uid);
-                }
-                self.changed.insert(uid);
-            }
+    fn remove(&mut self, key: &Key) -> bool {
+        let known = self.objects.remove(key);
+        if let Some((uid, is_placed)) = &known {
+            self.add(uid, -1, *is_placed);
         }
-        if !uids.is_empty() {
-            self.objects.insert(key.clone(), uids);
+        known.is_some()
+    }
+
+    fn add(&mut self, uid: &str, step: i64, is_placed: bool) {
+        let count = self.policies.entry(uid.to_string()).or_default();
+        count.matched += step;
+        count.placed += if is_placed { step } else { 0 };
+        if *count == Count::default() {
+            self.policies.remove(uid);
         }
+        self.changed.insert(uid.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_object_is_counted_for_one_policy() {
+        let policy = |uid: &str| {
+            let policy = json!({ "kind": "PlacementPolicy", "metadata": { "name": uid, "uid": uid }, "spec": {} });
+            Policy::parse(&policy).expect("it is valid")
+        };
+        let (counts, one, other) = (Counts::default(), policy("1"), policy("2"));
+        let (web, database) = (Key::new("w", "2/n", "web"), Key::new("w", "2/n", "database"));
+        counts.set(&web, &one, false);
+        counts.set(&database, &one, true);
+        assert_eq!(counts.of("1"), Count { matched: 2, placed: 1 });
+        counts.set(&web, &one, true);
+        counts.set(&database, &other, true);
+        assert_eq!(counts.of("1"), Count { matched: 1, placed: 1 });
+        assert_eq!(counts.of("2"), Count { matched: 1, placed: 1 });
+        counts.remove(&web);
+        assert_eq!(counts.of("1"), Count::default());
     }
 }

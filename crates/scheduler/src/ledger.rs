@@ -8,10 +8,12 @@ use atoll_fleet::{Placement, placed_by};
 use atoll_fleet::placement::Share;
 use atoll_informer::Key;
 use atoll_meta::object;
-use atoll_placement::cluster::{CapacityReport, ClusterState};
-use atoll_placement::demand::{Demand, Needs, ObjectKey};
+use atoll_placement::cluster::ClusterState;
+use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey};
 use atoll_placement::fleet::Fleet;
 use serde_json::Value;
+
+use crate::report;
 
 
 /// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
@@ -51,7 +53,7 @@ impl Ledger {
             self.fleet.remove_cluster(&known);
         }
         self.fleet.set_cluster(ClusterState::of(cluster, path));
-        if let Some(report) = CapacityReport::of(cluster) {
+        if let Some(report) = report::read(cluster) {
             self.fleet.set_report(&uid, Arc::new(report));
         }
     }
@@ -75,10 +77,8 @@ impl Ledger {
             return;
         }
         let placement = Placement::of(object);
-        let shares = placement.clusters.iter().filter_map(|share| {
-            Some((self.uid_of(share, &demand.workspace_path)?, replicas(share, demand)))
-        });
-        let shares: Vec<(Arc<str>, i64)> = shares.collect();
+        let shares = self.shares(&placement.clusters, &demand.workspace_path);
+        let shares = shares.into_iter().map(|share| (share.uid.clone(), demand.pods_of(&share))).collect();
         let is_default = placement.by == placed_by::DEFAULT;
         self.reserve(key, (&demand.object, &demand.needs), shares, is_default);
     }
@@ -141,8 +141,23 @@ impl Ledger {
         self.workspaces.get(workspace).map(most_used).unwrap_or_default()
     }
 
+    /// The shares of a placement, as decisions see them.
+    pub fn shares(&self, shares: &[Share], path: &str) -> Vec<CurrentShare> {
+        let read = |share: &Share| {
+            Some(CurrentShare {
+                uid: self.uid_of(share, path)?,
+                replicas: share.replicas,
+                first_ordinal: share.first_ordinal,
+                completions: share.completions,
+                parallelism: share.parallelism,
+                ..CurrentShare::default()
+            })
+        };
+        shares.iter().filter_map(read).collect()
+    }
+
     /// The uid of the cluster of a share: placements of older versions name the nearest one.
-    pub fn uid_of(&self, share: &Share, path: &str) -> Option<Arc<str>> {
+    fn uid_of(&self, share: &Share, path: &str) -> Option<Arc<str>> {
         match share.uid.is_empty() {
             true => self.fleet.named(path, &share.name).map(|cluster| cluster.uid.clone()),
             false => Some(share.uid.as_str().into()),
@@ -179,11 +194,6 @@ fn most_used(usage: &Usage) -> Vec<Arc<str>> {
     // The sort is stable, so clusters that are used alike have the order of their uids.
     uids.sort_by_key(|uid| std::cmp::Reverse(usage[*uid]));
     uids.into_iter().cloned().collect()
-}
-
-/// The replicas of a share; an undivided object runs all of them there.
-fn replicas(share: &Share, demand: &Demand) -> i64 {
-    share.replicas.or(share.completions).unwrap_or(demand.replicas)
 }
 
 /// Revisions are increasing numbers.

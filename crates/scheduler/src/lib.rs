@@ -17,6 +17,7 @@ mod ledger;
 mod pending;
 mod policies;
 mod policy_status;
+mod report;
 mod round;
 mod rules;
 mod workloads;

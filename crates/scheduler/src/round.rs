@@ -114,7 +114,13 @@ impl<'a> Round<'a> {
         let selection = select(candidates.iter(), &of_policy);
         let mut demand = self.demand(&target, placement, path);
         let rules = rules(intent.as_ref(), selection.winner, demand.runs_once);
-        self.scheduler.counts.set(key, &selection);
+        match selection.winner {
+            Some(policy) => {
+                let is_placed = intent.is_none() && placement.by == *rules.by;
+                self.scheduler.counts.set(key, policy, is_placed);
+            }
+            None => self.scheduler.counts.remove(key),
+        }
         demand.may_rebalance = self.may_rebalance(key, placement, &rules);
         if rules.division == Division::Nowhere {
             self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false);
@@ -132,7 +138,7 @@ impl<'a> Round<'a> {
             let message = message.unwrap_or_else(|| "no cluster takes it".to_string());
             return Step::Report(target, ConditionValue { status: "False", reason: UNSCHEDULABLE, message });
         }
-        let taken = decision.shares.iter().map(|share| (share.uid.clone(), replicas(share, &demand)));
+        let taken = decision.shares.iter().map(|share| (share.uid.clone(), pods(share, &demand)));
         let (taken, is_default) = (taken.collect(), &*rules.by == placed_by::DEFAULT);
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let wanted = wanted(&decision, &demand, &rules);
@@ -161,17 +167,7 @@ impl<'a> Round<'a> {
         let (resource, at) = (target.resource, &target.at);
         let mut demand =
             Demand::of((&at.workspace, path), (&resource.group, &resource.plural), &target.object);
-        let current = placement.clusters.iter().filter_map(|share| {
-            Some(CurrentShare {
-                uid: self.ledger.uid_of(share, path)?,
-                replicas: share.replicas,
-                first_ordinal: share.first_ordinal,
-                completions: share.completions,
-                parallelism: share.parallelism,
-                ..CurrentShare::default()
-            })
-        });
-        demand.current = current.collect();
+        demand.current = self.ledger.shares(&placement.clusters, path);
         demand.leaving = placement.leaving.iter().map(|one| one.uid.as_str().into()).collect();
         demand.namespace_on = self.ledger.namespace_on(&at.workspace, &at.namespace);
         demand.workspace_on = self.ledger.workspace_on(&at.workspace);
@@ -231,8 +227,16 @@ fn share(decided: &DecidedShare) -> Share {
     }
 }
 
-fn replicas(share: &DecidedShare, demand: &Demand) -> i64 {
-    share.replicas.or(share.completions).unwrap_or(demand.replicas)
+/// The number of pods of a share.
+fn pods(share: &DecidedShare, demand: &Demand) -> i64 {
+    demand.pods_of(&CurrentShare {
+        uid: share.uid.clone(),
+        replicas: share.replicas,
+        first_ordinal: share.first_ordinal,
+        completions: share.completions,
+        parallelism: share.parallelism,
+        ..CurrentShare::default()
+    })
 }
 
 /// Whether a placement is already as wanted. The order of shares does not matter.

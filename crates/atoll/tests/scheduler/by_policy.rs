@@ -71,7 +71,7 @@ async fn status_of_a_policy_counts_its_objects() {
     let selector = json!({ "matchLabels": { "app": "web" } });
     create(&admin, "spread", json!({ "objects": [{ "selector": selector }], "replicas": { "division": "Even" } })).await;
     let at = format!("{POLICIES}/spread");
-    let is_counted = |matched: i64| move |policy: &Value| policy["status"]["matchedObjects"] == matched;
+    let is_counted = |matched: i64| move |policy: &Value| policy["status"]["matched"] == matched;
     wait_until(&admin, &at, "it says that it matches nothing", |policy| {
         policy["status"]["conditions"][0]["status"] == "False"
     })
