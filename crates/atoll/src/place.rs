@@ -43,11 +43,16 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     }
     for SelectedObject { resource, namespace, name } in wanted {
         let path = format!("{}/{}", resource.collection(&encoded(&namespace)), encoded(&name));
+        let mut before = Value::Null;
         let answer = match &options.on {
             None => api.get(&format!("{path}/placement")).await,
             Some(on) => {
                 match on.0.is_empty() {
-                    true => intent::write_none(&api, resource, &path, options.dry_run).await?,
+                    true => {
+                        // Once the intent is written, the scheduler removes the placement as well.
+                        before = api.get(&format!("{path}/placement")).await.unwrap_or_default();
+                        intent::write_none(&api, resource, &path, options.dry_run).await?;
+                    }
                     false => intent::remove(&api, resource, &path, options.dry_run).await?,
                 }
                 let duplicate = options.duplicate.then_some(true);
@@ -60,7 +65,7 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
             }
         };
         let answer = match answer {
-            Ok(answer) => answer,
+            Ok(answer) => with_leaving(answer, &before),
             Err(problem) => return Err(placement_failure(&api, resource, &path, problem).await),
         };
         let text = placement_summary(resource, &namespace, &name, &answer);
@@ -144,6 +149,20 @@ async fn placement_failure(api: &Api, resource: &ApiResource, path: &str, proble
             "place their owner instead",
         ),
     }
+}
+
+/// Adds the clusters of an earlier placement to those that the object is being removed from.
+fn with_leaving(mut placement: Value, before: &Value) -> Value {
+    let mut names: Vec<Value> = placement["status"]["leaving"].as_array().cloned().unwrap_or_default();
+    for share in before["spec"]["clusters"].as_array().into_iter().flatten() {
+        if !names.contains(&share["name"]) {
+            names.push(share["name"].clone());
+        }
+    }
+    if !names.is_empty() {
+        placement["status"]["leaving"] = names.into();
+    }
+    placement
 }
 
 fn placement_summary(resource: &ApiResource, namespace: &str, name: &str, placement: &Value) -> String {

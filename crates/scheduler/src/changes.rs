@@ -68,18 +68,21 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
     });
     let follower = scheduler.clone();
     scheduler.namespaces.listen(move |change| {
-        // Objects of a new Namespace are created later.
-        if let (Some(old), Some(new)) = (&change.old, &change.new)
-            && metadata(old) != metadata(new)
-        {
-            follower.enqueue_namespace(&change.key.workspace, &change.key.name);
+        let Some(new) = &change.new else { return };
+        // A Namespace that every workspace has from the start is not in the cache before its first change.
+        let is_changed = match &change.old {
+            Some(old) => metadata(old) != metadata(new),
+            None => metadata(new).0.is_some(),
+        };
+        if is_changed {
+            follower.enqueue_namespace(&change.key.workspace, &change.key.name, false);
         }
     });
     let policies = &scheduler.policies;
     let follower = scheduler.clone();
     policies.of_namespaces.listen(move |change| {
         if follower.has_new_policy(change) {
-            follower.enqueue_namespace(&change.key.workspace, &change.key.namespace);
+            follower.enqueue_namespace(&change.key.workspace, &change.key.namespace, true);
         }
     });
     let follower = scheduler.clone();
@@ -125,9 +128,10 @@ fn metadata(namespace: &Value) -> (Option<&str>, &Value) {
 }
 
 /// The parts of a Cluster that decide whether it accepts objects.
-fn terms(cluster: Option<&Value>) -> Option<(bool, &Value, &Value)> {
+fn terms(cluster: Option<&Value>) -> Option<(bool, bool, &Value, &Value)> {
     let cluster = cluster?;
-    Some((placement_refusal(cluster).is_none(), &cluster["spec"], &cluster["metadata"]["labels"]))
+    let (is_open, has_reported) = (placement_refusal(cluster).is_none(), cluster["status"]["free"].is_array());
+    Some((is_open, has_reported, &cluster["spec"], &cluster["metadata"]["labels"]))
 }
 
 impl Scheduler {
@@ -154,10 +158,11 @@ impl Scheduler {
         }
     }
 
-    fn enqueue_namespace(&self, workspace: &str, namespace: &str) {
+    /// Adds all objects of a namespace.
+    fn enqueue_namespace(&self, workspace: &str, namespace: &str, has_new_rules: bool) {
         for (kind, cache) in self.kinds.iter().enumerate() {
             for object in cache.list(workspace, namespace) {
-                self.enqueue_with_new_rules(kind, &object);
+                self.enqueue(kind, &object, has_new_rules);
             }
         }
     }
@@ -168,15 +173,17 @@ impl Scheduler {
             for object in cache.all() {
                 let mut line = self.api.ancestry(&Key::of(&object).workspace).into_iter();
                 if line.any(|(id, _)| id == workspace) {
-                    self.enqueue_with_new_rules(kind, &object);
+                    self.enqueue(kind, &object, true);
                 }
             }
         }
     }
 
-    fn enqueue_with_new_rules(&self, kind: usize, object: &Value) {
+    fn enqueue(&self, kind: usize, object: &Value, has_new_rules: bool) {
         let key = workloads::queue_key(kind, &Key::of(object));
-        self.changes.changed().new_rules.insert(key.clone());
+        if has_new_rules {
+            self.changes.changed().new_rules.insert(key.clone());
+        }
         self.queue.add(key);
     }
 }

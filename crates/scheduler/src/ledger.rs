@@ -22,6 +22,8 @@ pub struct Ledger {
     pub fleet: Fleet,
     /// Uids of clusters by the key of the Cluster.
     clusters: HashMap<Key, Arc<str>>,
+    /// The reverse.
+    keys: HashMap<Arc<str>, Key>,
     objects: HashMap<Key, Entry>,
     /// Number of objects on each cluster, by workspace and namespace.
     namespaces: HashMap<(Arc<str>, Arc<str>), Usage>,
@@ -51,7 +53,9 @@ impl Ledger {
             && known != uid
         {
             self.fleet.remove_cluster(&known);
+            self.keys.remove(&known);
         }
+        self.keys.insert(uid.clone(), key.clone());
         self.fleet.set_cluster(ClusterState::of(cluster, path));
         if let Some(report) = report::read(cluster) {
             self.fleet.set_report(&uid, Arc::new(report));
@@ -60,8 +64,14 @@ impl Ledger {
 
     pub fn remove_cluster(&mut self, key: &Key) {
         if let Some(uid) = self.clusters.remove(key) {
+            self.keys.remove(&uid);
             self.fleet.remove_cluster(&uid);
         }
+    }
+
+    /// The key of the Cluster with this uid.
+    pub fn cluster_key(&self, uid: &str) -> Option<&Key> {
+        self.keys.get(uid)
     }
 
     /// Whether a placement of the object was written that is newer than the revision in the cache.
@@ -127,6 +137,11 @@ impl Ledger {
             self.count(key, &entry, false);
             self.fleet.forget(&entry.uid);
         }
+    }
+
+    /// Uids of the clusters of an object.
+    pub fn clusters_of(&self, key: &Key) -> &[Arc<str>] {
+        self.objects.get(key).map_or(&[], |entry| entry.clusters.as_slice())
     }
 
     /// Uids of the clusters that the other objects of a namespace are on, the most used first. Those that

@@ -14,6 +14,7 @@
 mod changes;
 mod counts;
 mod ledger;
+mod neighbours;
 mod pending;
 mod policies;
 mod policy_status;

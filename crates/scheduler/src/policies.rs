@@ -30,11 +30,11 @@ impl Policies {
         }
         if !namespace.is_empty() {
             let own = self.of_namespaces.list(workspace, namespace);
-            found.extend(own.iter().filter_map(|policy| self.parse(policy, 0)));
+            found.extend(own.iter().filter_map(|policy| self.parse(&self.of_namespaces, policy, 0)));
         }
         for (distance, (id, _)) in api.ancestry(workspace).into_iter().enumerate() {
             let own = self.of_workspaces.list(&id, "");
-            found.extend(own.iter().filter_map(|policy| self.parse(policy, distance)));
+            found.extend(own.iter().filter_map(|policy| self.parse(&self.of_workspaces, policy, distance)));
         }
         found
     }
@@ -45,7 +45,7 @@ impl Policies {
     }
 
     /// Parses a policy. The server refuses invalid ones, so one that cannot be read has no effect.
-    fn parse(&self, policy: &Value, distance: usize) -> Option<Policy> {
+    fn parse(&self, cache: &Cache, policy: &Value, distance: usize) -> Option<Policy> {
         if object::is_being_deleted(policy) {
             return None;
         }
@@ -53,7 +53,10 @@ impl Policies {
         let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
         let known = parsed.get(uid).filter(|(known, _)| known == revision).map(|(_, policy)| policy.clone());
         let read = known.unwrap_or_else(|| {
-            let read = Policy::parse(policy).ok();
+            // Items of lists may not have a kind.
+            let mut typed = policy.clone();
+            object::set_type(&mut typed, &cache.resource.api_version(), &cache.resource.kind);
+            let read = Policy::parse(&typed).ok();
             parsed.insert(uid.to_string(), (revision.to_string(), read.clone()));
             read
         });

@@ -3,26 +3,36 @@
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 
-use atoll_fleet::{Placement, placed_by};
-use atoll_fleet::placed_condition::{ConditionValue, NOT_PLACED, UNSCHEDULABLE};
+use atoll_fleet::{Placement, placed_by, pod_security};
+use atoll_fleet::placed_condition::{CONDITION, ConditionValue, NOT_PLACED, UNSCHEDULABLE};
 use atoll_fleet::placement::Share;
 use atoll_informer::Key;
+use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
 use atoll_placement::decide::{DecidedShare, Decision, decide};
-use atoll_placement::demand::{CurrentShare, Demand};
+use atoll_placement::demand::{CurrentShare, Demand, Work};
+use atoll_placement::fleet::Fleet;
 use atoll_placement::intent::{Intent, Source};
 use atoll_placement::policy::{Policy, Target as PolicyTarget, select};
-use atoll_placement::rules::{Division, Rules};
+use atoll_placement::rules::{ClusterFilter, Division, Rules};
 use serde_json::{Value, json};
 
 use crate::Scheduler;
 use crate::ledger::Ledger;
-use crate::rules::rules;
+use crate::neighbours;
+use crate::rules::{pins, rules};
 use crate::workloads;
 use crate::writer::{Target, Wanted};
 
 /// Label that every Namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// Most clusters that are tried although their Pod Security level does not allow the pods. Any further one is
+/// refused by the server.
+const MAX_VIOLATIONS: usize = 64;
+/// Message about an object that no cluster can run.
+const NO_CLUSTER: &str =
+    "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE";
 
 /// What follows from a decision.
 pub enum Step {
@@ -64,6 +74,7 @@ impl<'a> Round<'a> {
         }
         if !workloads::is_placed_here(&object, &placement) {
             self.scheduler.pending.remove(key);
+            self.scheduler.counts.remove(key);
             return Step::Settled;
         }
         let path = match self.scheduler.path(&at.workspace) {
@@ -113,7 +124,12 @@ impl<'a> Round<'a> {
         };
         let selection = select(candidates.iter(), &of_policy);
         let mut demand = self.demand(&target, placement, path);
-        let rules = rules(intent.as_ref(), selection.winner, demand.runs_once);
+        let mut rules = rules(intent.as_ref(), selection.winner, demand.runs_once);
+        if let Some(policy) = selection.winner.filter(|_| intent.is_none()) {
+            let (scheduler, ledger, object) = (self.scheduler, &self.ledger, (key, &at));
+            rules.with = neighbours::resolve(scheduler, ledger, object, path, &policy.affinity);
+            rules.without = neighbours::resolve(scheduler, ledger, object, path, &policy.anti_affinity);
+        }
         match selection.winner {
             Some(policy) => {
                 let is_placed = intent.is_none() && placement.by == *rules.by;
@@ -126,12 +142,15 @@ impl<'a> Round<'a> {
             self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false);
             return self.stays_above(target, placement, &rules, intent.as_ref());
         }
-        // Where no cluster serves the workspace, workloads may be run by other controllers.
         if self.ledger.fleet.serving(path).next().is_none() {
             self.scheduler.pending.insert(key.clone(), "");
-            return Step::Settled;
+            // Workloads that were never placed may be run by other controllers.
+            return match condition(&target.object, CONDITION) {
+                Some(_) if placement.clusters.is_empty() => not_placed(&target, NO_CLUSTER.to_string()),
+                _ => Step::Settled,
+            };
         }
-        let decision = decide(&self.ledger.fleet, &demand, &rules);
+        let decision = self.decide_allowed((&target, namespace), &demand, &mut rules, intent.as_ref());
         let message = (decision.unplaced > 0).then(|| message(&decision));
         if decision.shares.is_empty() {
             // What is placed stays until there is another place for it.
@@ -152,6 +171,48 @@ impl<'a> Round<'a> {
             }
             (false, message) => Step::Place(target, wanted, message),
         }
+    }
+
+    /// Decides without the clusters whose Pod Security level does not allow the pods. Only clusters that would
+    /// be chosen are checked, because the check reads the whole pod template.
+    fn decide_allowed(
+        &self,
+        (target, namespace): (&Target, &Value),
+        demand: &Demand,
+        rules: &mut Rules,
+        intent: Option<&(Intent, Source)>,
+    ) -> Decision {
+        let intent = intent.map(|(intent, _)| intent);
+        let mut violations: HashMap<Arc<str>, String> = HashMap::new();
+        loop {
+            let mut decision = decide_parts(&self.ledger.fleet, demand, rules, intent);
+            let new = decision.shares.iter().filter(|share| demand.share(&share.uid).is_none());
+            let mut new = new.filter_map(|share| Some((share, self.violation(target, namespace, &share.uid)?)));
+            match new.next() {
+                Some((share, violation)) if violations.len() < MAX_VIOLATIONS => {
+                    rules.clusters.except.insert(share.name.to_string());
+                    violations.insert(share.uid.clone(), violation);
+                }
+                _ => {
+                    for refusal in &mut decision.refusals {
+                        if let Some(violation) = violations.remove(&refusal.uid) {
+                            refusal.text = violation;
+                        }
+                    }
+                    return decision;
+                }
+            }
+        }
+    }
+
+    /// How a pod template violates the Pod Security level of a cluster.
+    fn violation(&self, target: &Target, namespace: &Value, uid: &str) -> Option<String> {
+        let key = self.ledger.cluster_key(uid)?;
+        let cluster = self.scheduler.clusters.get(key)?;
+        let resource = (&*target.resource.group, &*target.resource.plural);
+        let is_registered_there = key.workspace == target.at.workspace;
+        let label = |key: &str| object::label(namespace, key);
+        pod_security::refusal(&cluster, is_registered_there, label, resource, &target.object)
     }
 
     fn candidates(&mut self, at: &Key) -> Arc<Vec<Policy>> {
@@ -206,6 +267,29 @@ impl<'a> Round<'a> {
 fn not_placed(target: &Target, message: String) -> Step {
     let target = Target { resource: target.resource, at: target.at.clone(), object: target.object.clone() };
     Step::Report(target, ConditionValue { status: "False", reason: NOT_PLACED, message })
+}
+
+/// Decides with exact numbers for some clusters first, and the rest divided between the others.
+fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&Intent>) -> Decision {
+    let pins = intent.filter(|intent| !intent.is_pinned()).map(pins).unwrap_or_default();
+    if pins.is_empty() || demand.work != Work::Replicas {
+        return decide(fleet, demand, rules);
+    }
+    let is_pinned = |name: &str| pins.iter().any(|(pinned, _)| pinned == name);
+    let mut rest = demand.clone();
+    rest.replicas = (demand.replicas - pins.iter().map(|(_, count)| count).sum::<i64>()).max(0);
+    rest.current.retain(|share| fleet.cluster(&share.uid).is_some_and(|cluster| !is_pinned(&cluster.name)));
+    let mut rules_of_rest = rules.clone();
+    rules_of_rest.clusters.names.retain(|name| !is_pinned(name));
+    let mut decision = decide(fleet, &rest, &rules_of_rest);
+    let clusters = ClusterFilter::named(pins.iter().map(|(name, _)| name.as_str()));
+    let pinned = Rules { clusters, division: Division::Pinned(pins.clone()), ..rules.clone() };
+    let exact = decide(fleet, demand, &pinned);
+    decision.shares.extend(exact.shares);
+    decision.unplaced += exact.unplaced;
+    decision.reason = decision.reason.or(exact.reason);
+    decision.refusals.extend(exact.refusals);
+    decision
 }
 
 /// The placement that a decision leads to.

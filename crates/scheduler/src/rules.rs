@@ -68,7 +68,8 @@ fn filter(term: &ClusterTerm) -> ClusterFilter {
     }
 }
 
-fn topology(domain: &Domain) -> Option<Topology> {
+/// Returns what makes clusters belong to the same domain; `None` if each cluster is one.
+pub fn topology(domain: &Domain) -> Option<Topology> {
     match domain {
         Domain::Cluster => None,
         Domain::Region => Some(Topology::Region),
@@ -140,9 +141,7 @@ fn with_intent(
             None if names.len() > 1 && !runs_once => Division::Duplicate,
             None => Division::Single,
         },
-        _ if intent.pins().count() == intent.parts.len() => {
-            Division::Pinned(intent.pins().map(|(name, count)| (name.to_string(), count)).collect())
-        }
+        _ if intent.is_pinned() => Division::Pinned(pins(intent)),
         _ => Division::Weighted(intent.parts.iter().filter_map(weight).collect()),
     };
     Rules {
@@ -157,6 +156,11 @@ fn with_intent(
     }
 }
 
+/// The clusters with an exact number of replicas.
+pub fn pins(intent: &Intent) -> Vec<(String, i64)> {
+    intent.pins().map(|(name, count)| (name.to_string(), count)).collect()
+}
+
 fn has_no_amounts(intent: &Intent) -> bool {
     intent.parts.iter().all(|part| matches!(part.amount, Amount::Unset))
 }
@@ -169,3 +173,6 @@ fn weight(part: &atoll_placement::intent::Part) -> Option<(ClusterFilter, i64)> 
     };
     Some((ClusterFilter::named([part.cluster.as_str()]), weight))
 }
+
+#[cfg(test)]
+mod tests;

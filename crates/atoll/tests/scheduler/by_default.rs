@@ -1,11 +1,14 @@
 //! Placement without any intent: a namespace stays together, on the cluster with most room.
 
+use std::collections::BTreeMap;
+
+use atoll_testkit::Client;
 use atoll_testkit::wait::eventually;
 use serde_json::json;
 
 use crate::fleet::{
-    DEPLOYMENTS, condition, deployment, expect_placed, has_event, join_with, path, scale, start, wait_until,
-    with_clusters,
+    DEPLOYMENTS, condition, deployment, expect_placed, has_event, join_with, path, report, scale, start,
+    wait_until, with_clusters,
 };
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -71,34 +74,63 @@ async fn workloads_of_a_child_workspace_use_the_clusters_above() {
     expect_placed(&team, &path("web"), "east=2 by default").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn burst_of_workloads_does_not_overcommit() {
-    const COUNT: usize = 200;
-    // The clusters report nothing meanwhile, so only what was decided before is known.
-    let (_atoll, admin) = with_clusters(&[("east", 10), ("west", 8), ("north", 6)]).await;
+/// Creates many Deployments of one replica at once, each with a tenth of a core.
+async fn create_many(admin: &Client, count: usize) {
     let mut creating = tokio::task::JoinSet::new();
-    for index in 0..COUNT {
+    for index in 0..count {
         let admin = admin.clone();
         creating.spawn(async move {
             admin.post(DEPLOYMENTS, deployment(&format!("web-{index}"), 1, 100)).await.expect(201);
         });
     }
     creating.join_all().await;
-    let mut shares = std::collections::BTreeMap::new();
-    eventually("all of them are placed", async || {
-        shares.clear();
-        let all = admin.get(DEPLOYMENTS).await.expect(200);
-        for object in all["items"].as_array().unwrap() {
-            for share in atoll_fleet::Placement::of(object).clusters {
-                *shares.entry(share.name).or_insert(0) += share.replicas.unwrap();
-            }
+}
+
+/// Replicas by cluster, and the number of Deployments that are unschedulable.
+async fn shares(admin: &Client) -> (BTreeMap<String, i64>, usize) {
+    let (mut shares, mut pending) = (BTreeMap::new(), 0);
+    let all = admin.get(DEPLOYMENTS).await.expect(200);
+    for object in all["items"].as_array().unwrap() {
+        for share in atoll_fleet::Placement::of(object).clusters {
+            *shares.entry(share.name).or_insert(0) += share.replicas.unwrap();
         }
-        shares.values().sum::<i64>() == COUNT as i64
+        pending += usize::from(condition(object, "Placed").1 == "Unschedulable");
+    }
+    (shares, pending)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn burst_of_workloads_does_not_overcommit() {
+    const COUNT: usize = 200;
+    // The clusters report nothing meanwhile, so only what was decided before is known.
+    let (_atoll, admin) = with_clusters(&[("east", 10), ("west", 8), ("north", 6)]).await;
+    let anywhere = json!({
+        "apiVersion": "atoll.dev/v1alpha1", "kind": "ClusterPlacementPolicy", "metadata": { "name": "anywhere" }, "spec": {},
+    });
+    admin.post("/apis/atoll.dev/v1alpha1/clusterplacementpolicies", anywhere).await.expect(201);
+    create_many(&admin, COUNT).await;
+    eventually("all of them are placed", async || {
+        let (shares, _) = shares(&admin).await;
+        for (name, most) in [("east", 100), ("west", 80), ("north", 60)] {
+            assert!(shares.get(name).is_none_or(|count| *count <= most), "{shares:?}");
+        }
+        shares.values().sum::<i64>() == 200
     })
     .await;
-    for (name, most) in [("east", 100), ("west", 80), ("north", 60)] {
-        assert!(shares.get(name).is_none_or(|count| *count <= most), "{shares:?}");
-    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn full_home_of_a_namespace_is_waited_for() {
+    let (_atoll, admin) = with_clusters(&[("east", 2), ("west", 1)]).await;
+    create_many(&admin, 30).await;
+    eventually("all of them are placed or wait", async || {
+        let (shares, pending) = shares(&admin).await;
+        assert!(shares.get("east").is_none_or(|count| *count <= 20), "{shares:?}");
+        shares.get("east") == Some(&20) && shares.len() == 1 && pending == 10
+    })
+    .await;
+    report(&admin, "east", 4).await;
+    eventually("all of them are placed", async || shares(&admin).await.0.get("east") == Some(&30)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

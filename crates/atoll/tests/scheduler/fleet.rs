@@ -112,7 +112,6 @@ pub fn summary(object: &Value) -> String {
 }
 
 /// Waits until an object is placed like this, and returns it.
-#[track_caller]
 pub async fn expect_placed(admin: &Client, path: &str, expected: &str) -> Value {
     wait_until(admin, path, &format!("{path} is on {expected}"), |object| summary(object) == expected).await
 }

@@ -20,10 +20,14 @@ async fn reason_of_each_cluster_is_told_until_one_joins_that_fits() {
     let created = admin.post(DEPLOYMENTS, deployment("web", 1, 4000)).await;
     created.expect(201);
     let web = path("web");
-    let waits = wait_until(&admin, &web, "it is unschedulable", is_unschedulable).await;
-    let (_, _, message) = condition(&waits, "Placed");
-    assert!(message.contains("small ") && message.contains("cpu"), "{message}");
-    assert!(message.contains("closed is cordoned"), "{message}");
+    let has_reasons = |web: &Value| {
+        let (_, _, message) = condition(web, "Placed");
+        message.contains("small ") && message.contains("cpu") && message.contains("closed is cordoned")
+    };
+    wait_until(&admin, &web, "it is unschedulable for these reasons", |web| {
+        is_unschedulable(web) && has_reasons(web)
+    })
+    .await;
     wait_until(&admin, &web, "clients need not wait", |web| {
         condition(web, "Available").0 == "False" && condition(web, "Progressing").1 == "ProgressDeadlineExceeded"
     })
