@@ -59,35 +59,40 @@ impl<'a> Question<'a> {
 
     /// Clusters without a share that are open, the best first.
     pub fn open(self, term: Option<&'a ClusterFilter>) -> impl Iterator<Item = (usize, &'a Entry)> {
+        let path = &self.demand.workspace_path;
+        let narrowed = [term, Some(&self.rules.clusters)].into_iter().flatten();
+        let found = narrowed.filter_map(|filter| self.fleet.narrowed(path, filter)).next();
+        self.open_of(term, found.unwrap_or_else(|| Box::new(self.fleet.by_room(path))))
+    }
+
+    /// Clusters of some, which are in the order of their room, without a share that are open, the best first.
+    pub fn open_of(
+        self,
+        term: Option<&'a ClusterFilter>,
+        by_room: Box<dyn Iterator<Item = usize> + 'a>,
+    ) -> impl Iterator<Item = (usize, &'a Entry)> {
         let is_open = move |(_, entry): &(usize, &'a Entry)| {
             self.demand.share(&entry.state.uid).is_none()
                 && term.is_none_or(|term| term.selects(&entry.state))
                 && matches!(self.admission(entry), Admission::Open)
         };
-        self.ranked(term).filter_map(move |index| Some((index, self.fleet.entry(index)?))).filter(is_open)
+        let found = self.preferred_first(by_room);
+        found.filter_map(move |index| Some((index, self.fleet.entry(index)?))).filter(is_open)
     }
 
-    /// Clusters that serve the workspace and may be selected, the best first.
-    fn ranked(self, term: Option<&'a ClusterFilter>) -> Box<dyn Iterator<Item = usize> + 'a> {
-        let path = &self.demand.workspace_path;
-        let narrowed = [term, Some(&self.rules.clusters)].into_iter().flatten();
-        let narrowed = narrowed.filter_map(|filter| self.fleet.narrowed(path, filter));
-        let few = narrowed.min_by_key(Vec::len).filter(|found| found.len() * 2 <= self.fleet.count(path));
-        let is_ranked = few.is_none();
-        if is_ranked && !self.fleet.has_avoided() && !scores::has_preferences(self.rules) {
-            return Box::new(self.fleet.by_room(path));
+    /// Reorders clusters by preference, if there is any besides their room.
+    fn preferred_first(
+        self,
+        by_room: Box<dyn Iterator<Item = usize> + 'a>,
+    ) -> Box<dyn Iterator<Item = usize> + 'a> {
+        if !self.fleet.has_avoided() && !scores::has_preferences(self.rules) {
+            return by_room;
         }
-        let all = few.unwrap_or_else(|| self.fleet.by_room(path).collect());
-        let mut keyed: Vec<_> = all
-            .into_iter()
-            .filter_map(|index| {
-                let entry = self.fleet.entry(index)?;
-                let key = (Reverse(scores::preference(self, entry)), Reverse(entry.account.room()));
-                Some((key, entry.state.registered, &entry.state.name, index))
-            })
-            .collect();
-        keyed.sort();
-        Box::new(keyed.into_iter().map(|(_, _, _, index)| index))
+        let preference = |index: usize| self.fleet.entry(index).map(|entry| scores::preference(self, entry));
+        let mut found: Vec<(Reverse<Option<i64>>, usize)> =
+            by_room.map(|index| (Reverse(preference(index)), index)).collect();
+        found.sort_by_key(|(preference, _)| *preference);
+        Box::new(found.into_iter().map(|(_, index)| index))
     }
 
     /// Makes a candidate of an open cluster; `None` if it has no room for as many as it must have.

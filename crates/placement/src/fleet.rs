@@ -5,7 +5,7 @@
 
 mod ranking;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::cluster::{CapacityReport, ClusterState};
@@ -111,7 +111,7 @@ impl Fleet {
         if before != after
             && let Some(ranking) = self.rankings.get_mut(&entry.state.workspace)
         {
-            ranking.move_to(&before, after);
+            ranking.move_to(&entry.state, &before, after);
         }
     }
 
@@ -196,24 +196,41 @@ impl Fleet {
         ranking::merge(self.rankings_above(workspace_path).map(Ranking::by_room).collect())
     }
 
-    /// Number of clusters that serve a workspace.
-    pub(crate) fn count(&self, workspace_path: &str) -> usize {
-        self.rankings_above(workspace_path).map(Ranking::len).sum()
+    /// Clusters that a filter may select, in the order of [`Fleet::by_room`]: all of those that it selects,
+    /// and as few others as can be told by one label.
+    pub(crate) fn narrowed<'a>(
+        &'a self,
+        workspace_path: &str,
+        filter: &ClusterFilter,
+    ) -> Option<Box<dyn Iterator<Item = usize> + 'a>> {
+        if !filter.names.is_empty() {
+            let named = filter.names.iter().filter_map(|name| self.index_named(workspace_path, name));
+            let ranks = named.filter_map(|index| Some(self.entry(index)?.rank(index)));
+            let ranks: BTreeSet<Rank> = ranks.collect();
+            return Some(Box::new(ranks.into_iter().map(|rank| rank.index)));
+        }
+        let rankings: Vec<&Ranking> = self.rankings_above(workspace_path).collect();
+        let requirement = ranking::narrowest(filter.selector.as_ref()?, &rankings)?;
+        let sets =
+            rankings.iter().flat_map(|ranking| ranking.labelled(requirement.key(), requirement.values()));
+        Some(Box::new(ranking::merge(sets.map(BTreeSet::iter).collect())))
     }
 
-    /// Clusters that a filter may select, if that can be told without looking at all of them, in any order.
-    pub(crate) fn narrowed(&self, workspace_path: &str, filter: &ClusterFilter) -> Option<Vec<usize>> {
-        if !filter.names.is_empty() {
-            return Some(
-                filter.names.iter().filter_map(|name| self.index_named(workspace_path, name)).collect(),
-            );
-        }
-        let selector = filter.selector.as_ref()?;
-        let mut found = Vec::new();
-        for ranking in self.rankings_above(workspace_path) {
-            found.extend(ranking.selected(selector)?);
-        }
-        Some(found)
+    /// Values of a label of the clusters that serve a workspace.
+    pub(crate) fn domains<'a>(&'a self, workspace_path: &str, label: &str) -> BTreeSet<&'a str> {
+        self.rankings_above(workspace_path).flat_map(|ranking| ranking.values(label)).collect()
+    }
+
+    /// Clusters with a label, in the order of [`Fleet::by_room`].
+    pub(crate) fn labelled<'a>(
+        &'a self,
+        workspace_path: &str,
+        label: &str,
+        value: &str,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        let values = [value.to_string()];
+        let sets = self.rankings_above(workspace_path).flat_map(|ranking| ranking.labelled(label, &values));
+        ranking::merge(sets.map(BTreeSet::iter).collect())
     }
 
     /// Whether clusters are in any other order than that of their room.

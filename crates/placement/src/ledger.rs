@@ -124,7 +124,7 @@ impl Account {
 
     /// What is free less what is reserved.
     pub fn free(&self) -> Option<Resources> {
-        self.report.as_ref().map(|_| self.seats.total())
+        self.report.as_ref().map(|_| self.seats.total().clone())
     }
 
     /// Number of nodes that pods with these needs may run on.
@@ -151,7 +151,11 @@ impl Account {
             _ => self.seats.fits(report, needs, (enough - bound).max(0)),
         };
         let quota = self.quota_takes(report, object, needs);
-        Some(bound.saturating_add(on_nodes.min(quota)).min(enough))
+        let unbound = own.map_or(0, |own| (own.replicas - bound).max(0));
+        // Pods of others may wait for room that bound pods are about to leave, so that these cannot stay.
+        let in_total =
+            bound.saturating_add(unbound).saturating_add(self.seats.total().balance(&needs.requests));
+        Some(bound.saturating_add(on_nodes.min(quota)).min(in_total).clamp(0, enough))
     }
 
     /// Returns how many more pods the resource quotas of the namespace allow.

@@ -116,6 +116,22 @@ impl Resources {
             .min(scalars.min().unwrap_or(i64::MAX))
     }
 
+    /// How many times a request fits; negative if it would have to be taken away as often.
+    pub fn balance(&self, request: &Resources) -> i64 {
+        let amounts = request.amounts().into_iter().filter(|(_, asked)| *asked > 0);
+        amounts.map(|(name, asked)| self.amount(name).div_euclid(asked)).min().unwrap_or(i64::MAX)
+    }
+
+    /// Whether a request fits.
+    pub fn has(&self, request: &Resources) -> bool {
+        let has = |free: i64, asked: i64| asked <= 0 || free >= asked;
+        has(self.milli_cpu, request.milli_cpu)
+            && has(self.memory, request.memory)
+            && has(self.storage, request.storage)
+            && has(self.pods, request.pods)
+            && request.scalars.iter().all(|(name, asked)| has(self.scalar(name), *asked))
+    }
+
     /// Names of the resources of which less is free than one request.
     pub fn missing<'a>(&self, request: &'a Resources) -> Vec<&'a str> {
         let all = request.amounts();

@@ -13,9 +13,21 @@ use crate::rules::{ClusterFilter, Division};
 
 /// Divides replicas: chooses clusters, then apportions replicas to them, domain by domain.
 pub fn divide<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+    let plan = divide_between(question, term, false);
+    match plan.unplaced > 0 && !question.rules.spread.is_empty() {
+        true => divide_between(question, term, true),
+        false => plan,
+    }
+}
+
+fn divide_between<'a>(
+    question: Question<'a>,
+    term: Option<&'a ClusterFilter>,
+    is_thorough: bool,
+) -> Plan<'a> {
     let (demand, rules) = (question.demand, question.rules);
     let total = demand.replicas;
-    let Some(chosen) = choose(question, term) else {
+    let Some(chosen) = choose(question, term, is_thorough) else {
         return Plan::nowhere(demand, "placements are paused; resume them with: atoll resume");
     };
     let with_room = chosen.iter().filter(|found| found.most > 0).count();
@@ -68,7 +80,11 @@ fn most_clusters(question: Question<'_>) -> usize {
 }
 
 /// Chooses clusters, in the order of registration; `None` if a pause forbids to.
-fn choose<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Option<Vec<Candidate<'a>>> {
+fn choose<'a>(
+    question: Question<'a>,
+    term: Option<&'a ClusterFilter>,
+    is_thorough: bool,
+) -> Option<Vec<Candidate<'a>>> {
     let (demand, rules) = (question.demand, question.rules);
     let total = demand.replicas;
     let enough = if rules.division == Division::Capacity { UNLIMITED } else { demand.pods() };
@@ -82,16 +98,20 @@ fn choose<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Option
     let needs_more =
         demand.may_rebalance || room(&found) < total || found.len() < least || !rules.spread.is_empty();
     if needs_more {
-        let takes_all =
-            !rules.spread.is_empty() || matches!(rules.division, Division::Weighted(_) | Division::Pack);
+        let takes_all = matches!(rules.division, Division::Weighted(_) | Division::Pack);
         let with_replicas = found.iter().filter(|one| one.current > 0).count();
         let limit = if takes_all { usize::MAX } else { most.saturating_sub(with_replicas) };
-        let mut open =
-            question.open(term).filter_map(|(index, entry)| question.newcomer(index, entry, enough));
-        let mut more: Vec<Candidate<'a>> = open.by_ref().take(limit).collect();
-        if room(&found) + room(&more) < total {
-            more.extend(open);
-        }
+        let mut more = if rules.spread.is_empty() {
+            let mut open =
+                question.open(term).filter_map(|(index, entry)| question.newcomer(index, entry, enough));
+            let mut more: Vec<Candidate<'a>> = open.by_ref().take(limit).collect();
+            if room(&found) + room(&more) < total {
+                more.extend(open);
+            }
+            more
+        } else {
+            spread::open(question, term, enough, if takes_all { usize::MAX } else { most }, is_thorough)
+        };
         if matches!(rules.division, Division::Weighted(_)) {
             more.sort_by_key(|one| Reverse(one.weight));
         }

@@ -1,11 +1,15 @@
 //! Replicas shared out over domains, then over the clusters of each.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::pack::fill;
 use crate::apportion::{Part, apportion, level};
 use crate::candidates::Candidate;
-use crate::rules::{Division, Spread};
+use crate::filters::Question;
+use crate::fleet::Entry;
+use crate::rules::{ClusterFilter, Division, Spread};
+use crate::scores;
 
 /// How replicas are shared out.
 pub struct Sharing<'a> {
@@ -34,7 +38,7 @@ pub fn share_out(
     let most = usize::try_from(first.max_domains.unwrap_or(i64::MAX)).unwrap_or(0);
     domains.sort_by_key(|domain| (-domain.part.current, -domain.part.max.min(total)));
     domains.truncate(most.max(1));
-    let least = first.min_domains.unwrap_or(1);
+    let least = first.min_domains.unwrap_or(0);
     let usable = domains.iter().filter(|domain| domain.part.max > 0).count();
     if i64::try_from(usable).unwrap_or(i64::MAX) < least {
         let label = first.by.label();
@@ -113,15 +117,55 @@ fn leaf(sharing: &Sharing<'_>, found: &[Candidate<'_>], total: i64) -> Vec<i64> 
 /// Reorders clusters such that as many domains as possible come first, one cluster of each. Domains keep the
 /// order of their first clusters.
 pub fn diversify<'a>(spread: &[Spread], found: Vec<Candidate<'a>>) -> Vec<Candidate<'a>> {
-    let mut seen: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<Vec<&'a str>, usize> = BTreeMap::new();
     let mut keyed: Vec<(usize, usize, Candidate<'a>)> = Vec::with_capacity(found.len());
     for (at, one) in found.into_iter().enumerate() {
-        let domain =
-            spread.iter().map(|spread| spread.by.domain(&one.entry.state).unwrap_or_default().to_string());
-        let round = seen.entry(domain.collect()).or_default();
+        let round = seen.entry(domain_of(spread, one.entry)).or_default();
         keyed.push((*round, at, one));
         *round += 1;
     }
     keyed.sort_by_key(|(round, at, _)| (*round, *at));
     keyed.into_iter().map(|(_, _, one)| one).collect()
+}
+
+/// The domain of a cluster by all constraints together.
+fn domain_of<'a>(spread: &[Spread], entry: &'a Entry) -> Vec<&'a str> {
+    spread.iter().map(|spread| spread.by.domain(&entry.state).unwrap_or_default()).collect()
+}
+
+/// Most clusters that a domain needs, if each domain and each cluster has enough room.
+fn level_share(replicas: i64, domains: usize, skew: i64) -> usize {
+    let share = usize::try_from(replicas).unwrap_or(usize::MAX) / domains.max(1);
+    share.saturating_add(usize::try_from(skew).unwrap_or(0)).saturating_add(1)
+}
+
+/// Returns open clusters, as many of each domain as it may need; unless `is_thorough`, as many as it needs where
+/// all have enough room.
+pub fn open<'a>(
+    question: Question<'a>,
+    term: Option<&'a ClusterFilter>,
+    enough: i64,
+    of_each: usize,
+    is_thorough: bool,
+) -> Vec<Candidate<'a>> {
+    let newcomer = |(index, entry): (usize, &'a Entry)| question.newcomer(index, entry, enough);
+    let [spread] = question.rules.spread.as_slice() else {
+        return question.open(term).filter_map(newcomer).collect();
+    };
+    let (path, label) = (&question.demand.workspace_path, spread.by.label());
+    let mut found: Vec<Candidate<'a>> = Vec::new();
+    let domains = question.fleet.domains(path, label);
+    let of_each = match spread.max_skew {
+        Some(skew) if !is_thorough => of_each.min(level_share(question.demand.replicas, domains.len(), skew)),
+        _ => of_each,
+    };
+    for domain in domains {
+        let members = Box::new(question.fleet.labelled(path, label, domain));
+        found.extend(question.open_of(term, members).filter_map(newcomer).take(of_each));
+    }
+    found.sort_by_cached_key(|one| {
+        let rank = (Reverse(scores::preference(question, one.entry)), Reverse(one.entry.account.room()));
+        (rank, one.entry.state.registered, one.entry.state.name.clone(), one.index)
+    });
+    found
 }

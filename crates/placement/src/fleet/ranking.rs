@@ -1,11 +1,12 @@
 //! The clusters of one registering workspace by room, by name and by label.
 
 use std::cmp::Reverse;
+use std::collections::btree_set::Iter;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use atoll_meta::LabelSelector;
-use atoll_meta::selector::LabelOperator;
+use atoll_meta::selector::{LabelOperator, Requirement};
 
 use crate::cluster::ClusterState;
 
@@ -22,8 +23,8 @@ pub struct Rank {
 pub struct Ranking {
     by_room: BTreeSet<Rank>,
     by_name: BTreeMap<Arc<str>, usize>,
-    /// By key and value.
-    by_label: HashMap<String, HashMap<String, BTreeSet<usize>>>,
+    /// Those with each label, by key and value.
+    by_label: HashMap<String, BTreeMap<String, BTreeSet<Rank>>>,
 }
 
 impl Ranking {
@@ -31,7 +32,7 @@ impl Ranking {
         self.by_name.insert(state.name.clone(), rank.index);
         for (key, value) in &state.labels {
             let values = self.by_label.entry(key.clone()).or_default();
-            values.entry(value.clone()).or_default().insert(rank.index);
+            values.entry(value.clone()).or_default().insert(rank.clone());
         }
         self.by_room.insert(rank);
     }
@@ -42,14 +43,24 @@ impl Ranking {
             self.by_name.remove(&state.name);
         }
         for (key, value) in &state.labels {
-            if let Some(found) = self.by_label.get_mut(key).and_then(|values| values.get_mut(value)) {
-                found.remove(&rank.index);
+            let Some(values) = self.by_label.get_mut(key) else { continue };
+            if let Some(found) = values.get_mut(value) {
+                found.remove(rank);
+                if found.is_empty() {
+                    values.remove(value);
+                }
             }
         }
     }
 
-    pub fn move_to(&mut self, before: &Rank, after: Rank) {
+    pub fn move_to(&mut self, state: &ClusterState, before: &Rank, after: Rank) {
         self.by_room.remove(before);
+        for (key, value) in &state.labels {
+            if let Some(found) = self.by_label.get_mut(key).and_then(|values| values.get_mut(value)) {
+                found.remove(before);
+                found.insert(after.clone());
+            }
+        }
         self.by_room.insert(after);
     }
 
@@ -57,11 +68,7 @@ impl Ranking {
         self.by_room.is_empty()
     }
 
-    pub fn len(&self) -> usize {
-        self.by_room.len()
-    }
-
-    pub fn by_room(&self) -> std::collections::btree_set::Iter<'_, Rank> {
+    pub fn by_room(&self) -> Iter<'_, Rank> {
         self.by_room.iter()
     }
 
@@ -69,25 +76,36 @@ impl Ranking {
         self.by_name.get(name).copied()
     }
 
-    /// Clusters with the labels that one requirement of a selector names; `None` if no requirement names any.
-    pub fn selected(&self, selector: &LabelSelector) -> Option<Vec<usize>> {
-        let names_values = |operator| {
-            matches!(operator, LabelOperator::In | LabelOperator::Equals | LabelOperator::DoubleEquals)
-        };
-        let with = |key: &str, value: &String| self.by_label.get(key).and_then(|values| values.get(value));
-        let sets =
-            selector.requirements().iter().filter(|one| names_values(one.operator())).map(|one| {
-                one.values().iter().filter_map(|value| with(one.key(), value)).collect::<Vec<_>>()
-            });
-        let smallest = sets.min_by_key(|sets| sets.iter().map(|set| set.len()).sum::<usize>())?;
-        Some(smallest.into_iter().flatten().copied().collect())
+    /// Values of a label.
+    pub fn values(&self, label: &str) -> impl Iterator<Item = &str> {
+        self.by_label.get(label).into_iter().flat_map(BTreeMap::keys).map(String::as_str)
+    }
+
+    /// Clusters with one of these values of a label, in the order of their room for each value.
+    pub fn labelled<'a, 'b>(
+        &'a self,
+        label: &'b str,
+        values: &'b [String],
+    ) -> impl Iterator<Item = &'a BTreeSet<Rank>> + use<'a, 'b> {
+        let by_value = self.by_label.get(label);
+        values.iter().filter_map(move |value| by_value?.get(value))
     }
 }
 
+/// The requirement of a selector that names values of a label, and the fewest clusters of these rankings.
+pub fn narrowest<'a>(selector: &'a LabelSelector, rankings: &[&Ranking]) -> Option<&'a Requirement> {
+    let names_values = |one: &&Requirement| {
+        matches!(one.operator(), LabelOperator::In | LabelOperator::Equals | LabelOperator::DoubleEquals)
+    };
+    let count = |one: &&Requirement| -> usize {
+        let sets = rankings.iter().flat_map(|ranking| ranking.labelled(one.key(), one.values()));
+        sets.map(BTreeSet::len).sum()
+    };
+    selector.requirements().iter().filter(names_values).min_by_key(count)
+}
+
 /// Merges rankings into one order.
-pub fn merge<'a>(
-    rankings: Vec<std::collections::btree_set::Iter<'a, Rank>>,
-) -> impl Iterator<Item = usize> + use<'a> {
+pub fn merge<'a>(rankings: Vec<Iter<'a, Rank>>) -> impl Iterator<Item = usize> + use<'a> {
     let mut rankings: Vec<_> = rankings.into_iter().map(Iterator::peekable).collect();
     std::iter::from_fn(move || {
         if let [only] = rankings.as_mut_slice() {

@@ -20,6 +20,9 @@ struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Seats {
     groups: Vec<Group>,
+    /// Free resources of all nodes, less the requests of pods that found no seat: these wait for the next room
+    /// anywhere, so that it is not free.
+    total: Resources,
 }
 
 impl Seats {
@@ -30,11 +33,12 @@ impl Seats {
             count: shape.count,
             free: shape.free.clone(),
         };
-        Seats { groups: shapes.map(group).collect() }
+        Seats { groups: shapes.map(group).collect(), total: report.total() }
     }
 
     /// Returns how many pods fit, counting no further than `enough`.
     pub fn fits(&self, report: &CapacityReport, needs: &Needs, enough: i64) -> i64 {
+        let enough = self.total.slots(&needs.requests).min(enough);
         let mut sum = 0i64;
         for group in &self.groups {
             if needs.node.allow(&report.nodes[group.shape]) {
@@ -71,70 +75,58 @@ impl Seats {
                 left = 0;
             }
         }
+        self.total.add(&needs.requests, -pods);
         pods - left
     }
 
     /// Returns the group with most room that takes a pod on each node, and how many each takes before
     /// another group has more room.
     fn roomiest(&self, report: &CapacityReport, needs: &Needs) -> Option<(usize, i64)> {
-        let (mut best, mut second) = (None, 0);
+        let (mut best, mut second): (Option<(usize, i64)>, i64) = (None, 0);
         for (at, group) in self.groups.iter().enumerate() {
-            if !needs.node.allow(&report.nodes[group.shape]) {
-                continue;
-            }
-            let slots = group.free.slots(&needs.requests);
-            if slots == 0 {
+            if !group.free.has(&needs.requests) || !needs.node.allow(&report.nodes[group.shape]) {
                 continue;
             }
             let room = group.free.room();
             match best {
-                Some((_, most, _)) if room <= most => second = second.max(room),
-                Some((_, most, _)) => {
-                    second = most;
-                    best = Some((at, room, slots));
+                Some((_, most)) if room <= most => second = second.max(room),
+                _ => {
+                    second = best.map_or(0, |(_, most)| most);
+                    best = Some((at, room));
                 }
-                None => best = Some((at, room, slots)),
             }
         }
-        let (at, room, slots) = best?;
+        let (at, room) = best?;
         let step = (room - second) / needs.requests.size().max(1);
-        Some((at, slots.min(step.max(1))))
+        Some((at, self.groups[at].free.slots(&needs.requests).min(step.max(1))))
     }
 
     fn insert(&mut self, group: Group) {
-        let same = |other: &&mut Group| other.shape == group.shape && other.free == group.free;
-        match self.groups.iter_mut().find(same) {
-            Some(other) => other.count += group.count,
-            None => self.groups.push(group),
+        let of_shape = |other: &&mut Group| other.shape == group.shape;
+        let is_full = self.groups.len() >= MAX_GROUPS;
+        let mut others = self.groups.iter_mut().filter(of_shape);
+        if let Some(same) = others.find(|other| other.free == group.free) {
+            same.count += group.count;
+            return;
         }
-        if self.groups.len() > MAX_GROUPS {
-            self.merge_closest();
-        }
-    }
-
-    /// Merges the two groups that differ least, with the smaller room of both: too little is safe.
-    fn merge_closest(&mut self) {
-        self.groups.sort_by_key(|group| (group.shape, group.free.room(), group.free.milli_cpu));
-        let gap = |pair: &[Group]| match pair {
-            [one, other] if one.shape == other.shape => other.free.room() - one.free.room(),
-            _ => i64::MAX,
-        };
-        let gaps = self.groups.windows(2).map(gap).enumerate();
-        if let Some((at, gap)) = gaps.min_by_key(|(_, gap)| *gap)
-            && gap < i64::MAX
-        {
-            let other = self.groups.remove(at + 1);
-            self.groups[at].count += other.count;
-            self.groups[at].free.lower_to(&other.free);
+        let room = group.free.room();
+        let nearest =
+            self.groups.iter_mut().filter(of_shape).min_by_key(|other| (other.free.room() - room).abs());
+        match nearest {
+            // With the smaller room of both: too little is safe.
+            Some(other) if is_full => {
+                self.total.add(&other.free, -other.count);
+                self.total.add(&group.free, -group.count);
+                other.count += group.count;
+                other.free.lower_to(&group.free);
+                self.total.add(&other.free, other.count);
+            }
+            _ => self.groups.push(group),
         }
     }
 
-    /// Free resources of all nodes.
-    pub fn total(&self) -> Resources {
-        let mut total = Resources::default();
-        for group in &self.groups {
-            total.add(&group.free, group.count);
-        }
-        total
+    /// Free resources of all nodes, less all requests that are expected.
+    pub fn total(&self) -> &Resources {
+        &self.total
     }
 }

@@ -1,0 +1,250 @@
+//! Random fleets and histories: whatever happens in whatever order, invariants hold.
+
+mod world;
+
+use std::collections::BTreeMap;
+
+use atoll_placement::cluster::Readiness;
+use atoll_placement::rules::{Division, Rules, Spread, Topology};
+use proptest::prelude::*;
+
+use self::world::World;
+
+#[derive(Clone)]
+enum Event {
+    Create { replicas: i64, request: i64, rules: Rules },
+    Scale { workload: usize, replicas: i64 },
+    Delete(usize),
+    Decide { workload: usize, may_rebalance: bool },
+    Report(usize),
+    Run(usize),
+    Cordon(usize, bool),
+    Lose(usize, bool),
+    Join(Vec<i64>),
+}
+
+/// In a few words, because a failing history has many events.
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Event::Create { replicas, request, rules } => {
+                let Rules { division, max_clusters, min_replicas, max_replicas, spread, .. } = rules;
+                write!(f, "Create {replicas} of {request} {division:?} clusters {max_clusters:?}")?;
+                write!(f, " replicas {min_replicas:?} to {max_replicas:?} {spread:?}")
+            }
+            Event::Scale { workload, replicas } => write!(f, "Scale {workload} to {replicas}"),
+            Event::Delete(workload) => write!(f, "Delete {workload}"),
+            Event::Decide { workload, may_rebalance } => write!(f, "Decide {workload} {may_rebalance}"),
+            Event::Report(cluster) => write!(f, "Report {cluster}"),
+            Event::Run(cluster) => write!(f, "Run {cluster}"),
+            Event::Cordon(cluster, is) => write!(f, "Cordon {cluster} {is}"),
+            Event::Lose(cluster, is) => write!(f, "Lose {cluster} {is}"),
+            Event::Join(nodes) => write!(f, "Join {nodes:?}"),
+        }
+    }
+}
+
+fn any_rules() -> impl Strategy<Value = Rules> {
+    let division = prop_oneof![
+        Just(Division::Single),
+        Just(Division::Even),
+        Just(Division::Capacity),
+        Just(Division::Pack),
+    ];
+    let most = proptest::option::of(1..4i64);
+    let spread = proptest::option::of((proptest::option::of(1..3i64), proptest::option::of(1..3i64)));
+    (division, most.clone(), most.clone(), proptest::option::of(3..9i64), spread).prop_map(
+        |(division, max_clusters, min_replicas, max_replicas, spread)| {
+            let is_divided = division != Division::Single;
+            let spread = spread.filter(|_| is_divided).map(|(max_domains, max_skew)| Spread {
+                by: Topology::Region,
+                min_domains: None,
+                max_domains,
+                max_skew,
+            });
+            Rules {
+                by: "policy".into(),
+                division,
+                max_clusters,
+                min_replicas: min_replicas.filter(|_| is_divided && spread.is_none()),
+                max_replicas,
+                spread: spread.into_iter().collect(),
+                ..Rules::default()
+            }
+        },
+    )
+}
+
+/// Events, with requests of one size or of several.
+fn any_event(requests: &'static [i64]) -> impl Strategy<Value = Event> {
+    let request = proptest::sample::select(requests);
+    prop_oneof![
+        6 => (0..12i64, request, any_rules())
+            .prop_map(|(replicas, request, rules)| Event::Create { replicas, request, rules }),
+        4 => (0..40usize, 0..16i64).prop_map(|(workload, replicas)| Event::Scale { workload, replicas }),
+        1 => (0..40usize).prop_map(Event::Delete),
+        4 => (0..40usize, any::<bool>())
+            .prop_map(|(workload, may_rebalance)| Event::Decide { workload, may_rebalance }),
+        4 => (0..6usize).prop_map(Event::Report),
+        4 => (0..6usize).prop_map(Event::Run),
+        1 => (0..6usize, any::<bool>()).prop_map(|(cluster, is)| Event::Cordon(cluster, is)),
+        1 => (0..6usize, any::<bool>()).prop_map(|(cluster, is)| Event::Lose(cluster, is)),
+        1 => any_nodes().prop_map(Event::Join),
+    ]
+}
+
+fn any_nodes() -> impl Strategy<Value = Vec<i64>> {
+    proptest::collection::vec(prop_oneof![Just(2000i64), Just(4000), Just(8000)], 1..4)
+}
+
+fn happen(world: &mut World, event: &Event) -> Result<(), TestCaseError> {
+    let (clusters, workloads) = (world.clusters.len(), world.workloads.len());
+    let decided = match event {
+        Event::Create { replicas, request, rules } => {
+            world.create(*replicas, *request, rules.clone());
+            Some(workloads)
+        }
+        Event::Scale { workload, replicas } if workloads > 0 => {
+            let at = workload % workloads;
+            world.workloads[at].replicas = *replicas;
+            world.decide(at, true);
+            Some(at)
+        }
+        Event::Delete(workload) if workloads > 0 => {
+            world.delete(workload % workloads);
+            None
+        }
+        Event::Decide { workload, may_rebalance } if workloads > 0 => {
+            world.decide(workload % workloads, *may_rebalance);
+            Some(workload % workloads)
+        }
+        Event::Report(cluster) => {
+            world.report(cluster % clusters);
+            None
+        }
+        Event::Run(cluster) => {
+            world.run(cluster % clusters);
+            None
+        }
+        Event::Cordon(cluster, is) => {
+            world.set_state(cluster % clusters, |state| state.is_cordoned = *is);
+            None
+        }
+        Event::Lose(cluster, is) => {
+            let lost = Readiness::NotReady { since: 0, reason: "Unreachable".into() };
+            let readiness = if *is { lost } else { Readiness::Ready { since: 0 } };
+            world.set_state(cluster % clusters, |state| state.readiness = readiness);
+            None
+        }
+        Event::Join(nodes) if clusters < 6 => {
+            world.add_cluster(nodes, None);
+            None
+        }
+        _ => None,
+    };
+    if let Some(at) = decided {
+        check_rules(world, at)?;
+    }
+    check_room(world)
+}
+
+/// No cluster is overcommitted: judged by the sizes of its nodes, not by the ledger.
+fn check_room(world: &World) -> Result<(), TestCaseError> {
+    for cluster in &world.clusters {
+        let placed = world.placed(cluster);
+        prop_assert!(placed <= cluster.size(), "{}: {} of {}", cluster.state.name, placed, cluster.size());
+        if let Some(limit) = cluster.state.limits.get("cpu") {
+            prop_assert!(placed <= *limit, "{}: {} of limit {}", cluster.state.name, placed, limit);
+        }
+    }
+    Ok(())
+}
+
+/// What was decided last follows the rules.
+fn check_rules(world: &World, at: usize) -> Result<(), TestCaseError> {
+    let workload = &world.workloads[at];
+    if workload.is_deleted {
+        return Ok(());
+    }
+    let (rules, shares) = (&workload.rules, &workload.shares);
+    let placed: i64 = shares.values().sum();
+    if workload.replicas > 0 {
+        prop_assert_eq!(placed + workload.unplaced, workload.replicas, "no replica is lost");
+    }
+    prop_assert!(shares.values().all(|share| *share <= rules.max_replicas.unwrap_or(i64::MAX)));
+    let count = i64::try_from(shares.values().filter(|share| **share > 0).count()).unwrap();
+    prop_assert!(count <= rules.max_clusters.unwrap_or(i64::MAX).max(1), "{:?}", shares);
+    if rules.division == Division::Single {
+        prop_assert!(count <= 1, "{:?}", shares);
+    }
+    let mut domains: BTreeMap<&str, i64> = BTreeMap::new();
+    for cluster in &world.clusters {
+        let share = shares.get(&cluster.state.uid).copied().unwrap_or(0);
+        if share > 0 {
+            prop_assert!(!cluster.state.readiness.is_not_ready(), "{} is lost", cluster.state.name);
+            let domain = cluster.state.labels.values().next().map_or("", String::as_str);
+            *domains.entry(domain).or_default() += share;
+        }
+    }
+    if let [spread] = rules.spread.as_slice() {
+        let count = i64::try_from(domains.len()).unwrap();
+        prop_assert!(count <= spread.max_domains.unwrap_or(i64::MAX), "{:?}", domains);
+        if let Some(skew) = spread.max_skew {
+            let (min, max) = (domains.values().min().unwrap_or(&0), domains.values().max().unwrap_or(&0));
+            prop_assert!(max - min <= skew, "{:?}", domains);
+        }
+    }
+    Ok(())
+}
+
+/// Runs a history, then lets everything come to rest.
+fn history(nodes: &[Vec<i64>], limit: Option<i64>, events: &[Event]) -> Result<World, TestCaseError> {
+    let mut world = World::new();
+    for (at, nodes) in nodes.iter().enumerate() {
+        world.add_cluster(nodes, limit.filter(|_| at == 0));
+    }
+    for event in events {
+        happen(&mut world, event)?;
+    }
+    for _ in 0..12 {
+        for cluster in 0..world.clusters.len() {
+            world.run(cluster);
+            world.report(cluster);
+        }
+        for workload in 0..world.workloads.len() {
+            let is_stuck = world.clusters.iter().any(|cluster| cluster.pending.contains_key(&workload));
+            if is_stuck {
+                world.decide(workload, false);
+            }
+        }
+    }
+    check_room(&world)?;
+    Ok(world)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 250, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    /// Pods of one size: whatever is placed finds a node, however late reports are.
+    #[test]
+    fn nothing_is_overcommitted_and_nothing_stays_pending(
+        nodes in proptest::collection::vec(any_nodes(), 1..5),
+        limit in proptest::option::of(1000..9000i64),
+        events in proptest::collection::vec(any_event(&[500]), 1..80),
+    ) {
+        let world = history(&nodes, limit, &events)?;
+        prop_assert!(world.is_settled(), "{:?}", world.clusters.iter().map(|cluster| &cluster.pending).collect::<Vec<_>>());
+    }
+
+    /// Pods of all sizes: nodes below may be filled otherwise than expected, but not beyond their sums, and pods that
+    /// find no node there are moved to where they do, or reported as unplaced.
+    #[test]
+    fn pods_of_all_sizes_come_to_rest(
+        nodes in proptest::collection::vec(any_nodes(), 1..5),
+        limit in proptest::option::of(1000..9000i64),
+        events in proptest::collection::vec(any_event(&[100, 300, 500, 1000, 1900, 3500]), 1..80),
+    ) {
+        let world = history(&nodes, limit, &events)?;
+        prop_assert!(world.is_settled(), "{:?}", world.clusters.iter().map(|cluster| &cluster.pending).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,206 @@
+//! A simulated fleet: nodes with pods, late reports, and the placements that decisions lead to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_placement::cluster::{CapacityReport, ClusterState, REGION, Readiness};
+use atoll_placement::decide::{Decision, decide};
+use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey, Work};
+use atoll_placement::fleet::Fleet;
+use atoll_placement::node::NodeShape;
+use atoll_placement::resources::Resources;
+use atoll_placement::rules::Rules;
+
+/// A cluster as it really is.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    pub state: ClusterState,
+    /// Size of each node, in thousandths of a core, and its pods: uids of workloads with requests.
+    pub nodes: Vec<(i64, Vec<(usize, i64)>)>,
+    /// Pods that found no node, by workload.
+    pub pending: BTreeMap<usize, i64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub replicas: i64,
+    /// Thousandths of a core of each replica.
+    pub request: i64,
+    pub rules: Rules,
+    pub shares: BTreeMap<Arc<str>, i64>,
+    pub unplaced: i64,
+    pub is_deleted: bool,
+}
+
+pub struct World {
+    pub clusters: Vec<Cluster>,
+    pub workloads: Vec<Workload>,
+    pub fleet: Fleet,
+}
+
+/// Amounts of everything in proportion to cores.
+pub fn resources(milli_cpu: i64, pods: i64) -> Resources {
+    Resources { milli_cpu, memory: milli_cpu << 22, pods, ..Resources::default() }
+}
+
+impl World {
+    pub fn new() -> World {
+        World { clusters: Vec::new(), workloads: Vec::new(), fleet: Fleet::new() }
+    }
+
+    pub fn add_cluster(&mut self, nodes: &[i64], limit: Option<i64>) {
+        let at = self.clusters.len();
+        let name: Arc<str> = format!("c{at}").into();
+        let state = ClusterState {
+            name: name.clone(),
+            uid: name,
+            workspace: "root".into(),
+            registered: i64::try_from(at).unwrap(),
+            labels: [(REGION.to_string(), format!("r{}", at % 2))].into(),
+            readiness: Readiness::Ready { since: 0 },
+            limits: limit.map(|limit| ("cpu".to_string(), limit)).into_iter().collect(),
+            ..ClusterState::default()
+        };
+        self.fleet.set_cluster(state.clone());
+        let nodes = nodes.iter().map(|size| (*size, Vec::new())).collect();
+        self.clusters.push(Cluster { state, nodes, pending: BTreeMap::new() });
+        self.report(at);
+    }
+
+    /// Sends what is free and bound at this moment.
+    pub fn report(&mut self, at: usize) {
+        let cluster = &self.clusters[at];
+        let mut bound: BTreeMap<Arc<str>, i64> = BTreeMap::new();
+        for (workload, _) in cluster.nodes.iter().flat_map(|(_, pods)| pods) {
+            *bound.entry(uid(*workload)).or_default() += 1;
+        }
+        let shape = |(size, pods): &(i64, Vec<(usize, i64)>)| {
+            let used: i64 = pods.iter().map(|(_, request)| request).sum();
+            let free = resources(size - used, 110 - i64::try_from(pods.len()).unwrap());
+            NodeShape { count: 1, free, ..NodeShape::default() }
+        };
+        let nodes = cluster.nodes.iter().map(shape).collect();
+        let report = CapacityReport { nodes, bound, ..CapacityReport::default() };
+        self.fleet.set_report(&cluster.state.uid.clone(), Arc::new(report));
+    }
+
+    pub fn set_state(&mut self, at: usize, change: impl FnOnce(&mut ClusterState)) {
+        change(&mut self.clusters[at].state);
+        self.fleet.set_cluster(self.clusters[at].state.clone());
+    }
+
+    /// What the controllers and the scheduler of a cluster do: pods follow shares, and are bound to the node
+    /// with most room.
+    pub fn run(&mut self, at: usize) {
+        let cluster = &mut self.clusters[at];
+        cluster.pending.clear();
+        for (index, workload) in self.workloads.iter().enumerate() {
+            let share = workload.shares.get(&cluster.state.uid).copied().unwrap_or(0);
+            let mut extra = cluster.bound(index) - share;
+            for (_, pods) in &mut cluster.nodes {
+                pods.retain(|(of, _)| {
+                    let goes = *of == index && extra > 0;
+                    extra -= i64::from(goes);
+                    !goes
+                });
+            }
+        }
+        for (index, workload) in self.workloads.iter().enumerate() {
+            let share = workload.shares.get(&cluster.state.uid).copied().unwrap_or(0);
+            for _ in cluster.bound(index)..share {
+                let free = |(size, pods): &(i64, Vec<(usize, i64)>)| {
+                    size - pods.iter().map(|(_, request)| request).sum::<i64>()
+                };
+                let node = cluster.nodes.iter_mut().max_by_key(|node| free(node));
+                match node.filter(|node| free(node) >= workload.request && node.1.len() < 110) {
+                    Some((_, pods)) => pods.push((index, workload.request)),
+                    None => *cluster.pending.entry(index).or_default() += 1,
+                }
+            }
+        }
+    }
+
+    pub fn create(&mut self, replicas: i64, request: i64, rules: Rules) -> Decision {
+        let shares = BTreeMap::new();
+        self.workloads.push(Workload { replicas, request, rules, shares, unplaced: 0, is_deleted: false });
+        self.decide(self.workloads.len() - 1, true)
+    }
+
+    pub fn delete(&mut self, at: usize) {
+        let workload = &mut self.workloads[at];
+        workload.is_deleted = true;
+        workload.replicas = 0;
+        workload.unplaced = 0;
+        workload.shares.clear();
+        self.fleet.forget(&uid(at));
+    }
+
+    pub fn demand(&self, at: usize, may_rebalance: bool) -> Demand {
+        let workload = &self.workloads[at];
+        let needs = Needs { requests: resources(workload.request, 1), ..Needs::default() };
+        let share = |(uid, replicas): (&Arc<str>, &i64)| {
+            let cluster = self.clusters.iter().find(|cluster| cluster.state.uid == *uid).unwrap();
+            CurrentShare {
+                uid: uid.clone(),
+                replicas: Some(*replicas),
+                unschedulable: cluster.pending.get(&at).copied().unwrap_or(0),
+                ..CurrentShare::default()
+            }
+        };
+        let lost = self.clusters.iter().filter(|cluster| cluster.state.readiness.is_not_ready());
+        Demand {
+            object: ObjectKey { uid: uid(at), ..ObjectKey::default() },
+            workspace_path: "root".into(),
+            work: Work::Replicas,
+            replicas: workload.replicas,
+            needs: Arc::new(needs),
+            current: workload.shares.iter().map(share).collect(),
+            evicted: lost.map(|cluster| cluster.state.uid.clone()).collect(),
+            may_rebalance,
+            ..Demand::default()
+        }
+    }
+
+    /// Decides about a workload and writes the result at once.
+    pub fn decide(&mut self, at: usize, may_rebalance: bool) -> Decision {
+        if self.workloads[at].is_deleted {
+            return Decision::default();
+        }
+        let demand = self.demand(at, may_rebalance);
+        let decision = decide(&self.fleet, &demand, &self.workloads[at].rules);
+        assert_eq!(decision, decide(&self.fleet, &demand, &self.workloads[at].rules), "the same input");
+        self.fleet.reserve(&demand.object, &demand.needs, &decision.reservations(&self.fleet, &demand));
+        let workload = &mut self.workloads[at];
+        workload.shares =
+            decision.shares.iter().map(|share| (share.uid.clone(), share.replicas.unwrap())).collect();
+        workload.unplaced = decision.unplaced;
+        decision
+    }
+
+    /// Requests of all shares of a cluster.
+    pub fn placed(&self, cluster: &Cluster) -> i64 {
+        let share = |workload: &Workload| {
+            workload.shares.get(&cluster.state.uid).copied().unwrap_or(0) * workload.request
+        };
+        self.workloads.iter().map(share).sum()
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.clusters.iter().all(|cluster| cluster.pending.is_empty())
+    }
+}
+
+impl Cluster {
+    pub fn bound(&self, workload: usize) -> i64 {
+        let pods = self.nodes.iter().flat_map(|(_, pods)| pods).filter(|(of, _)| *of == workload);
+        i64::try_from(pods.count()).unwrap()
+    }
+
+    pub fn size(&self) -> i64 {
+        self.nodes.iter().map(|(size, _)| size).sum()
+    }
+}
+
+pub fn uid(workload: usize) -> Arc<str> {
+    format!("w{workload:04}").into()
+}
