@@ -4,8 +4,8 @@
 
 use atoll_authz::Target;
 use atoll_meta::{Status, object};
-use atoll_placement::intent::{ANNOTATION, Intent, OVERRIDE, Override, Source};
-use atoll_placement::policy::{self, Excess, Policy, PolicyKind};
+use atoll_placement::intent::{ANNOTATION, Intent, IntentSource, OVERRIDE, Override};
+use atoll_placement::policy::{self, Excess, Policy, PolicyKind, PolicyTarget};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::is_placeable;
@@ -79,11 +79,11 @@ fn check(request: &Request<'_>, object: &Value) -> Result<Option<String>, Status
     };
     let target = match is_namespace(request.row) {
         true => any_workload(object),
-        false => policy::Target {
+        false => PolicyTarget {
             group: &request.row.group,
             kind: &request.row.kind,
             namespace: request.namespace,
-            ..policy::Target::of(object, namespace.as_ref())
+            ..PolicyTarget::of(object, namespace.as_ref())
         },
     };
     let Some(policy) = policy::select(&policies, &target).winner else { return Ok(None) };
@@ -106,8 +106,8 @@ fn check(request: &Request<'_>, object: &Value) -> Result<Option<String>, Status
 }
 
 /// A Namespace asks for all of its workloads, whatever their kind, name and labels.
-fn any_workload(namespace: &Value) -> policy::Target<'_> {
-    policy::Target {
+fn any_workload(namespace: &Value) -> PolicyTarget<'_> {
+    PolicyTarget {
         group: "",
         kind: "",
         namespace: object::name(namespace),
@@ -197,16 +197,16 @@ fn pinned(request: &Request<'_>, object: &Value, is_new: bool) -> Option<String>
     let (intent, source) = intent_of(request, object)?;
     let total: i64 = intent.pins().map(|(_, pin)| pin).sum();
     let owner = match source {
-        Source::Object => String::new(),
-        Source::Namespace => format!(" of the namespace {}", request.namespace),
+        IntentSource::Object => String::new(),
+        IntentSource::Namespace => format!(" of the namespace {}", request.namespace),
     };
     match (intent.is_pinned(), intent.pins().next()) {
         (_, None) => None,
         (true, _) if !is_changed && replicas == total => None,
         (true, _) => {
             let (kind, name) = match source {
-                Source::Object => (request.row.singular.as_str(), request.display_name(object)),
-                Source::Namespace => ("namespace", request.namespace),
+                IntentSource::Object => (request.row.singular.as_str(), request.display_name(object)),
+                IntentSource::Namespace => ("namespace", request.namespace),
             };
             let weights = intent.as_weights();
             Some(format!(
@@ -224,11 +224,11 @@ fn pinned(request: &Request<'_>, object: &Value, is_new: bool) -> Option<String>
     }
 }
 
-fn intent_of(request: &Request<'_>, object: &Value) -> Option<(Intent, Source)> {
+fn intent_of(request: &Request<'_>, object: &Value) -> Option<(Intent, IntentSource)> {
     if let Some(own) = Intent::on(object) {
-        return own.ok().map(|intent| (intent, Source::Object));
+        return own.ok().map(|intent| (intent, IntentSource::Object));
     }
     let namespace = request.namespace_object().filter(|namespace| namespace.contains_text(ANNOTATION))?;
     let intent = Intent::on(&namespace.parse().ok()?)?.ok()?;
-    Some((intent, Source::Namespace))
+    Some((intent, IntentSource::Namespace))
 }

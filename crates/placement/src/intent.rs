@@ -56,7 +56,7 @@ pub enum Amount {
 
 /// The object that has the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum IntentSource {
     Object,
     Namespace,
 }
@@ -177,10 +177,10 @@ impl Intent {
 
     /// Reads the annotation of an object or else of its Namespace. An annotation that cannot be read counts as
     /// absent: the server accepts none, so it was written before there were intents.
-    pub fn of(object: &Value, namespace: Option<&Value>) -> Option<(Intent, Source)> {
+    pub fn of(object: &Value, namespace: Option<&Value>) -> Option<(Intent, IntentSource)> {
         let read = |object: &Value| Intent::on(object).and_then(Result::ok);
-        let own = read(object).map(|intent| (intent, Source::Object));
-        own.or_else(|| Some((read(namespace?)?, Source::Namespace)))
+        let own = read(object).map(|intent| (intent, IntentSource::Object));
+        own.or_else(|| Some((read(namespace?)?, IntentSource::Namespace)))
     }
 
     /// Whether the object stays in the control plane.

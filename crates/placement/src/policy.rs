@@ -23,7 +23,7 @@ use atoll_meta::{LabelSelector, LabelSet, object};
 use serde_json::Value;
 
 pub use allow::Excess;
-pub use select::{Loser, Loss, Selection, Specificity, Target, WORKLOADS, is_workload, select};
+pub use select::{Loser, Loss, PolicySelection, PolicyTarget, Specificity, WORKLOADS, is_workload, select};
 
 /// API group of the policy kinds.
 pub const GROUP: &str = "atoll.dev";

@@ -76,11 +76,11 @@ fn the_annotation_of_the_object_has_precedence() {
     let with = |text: Option<&str>| json!({ "metadata": { "annotations": text.map(|text| json!({ ANNOTATION: text })) } });
     for (object, namespace, expected) in [
         (None, None, None),
-        (Some("east"), None, Some(("east", Source::Object))),
-        (Some("east"), Some("west"), Some(("east", Source::Object))),
-        (Some("none"), Some("west"), Some(("none", Source::Object))),
-        (None, Some("west"), Some(("west", Source::Namespace))),
-        (Some("?"), Some("west"), Some(("west", Source::Namespace))),
+        (Some("east"), None, Some(("east", IntentSource::Object))),
+        (Some("east"), Some("west"), Some(("east", IntentSource::Object))),
+        (Some("none"), Some("west"), Some(("none", IntentSource::Object))),
+        (None, Some("west"), Some(("west", IntentSource::Namespace))),
+        (Some("?"), Some("west"), Some(("west", IntentSource::Namespace))),
     ] {
         let (own, of_namespace) = (with(object), with(namespace));
         let found = Intent::of(&own, Some(&of_namespace));

@@ -1,4 +1,4 @@
-//! What an intent may ask for under a policy.
+//! The limits that a policy sets to intents.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,11 +1,13 @@
 //! Reads policies from JSON.
 
+mod reader;
+
 use std::time::Duration;
 
-use atoll_meta::object::{self, validate_label_selector};
-use atoll_meta::{FieldError, FieldPath, LabelSelector, names, time};
+use atoll_meta::{FieldError, FieldPath, names, object, time};
 use serde_json::Value;
 
+use self::reader::{Field, MAX_NAMES, PolicyReader};
 use super::{
     Amount, Bounds, ClusterRule, ClusterTerm, Division, Domain, Mode, ObjectRule, Policy, PolicyKind,
     Reaction, ReplicaRule, SpreadRule, Strategy, WeightRule, WeightedClusters, WorkloadRule,
@@ -13,10 +15,6 @@ use super::{
 
 /// Maximum length of every list of a policy.
 const MAX_ITEMS: usize = 100;
-/// Maximum length of a list of names of clusters.
-const MAX_NAMES: usize = 1000;
-/// Maximum weight, and maximum number of clusters, domains and replicas.
-const MAX_NUMBER: i64 = 1_000_000;
 /// Maximum time of a reaction, in nanoseconds: 30 days.
 const MAX_AFTER: i64 = 30 * 86_400 * 1_000_000_000;
 
@@ -28,136 +26,14 @@ impl Policy {
     /// Returns an error for each invalid field.
     pub fn parse(policy: &Value) -> Result<Policy, Vec<FieldError>> {
         let kind = PolicyKind::parse(object::kind(policy)).unwrap_or(PolicyKind::PlacementPolicy);
-        let mut reader = Reader::default();
+        let mut reader = PolicyReader::default();
         let parsed = reader.policy(kind, policy);
         reader.check_together(&parsed);
         if reader.errors.is_empty() { Ok(parsed) } else { Err(reader.errors) }
     }
 }
 
-/// A field and its path. Null fields are unset.
-struct Field<'a> {
-    value: &'a Value,
-    path: FieldPath,
-}
-
-impl<'a> Field<'a> {
-    fn child(&self, name: &'static str) -> Field<'a> {
-        Field { value: &self.value[name], path: self.path.child(name) }
-    }
-
-    fn is_set(&self) -> bool {
-        !self.value.is_null()
-    }
-}
-
-#[derive(Default)]
-struct Reader {
-    errors: Vec<FieldError>,
-}
-
-impl Reader {
-    fn invalid(&mut self, field: &Field<'_>, detail: impl Into<String>) {
-        self.errors.push(FieldError::invalid(&field.path, field.value.clone(), detail));
-    }
-
-    fn text<'a>(&mut self, field: &Field<'a>) -> Option<&'a str> {
-        match field.value {
-            Value::Null => None,
-            Value::String(text) if text.is_empty() => None,
-            Value::String(text) => Some(text),
-            _ => {
-                self.invalid(field, "must be a string");
-                None
-            }
-        }
-    }
-
-    /// Reads a text and reports why it is not valid.
-    fn checked_text(&mut self, field: &Field<'_>, check: fn(&str) -> Vec<String>) -> Option<String> {
-        let text = self.text(field)?;
-        for why in check(text) {
-            self.invalid(field, why);
-        }
-        Some(text.to_string())
-    }
-
-    fn word<T>(&mut self, field: &Field<'_>, names: &[&str], parse: fn(&str) -> Option<T>) -> Option<T> {
-        let text = self.text(field)?;
-        let found = parse(text);
-        if found.is_none() {
-            self.errors.push(FieldError::not_supported(&field.path, text, names));
-        }
-        found
-    }
-
-    /// Reads a number of at least `least`.
-    fn number(&mut self, field: &Field<'_>, least: i64) -> Option<i64> {
-        match field.value {
-            Value::Null => None,
-            value => {
-                let number = value.as_i64().filter(|number| (least..=MAX_NUMBER).contains(number));
-                if number.is_none() {
-                    self.invalid(field, format!("must be an integer between {least} and {MAX_NUMBER}"));
-                }
-                number
-            }
-        }
-    }
-
-    fn list<'a>(&mut self, field: &Field<'a>, most: usize) -> Vec<Field<'a>> {
-        let items = match field.value {
-            Value::Null => return Vec::new(),
-            Value::Array(items) => items,
-            _ => {
-                self.invalid(field, "must be a list");
-                return Vec::new();
-            }
-        };
-        if items.len() > most {
-            self.errors.push(FieldError::too_many(&field.path, items.len(), most));
-        }
-        let items = items.iter().take(most).enumerate();
-        items.map(|(index, value)| Field { value, path: field.path.index(index) }).collect()
-    }
-
-    fn selector(&mut self, field: &Field<'_>) -> Option<LabelSelector> {
-        if !field.is_set() {
-            return None;
-        }
-        let errors = validate_label_selector(field.value, &field.path);
-        let is_valid = errors.is_empty();
-        self.errors.extend(errors);
-        if !is_valid {
-            return None;
-        }
-        match LabelSelector::from_object(field.value) {
-            Ok(selector) => Some(selector),
-            Err(why) => {
-                self.invalid(field, why);
-                None
-            }
-        }
-    }
-
-    /// Reads names of clusters.
-    fn names(&mut self, field: &Field<'_>) -> Vec<String> {
-        let mut found: Vec<String> = Vec::new();
-        for item in self.list(field, MAX_NAMES) {
-            let Some(name) = self.checked_text(&item, names::dns1123_label) else {
-                if item.value.as_str().is_none_or(str::is_empty) {
-                    self.errors.push(FieldError::required(&item.path, "must be the name of a cluster"));
-                }
-                continue;
-            };
-            if found.contains(&name) {
-                self.errors.push(FieldError::duplicate(&item.path, name.as_str()));
-            }
-            found.push(name);
-        }
-        found
-    }
-
+impl PolicyReader {
     fn policy(&mut self, kind: PolicyKind, policy: &Value) -> Policy {
         let spec = Field { value: &policy["spec"], path: FieldPath::new("spec") };
         let namespaces = spec.child("namespaceSelector");
@@ -299,7 +175,7 @@ impl Reader {
             weights.push(WeightRule { clusters, weight });
         }
         let is_weighted = division == Some(Division::Weighted);
-        if is_weighted && !list.value.as_array().is_some_and(|items| !items.is_empty()) {
+        if is_weighted && list.value.as_array().is_none_or(Vec::is_empty) {
             self.errors.push(FieldError::required(&list.path, "the division Weighted needs weights"));
         } else if is_weighted && !weights.is_empty() && weights.iter().all(|rule| rule.weight == 0) {
             self.invalid(&list, "at least one weight must be greater than 0");

@@ -24,7 +24,7 @@ pub fn is_workload(group: &str, kind: &str) -> bool {
 
 /// An object, as policies see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct PolicyTarget<'a> {
     pub group: &'a str,
     pub kind: &'a str,
     /// Empty for a cluster-scoped object.
@@ -37,12 +37,12 @@ pub struct Target<'a> {
     pub is_workload: bool,
 }
 
-impl<'a> Target<'a> {
+impl<'a> PolicyTarget<'a> {
     /// Reads an object and the Namespace that it is in.
-    pub fn of(object: &'a Value, namespace: Option<&'a Value>) -> Target<'a> {
+    pub fn of(object: &'a Value, namespace: Option<&'a Value>) -> PolicyTarget<'a> {
         let (group, _) = object::split_api_version(object::api_version(object)).unwrap_or(("", ""));
         let kind = object::kind(object);
-        Target {
+        PolicyTarget {
             group,
             kind,
             namespace: object::namespace(object),
@@ -68,7 +68,7 @@ pub struct Specificity {
 }
 
 impl ObjectRule {
-    fn matches(&self, target: &Target<'_>) -> bool {
+    fn matches(&self, target: &PolicyTarget<'_>) -> bool {
         let is = |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|own| own == actual);
         let is_kind = match &self.kind {
             Some(kind) => kind == target.kind,
@@ -83,12 +83,12 @@ impl ObjectRule {
 
 impl Policy {
     /// Whether the policy applies to an object. Which of several does, [`select`] decides.
-    pub fn matches(&self, target: &Target<'_>) -> bool {
+    pub fn matches(&self, target: &PolicyTarget<'_>) -> bool {
         self.specificity(target).is_some()
     }
 
     /// Returns how closely the policy fits an object, by its best rule; `None` if it does not apply.
-    pub fn specificity(&self, target: &Target<'_>) -> Option<Specificity> {
+    pub fn specificity(&self, target: &PolicyTarget<'_>) -> Option<Specificity> {
         let of_namespace = self.kind == PolicyKind::PlacementPolicy;
         let is_in_scope = match of_namespace {
             true => self.distance == 0 && self.namespace == target.namespace,
@@ -147,7 +147,7 @@ pub struct Loser<'a> {
 
 /// The policies of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selection<'a> {
+pub struct PolicySelection<'a> {
     pub winner: Option<&'a Policy>,
     /// In order: the first of them would apply if there were no winner.
     pub losers: Vec<Loser<'a>>,
@@ -155,17 +155,20 @@ pub struct Selection<'a> {
 
 /// Selects the policy that applies to an object: the most specific one, of equals the oldest, of these the
 /// first by name.
-pub fn select<'a>(policies: impl IntoIterator<Item = &'a Policy>, target: &Target<'_>) -> Selection<'a> {
+pub fn select<'a>(
+    policies: impl IntoIterator<Item = &'a Policy>,
+    target: &PolicyTarget<'_>,
+) -> PolicySelection<'a> {
     let mut matching: Vec<(Specificity, &Policy)> =
         policies.into_iter().filter_map(|policy| Some((policy.specificity(target)?, policy))).collect();
     matching.sort_by(|(one, first), (other, second)| {
         let by_age = (&first.created, &first.name).cmp(&(&second.created, &second.name));
         other.cmp(one).then(by_age)
     });
-    let Some((best, winner)) = matching.first().copied() else { return Selection::default() };
+    let Some((best, winner)) = matching.first().copied() else { return PolicySelection::default() };
     let lose =
         |(fit, policy): &(Specificity, &'a Policy)| Loser { policy, loss: loss(best, *fit, winner, policy) };
-    Selection { winner: Some(winner), losers: matching.iter().skip(1).map(lose).collect() }
+    PolicySelection { winner: Some(winner), losers: matching.iter().skip(1).map(lose).collect() }
 }
 
 fn loss(best: Specificity, fit: Specificity, winner: &Policy, policy: &Policy) -> Loss {

@@ -94,7 +94,7 @@ fn policies_match_by_group_kind_name_labels_and_namespace() {
         ),
     ] {
         let policy = parsed(&policy);
-        let matches = |object: &Value, namespace| policy.matches(&Target::of(object, namespace));
+        let matches = |object: &Value, namespace| policy.matches(&PolicyTarget::of(object, namespace));
         let found = (
             matches(&web, Some(&namespace)),
             matches(&service, Some(&namespace)),
@@ -109,9 +109,9 @@ fn policies_match_by_group_kind_name_labels_and_namespace() {
 fn custom_objects_of_imported_types_count_as_workloads() {
     let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a", "namespace": "shop" } });
     let policy = parsed(&of_workspace("p", json!({})));
-    let target = Target::of(&widget, None);
+    let target = PolicyTarget::of(&widget, None);
     assert!(!policy.matches(&target));
-    assert!(policy.matches(&Target { is_workload: true, ..target }));
+    assert!(policy.matches(&PolicyTarget { is_workload: true, ..target }));
 }
 
 #[test]
@@ -119,7 +119,10 @@ fn policies_of_namespaces_apply_only_there() {
     let web = deployment("web");
     let mut inherited = parsed(&of_namespace("p", json!({})));
     inherited.distance = 1;
-    assert!(!inherited.matches(&Target::of(&web, None)), "a namespace of a parent has only the same name");
+    assert!(
+        !inherited.matches(&PolicyTarget::of(&web, None)),
+        "a namespace of a parent has only the same name"
+    );
 }
 
 /// The most specific policy wins; each row is the loser of the next one.
@@ -153,7 +156,7 @@ fn most_specific_policy_wins() {
         (namespace("r-name", json!({ "objects": [{ "kind": "Deployment", "name": "web" }] })), Loss::NoName),
     ];
     let (web, shop) = (deployment("web"), shop());
-    let target = Target::of(&web, Some(&shop));
+    let target = PolicyTarget::of(&web, Some(&shop));
     for pair in ranked.windows(2) {
         let [(loser, loss), (winner, _)] = pair else { panic!("pairs") };
         for policies in [[loser, winner], [winner, loser]] {
@@ -176,7 +179,7 @@ fn ties_are_decided_by_age_then_name() {
     };
     let (old, new) = ("2026-11-16T12:00:00Z", "2026-11-17T09:00:00Z");
     let web = deployment("web");
-    let target = Target::of(&web, None);
+    let target = PolicyTarget::of(&web, None);
     for (winner, loser, why) in [
         (
             policy("z", old),
@@ -199,5 +202,5 @@ fn ties_are_decided_by_age_then_name() {
 fn without_a_match_there_is_no_winner() {
     let policy = parsed(&of_namespace("p", json!({ "objects": [{ "kind": "Job" }] })));
     let web = deployment("web");
-    assert_eq!(select([&policy], &Target::of(&web, None)), Selection::default());
+    assert_eq!(select([&policy], &PolicyTarget::of(&web, None)), PolicySelection::default());
 }
