@@ -41,6 +41,10 @@ const JSON: &str = "application/json";
 /// Accept header for the metadata of an object.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
+/// Accept header for the resources of all groups in one document.
+const DISCOVERY: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
 /// Accept header for the metadata of the objects in a list.
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
@@ -137,6 +141,11 @@ impl Client {
     /// Reads the metadata of all objects in a list.
     pub async fn list_metadata(&self, path: &str) -> Result<Value, Status> {
         self.read_response(path, self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
+    }
+
+    /// Reads a discovery document, with the resources of all groups if the server supports that.
+    pub async fn get_discovery(&self, path: &str) -> Result<Value, Status> {
+        self.read_response(path, self.send(Method::GET, path, DISCOVERY, "", None).await?).await
     }
 
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {

@@ -117,6 +117,11 @@ impl<'a> ClusterView<'a> {
         items(&self.status()["unmappedNamespaces"])
     }
 
+    /// Returns the rights that the syncer lacks.
+    pub fn missing_rights(self) -> &'a [Value] {
+        items(&self.status()["missingRights"])
+    }
+
     pub fn condition(self, kind: &str) -> Option<ConditionView<'a>> {
         condition(self.json(), kind)
     }

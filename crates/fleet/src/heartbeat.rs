@@ -3,8 +3,10 @@
 
 use atoll_meta::quantity::Quantity;
 use atoll_meta::text::clean;
-use atoll_meta::{FieldError, FieldPath};
+use atoll_meta::{FieldError, FieldPath, json};
 use serde_json::{Map, Value};
+
+use crate::node_shapes;
 
 /// Longest name, version or node label.
 const TEXT: usize = 253;
@@ -19,6 +21,23 @@ const ZONES: usize = 64;
 const ROWS: usize = 64;
 /// Maximum number of unmapped namespaces; syncers send at most fifty.
 const NAMESPACES: usize = 100;
+/// Maximum number of labels and taints of a group of nodes.
+const LABELS: usize = 64;
+const TAINTS: usize = 32;
+/// Longest label key: a prefix, a slash and a name.
+const LABEL_KEY: usize = 317;
+/// Maximum number of objects with bound Pods; syncers send at most 5,000.
+const BOUND: usize = 5_000;
+/// Maximum number of classes of each kind.
+const CLASSES: usize = 128;
+/// Maximum number of API groups, and of versions and resources of a group.
+const GROUPS: usize = 256;
+const VERSIONS: usize = 16;
+const GROUP_RESOURCES: usize = 256;
+/// Maximum size of the node shapes and of the API groups as JSON.
+const LARGEST_LIST: usize = 128 << 10;
+/// Maximum number of missing rights.
+const RIGHTS: usize = 32;
 
 /// The form of a field.
 #[derive(Clone, Copy)]
@@ -30,6 +49,10 @@ enum Form {
     Integer,
     /// Quantities by resource.
     Quantities,
+    /// Texts by label key.
+    Labels,
+    /// Numbers by uid.
+    Counts,
     /// A list, cut to so many items.
     List(usize, &'static Form),
     Fields(&'static [(&'static str, Form)]),
@@ -44,6 +67,13 @@ const FIELDS: &[(&str, Form)] = &[
     ("requested", Form::Quantities),
     // Quantities by resource, each with a number of nodes.
     ("free", Form::List(ROWS, &Form::Quantities)),
+    // Labels and taints of the nodes in each row of `free`.
+    (GROUP_FIELD, Form::List(ROWS, &Form::Fields(NODE_GROUP))),
+    ("bound", Form::Counts),
+    ("classes", Form::Fields(CLASS_FIELDS)),
+    ("apis", Form::List(GROUPS, &Form::Fields(API))),
+    ("missingRights", Form::List(RIGHTS, &Form::Text(TEXT))),
+    ("cut", Form::Fields(CUT)),
     ("region", Form::Text(TEXT)),
     ("zones", Form::List(ZONES, &Form::Text(TEXT))),
     ("latency", Form::Text(TEXT)),
@@ -57,14 +87,80 @@ const FIELDS: &[(&str, Form)] = &[
 
 const NAMESPACE: &[(&str, Form)] = &[("name", Form::Text(TEXT)), ("workspace", Form::Text(TEXT))];
 
-/// Returns a heartbeat without unknown fields, which a newer syncer may send, or its errors.
+const GROUP_FIELD: &str = "freeNodes";
+const NODE_GROUP: &[(&str, Form)] =
+    &[("labels", Form::Labels), ("taints", Form::List(TAINTS, &Form::Fields(TAINT)))];
+const TAINT: &[(&str, Form)] =
+    &[("key", Form::Text(LABEL_KEY)), ("value", Form::Text(TEXT)), ("effect", Form::Text(TEXT))];
+const CLASS_NAMES: Form = Form::List(CLASSES, &Form::Text(TEXT));
+const CLASS_FIELDS: &[(&str, Form)] = &[
+    ("priority", CLASS_NAMES),
+    ("storage", CLASS_NAMES),
+    ("runtime", CLASS_NAMES),
+    ("ingress", CLASS_NAMES),
+];
+const RESOURCE_NAMES: Form = Form::List(GROUP_RESOURCES, &Form::Text(TEXT));
+const API: &[(&str, Form)] = &[
+    ("group", Form::Text(TEXT)),
+    ("versions", Form::List(VERSIONS, &Form::Text(TEXT))),
+    ("resources", RESOURCE_NAMES),
+    ("refused", RESOURCE_NAMES),
+];
+/// Numbers of omitted items.
+const CUT: &[(&str, Form)] = &[
+    ("nodes", Form::Integer),
+    ("labels", Form::List(LABELS, &Form::Text(LABEL_KEY))),
+    ("bound", Form::Integer),
+    ("classes", Form::Integer),
+    ("apis", Form::Integer),
+];
+
+/// Returns a heartbeat without unknown fields, which a newer syncer may send, or its errors. Free capacity
+/// has the form of the status of a Cluster.
 pub fn validate(heartbeat: &Value) -> Result<Value, Vec<FieldError>> {
     let mut errors = Vec::new();
     let read = Form::Fields(FIELDS).read(&FieldPath::new("heartbeat"), heartbeat, &mut errors);
     match errors.is_empty() {
-        true => Ok(read.unwrap_or_else(|| Value::Object(Map::new()))),
+        true => Ok(fitted(with_node_shapes(read.unwrap_or_else(|| Value::Object(Map::new()))))),
         false => Err(errors),
     }
+}
+
+fn with_node_shapes(mut heartbeat: Value) -> Value {
+    let Some(fields) = heartbeat.as_object_mut() else { return heartbeat };
+    let groups = fields.remove(GROUP_FIELD).unwrap_or_default();
+    if let Some(Value::Array(free)) = fields.get("free") {
+        let groups = groups.as_array().map(Vec::as_slice).unwrap_or_default();
+        let shapes = node_shapes::of_heartbeat(free, groups);
+        fields.insert("free".into(), shapes);
+    }
+    heartbeat
+}
+
+/// Removes the last items of lists that are too large, and counts them as cut.
+fn fitted(mut heartbeat: Value) -> Value {
+    let count = |group: &Value, field: &str| {
+        i64::try_from(group[field].as_array().map_or(0, Vec::len)).unwrap_or(i64::MAX)
+    };
+    for field in ["free", "apis"] {
+        let Some(items) = heartbeat.get_mut(field).and_then(Value::as_array_mut) else { continue };
+        let mut size = 0;
+        let fitting = items.iter().take_while(|item| {
+            size += json::to_vec(item).len();
+            size <= LARGEST_LIST
+        });
+        let removed = items.split_off(fitting.count());
+        let omitted: i64 = match field {
+            "free" => removed.iter().filter_map(|shape| shape["nodes"].as_i64()).sum(),
+            _ => removed.iter().map(|one| count(one, "resources") + count(one, "refused")).sum(),
+        };
+        if omitted > 0 {
+            let cut = if field == "free" { "nodes" } else { field };
+            let before = heartbeat["cut"][cut].as_i64().unwrap_or(0);
+            heartbeat["cut"][cut] = before.saturating_add(omitted).into();
+        }
+    }
+    heartbeat
 }
 
 impl Form {
@@ -81,6 +177,20 @@ impl Form {
                 let amounts = amounts.iter().filter(|(name, _)| is_resource(name)).take(RESOURCES);
                 let read = amounts.filter_map(|(name, amount)| {
                     Some((name.clone(), quantity(&path.key(name), amount, errors)?))
+                });
+                Some(read.collect())
+            }
+            (Form::Labels, Value::Object(labels)) => {
+                let texts = labels.iter().filter(|(key, _)| is_label_key(key)).take(LABELS);
+                let read = texts.filter_map(|(key, value)| {
+                    Some((key.clone(), Form::Text(TEXT).read(&path.key(key), value, errors)?))
+                });
+                Some(read.collect())
+            }
+            (Form::Counts, Value::Object(counts)) => {
+                let counts = counts.iter().filter(|(uid, _)| is_uid(uid)).take(BOUND);
+                let read = counts.filter_map(|(uid, count)| {
+                    Some((uid.clone(), Form::Integer.read(&path.key(uid), count, errors)?))
                 });
                 Some(read.collect())
             }
@@ -111,6 +221,8 @@ impl Form {
             }
             Form::Integer => "must be an integer that is not negative",
             Form::Quantities => "must be an object of quantities",
+            Form::Labels => "must be an object of strings",
+            Form::Counts => "must be an object of integers",
             Form::List(..) => "must be an array",
             Form::Fields(_) => "must be an object",
         }
@@ -147,6 +259,16 @@ fn is_reason(text: &str) -> bool {
         && text.chars().all(|other| other.is_ascii_alphanumeric())
 }
 
+fn is_label_key(key: &str) -> bool {
+    let is_plain = |other: char| other.is_ascii_alphanumeric() || "-_./".contains(other);
+    !key.is_empty() && key.len() <= LABEL_KEY && key.chars().all(is_plain)
+}
+
+fn is_uid(uid: &str) -> bool {
+    let is_plain = |other: char| other.is_ascii_alphanumeric() || "-_.".contains(other);
+    !uid.is_empty() && uid.len() <= 64 && uid.chars().all(is_plain)
+}
+
 fn is_resource(name: &str) -> bool {
     let is_plain = |other: char| other.is_ascii_alphanumeric() || "-_./".contains(other);
     !name.is_empty() && name.len() <= RESOURCE && name.chars().all(is_plain)
@@ -165,9 +287,24 @@ mod tests {
             "free": [{ "cpu": "2", "memory": "4Gi", "pods": 10, "nodes": 3 }], "region": "north", "zones": ["a", "b"],
             "latency": "12ms", "paused": "storm", "reason": "Unreachable", "message": "it is far",
             "syncer": { "version": "1", "instance": "one" }, "leaseDurationSeconds": 30,
-            "unmappedNamespaces": [{ "name": "shop", "workspace": "w" }],
+            "unmappedNamespaces": [{ "name": "shop", "workspace": "w" }], "bound": { "u-1": 3 },
+            "classes": { "priority": ["high"], "storage": [], "runtime": ["gvisor"], "ingress": ["nginx"] },
+            "apis": [{ "group": "apps", "versions": ["v1"], "resources": ["deployments"], "refused": ["daemonsets"] }],
+            "missingRights": ["list pods.metrics.k8s.io"],
+            "cut": { "nodes": 2, "labels": ["rack"], "bound": 1, "classes": 0, "apis": 7 },
         });
-        assert_eq!(validate(&said), Ok(said));
+        let group = json!({ "labels": { "zone": "a" }, "taints": [{ "key": "k", "value": "v", "effect": "NoSchedule" }] });
+        let resources = json!({ "cpu": "2", "memory": "4Gi", "pods": 10 });
+        for (groups, labels, taints) in [
+            (json!([group]), group["labels"].clone(), group["taints"].clone()),
+            (json!(null), json!({}), json!([])),
+        ] {
+            let (mut sent, mut expected) = (said.clone(), said.clone());
+            sent["freeNodes"] = groups;
+            expected["free"] =
+                json!([{ "nodes": 3, "labels": labels, "taints": taints, "resources": resources }]);
+            assert_eq!(validate(&sent), Ok(expected));
+        }
         assert_eq!(validate(&json!({})), Ok(json!({})));
         assert_eq!(validate(&json!({ "region": null })), Ok(json!({})));
     }
@@ -181,6 +318,8 @@ mod tests {
             "zones": vec![long.as_str(); 1000], "capacity": many, "free": vec![Value::Object(many.clone()); 1000],
             "nodes": { "total": 1, "later": long }, "syncer": { "instance": long, "later": [long] },
             "allocatable": { (long.as_str()): "1", "\u{1b}": "1" },
+            "freeNodes": [{ "labels": { (long.as_str()): "x", "a b": "x", "a": long }, "later": 1 }],
+            "bound": { (long.as_str()): 1, "a b": 1, "u": 1 },
         });
         let kept = validate(&said).unwrap();
         assert_eq!(kept["region"], format!("[2J{}", "x".repeat(TEXT - 3)));
@@ -188,8 +327,26 @@ mod tests {
         assert_eq!(kept["zones"].as_array().map(Vec::len), Some(ZONES));
         assert_eq!(kept["capacity"].as_object().map(Map::len), Some(RESOURCES));
         assert_eq!(kept["allocatable"], json!({}));
+        assert_eq!(kept["free"], json!([]), "rows without a number of nodes are dropped");
+        assert_eq!((&kept["bound"], kept.get("freeNodes")), (&json!({ "u": 1 }), None));
         assert_eq!(kept.get("later"), None);
         assert!(kept.to_string().len() < 128 << 10, "{}", kept.to_string().len());
+    }
+
+    #[test]
+    fn size_of_lists_is_limited() {
+        let labels: Map<String, Value> =
+            (0..LABELS).map(|at| (format!("{at}{}", "k".repeat(300)), "v".repeat(200).into())).collect();
+        let names = vec!["x".repeat(TEXT); GROUP_RESOURCES];
+        let said = json!({
+            "free": vec![json!({ "cpu": "1", "nodes": 2 }); ROWS], "freeNodes": vec![json!({ "labels": labels }); ROWS],
+            "apis": vec![json!({ "group": "g", "resources": names, "refused": names }); GROUPS], "cut": { "nodes": 1 },
+        });
+        let kept = validate(&said).unwrap();
+        assert!(kept.to_string().len() < 4 * LARGEST_LIST, "{}", kept.to_string().len());
+        let rows = kept["free"].as_array().map_or(0, Vec::len);
+        assert!(rows > 0 && kept["cut"]["nodes"] == 1 + 2 * (ROWS - rows), "{}", kept["cut"]);
+        assert!(kept["cut"]["apis"].as_i64() > Some(0));
     }
 
     #[test]
@@ -206,6 +363,14 @@ mod tests {
             (json!({ "free": [{ "cpu": true }] }), "heartbeat.free[0][cpu]"),
             (json!({ "free": ["x"] }), "heartbeat.free[0]"),
             (json!({ "zones": [1] }), "heartbeat.zones[0]"),
+            (json!({ "freeNodes": [{ "labels": { "a": 1 } }] }), "heartbeat.freeNodes[0].labels[a]"),
+            (json!({ "freeNodes": [{ "taints": ["x"] }] }), "heartbeat.freeNodes[0].taints[0]"),
+            (json!({ "bound": [] }), "heartbeat.bound"),
+            (json!({ "bound": { "u": -1 } }), "heartbeat.bound[u]"),
+            (json!({ "classes": { "storage": "x" } }), "heartbeat.classes.storage"),
+            (json!({ "apis": [{ "group": 1 }] }), "heartbeat.apis[0].group"),
+            (json!({ "missingRights": "x" }), "heartbeat.missingRights"),
+            (json!({ "cut": { "nodes": "x" } }), "heartbeat.cut.nodes"),
             (json!({ "unmappedNamespaces": ["shop"] }), "heartbeat.unmappedNamespaces[0]"),
             (json!({ "reason": "not a word" }), "heartbeat.reason"),
             (json!({ "reason": 7 }), "heartbeat.reason"),

@@ -20,6 +20,7 @@ pub mod held;
 pub mod keep_annotation;
 pub mod marks;
 pub mod namespaces;
+pub mod node_shapes;
 pub mod overrides;
 pub mod pause;
 pub mod placed_by;

@@ -190,13 +190,11 @@ impl Placement {
         self.clusters.iter().find(|share| share.is_of(name, uid))
     }
 
-    /// Returns shares that were removed, added, or have other numbers.
-    pub fn changed_shares<'a>(&'a self, after: &'a Placement) -> Vec<&'a Share> {
-        let differs = |share: &Share, other: &Placement| {
-            other.share_of(&share.name, &share.uid).is_none_or(|same| same.numbers() != share.numbers())
-        };
-        let before = self.clusters.iter().filter(|share| differs(share, after));
-        before.chain(after.clusters.iter().filter(|share| differs(share, self))).collect()
+    /// Returns shares that were removed or added. Other numbers of the same clusters are no move.
+    pub fn moved_shares<'a>(&'a self, after: &'a Placement) -> Vec<&'a Share> {
+        let is_missing = |share: &Share, other: &Placement| other.share_of(&share.name, &share.uid).is_none();
+        let before = self.clusters.iter().filter(|share| is_missing(share, after));
+        before.chain(after.clusters.iter().filter(|share| is_missing(share, self))).collect()
     }
 
     /// Returns the placement after a new decision: clusters that are no longer in it are leaving until they

@@ -50,11 +50,13 @@ const PLACEABLE: [(&str, &[&str]); 11] = [
 ];
 
 /// Resources that are also read, for the status of objects and of the cluster.
-const READABLE: [(&str, &[&str]); 7] = [
+const READABLE: [(&str, &[&str]); 8] = [
     ("", &["endpoints", "events", "nodes", "persistentvolumes", "pods", "podtemplates"]),
     ("apps", &["controllerrevisions"]),
     ("discovery.k8s.io", &["endpointslices"]),
     ("events.k8s.io", &["events"]),
+    // The usage of placed Pods.
+    ("metrics.k8s.io", &["pods"]),
     // Read to verify that a namespace is empty before it is deleted.
     ("coordination.k8s.io", &["leases"]),
     ("rbac.authorization.k8s.io", &["rolebindings", "roles"]),

@@ -7,7 +7,7 @@
 //!   above: POST /services/sync/<cluster> ◄─ reports ──────┴─ status_watch ◄── watches by mark label ─────┤
 //!                       ▲                                                                                │
 //!                       ├── events ◄── Events about placed objects and about Pods owned by them ─────────┤
-//!                       └── heartbeat ◄─ inventory (nodes, pods), guard (identity, claim, lease)
+//!                       └── heartbeat ◄─ inventory (nodes, pods), capabilities, guard (identity, claim, lease)
 //! ```
 //!
 //! Three rules hold whatever fails. Nothing is written until the `guard` has verified that the cluster is the
@@ -38,8 +38,7 @@ use atoll_informer::ApiScope;
 use connections::sync_view;
 use guard::Guard;
 use objects::object_worker;
-use reporting::inventory::Inventory;
-use reporting::{events, heartbeat};
+use reporting::{capabilities, events, heartbeat, pod_reports, usage};
 use syncer::Syncer;
 
 pub use connections::renewal;
@@ -57,7 +56,7 @@ pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Fu
     loop {
         let syncer = Syncer::new(settings.clone(), above.clone(), below.clone());
         let _stop = StopOnDrop(syncer.clone());
-        let (mut guard, inventory) = (Guard::new(&settings), Inventory::default());
+        let mut guard = Guard::new(&settings);
         let api = ApiScope::single(syncer.below.client.clone());
         // Polled in a fixed order, so that test runs are reproducible.
         tokio::select! {
@@ -76,9 +75,12 @@ pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Fu
             () = sync_view::run(&syncer) => {
                 tracing::warn!(cluster = %settings.cluster, "the sync view now belongs to another control plane or Cluster; restarting the syncer");
             }
-            () = heartbeat::run(&syncer, &mut guard, &inventory) => {}
+            () = heartbeat::run(&syncer, &mut guard) => {}
             () = syncer.reports.run(&syncer.above, &settings, &syncer.connection) => {}
-            () = inventory.run(&api) => {}
+            () = syncer.inventory.run(&api) => {}
+            () = pod_reports::run(&syncer) => {}
+            () = capabilities::run(&syncer) => {}
+            () = usage::run(&syncer) => {}
             () = events::forward(&syncer, &api) => {}
             () = syncer.queue.work("sync", settings.at_once.max(1), |key| object_worker::work(syncer.clone(), key)) => {}
         }

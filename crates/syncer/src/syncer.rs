@@ -22,7 +22,9 @@ use crate::latch::Latch;
 use crate::namespaces::namespace_worker;
 use crate::namespaces::{AwaitedNamespace, Namespaces, locator};
 use crate::objects::reconcile::Desired;
-use crate::objects::table::Table;
+use crate::objects::table::{Table, key_of};
+use crate::reporting::capabilities::Capabilities;
+use crate::reporting::inventory::{Inventory, Owner};
 use crate::reporting::reports::Reports;
 use crate::reporting::status_watch;
 use crate::settings::{Access, Settings};
@@ -45,6 +47,8 @@ pub struct Syncer {
     registration: watch::Sender<Option<Arc<ClusterRegistration>>>,
     pub gate: Arc<WriteGate>,
     pub pauses: Pauses,
+    pub inventory: Inventory,
+    pub capabilities: Capabilities,
     /// Whether the namespaces of the cluster have been read.
     is_loaded: AtomicBool,
     watches: Mutex<HashMap<SyncResource, WatchHandle>>,
@@ -81,6 +85,8 @@ impl Syncer {
             registration: watch::Sender::new(None),
             gate,
             pauses: Pauses::default(),
+            inventory: Inventory::default(),
+            capabilities: Capabilities::default(),
             is_loaded: AtomicBool::new(false),
             watches: Mutex::default(),
         })
@@ -258,7 +264,8 @@ impl Syncer {
 
     /// Reports an object above if its record has changed.
     pub fn report(&self, key: &Key) {
-        if let Some(record) = self.table.changed_record(key) {
+        let pods = |uid: &str| self.inventory.pods_of(uid);
+        if let Some(record) = self.table.changed_record(key, &pods) {
             self.reports.report(key.clone(), record);
         }
     }
@@ -279,6 +286,15 @@ impl Syncer {
     /// Returns the watched resource of a kind.
     pub fn watched_resource(&self, group: &str, kind: &str) -> Option<SyncResource> {
         self.watches().keys().find(|resource| resource.group == group && resource.kind == kind).cloned()
+    }
+
+    /// Returns the key of the placed object that is this owner of Pods, if it is one.
+    pub fn placed_owner(&self, owner: &Owner) -> Option<Key> {
+        let locator = self.namespaces.above(&owner.namespace)?;
+        let resource = self.watched_resource(&owner.group, &owner.kind)?;
+        let key = key_of(&resource, &locator.workspace, &locator.namespace, &owner.name);
+        let seen = self.table.task(&key)?.seen?;
+        (seen.uid == owner.uid).then_some(key)
     }
 
     /// Waits until the first list of a resource is complete, up to a timeout.

@@ -3,6 +3,7 @@
 // Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
+mod divided;
 mod duplicates;
 mod events;
 mod excluded;

@@ -12,6 +12,7 @@ mod support;
 
 mod application;
 mod credentials;
+mod divided;
 mod events;
 mod faulty_proxy;
 mod flapping;

@@ -157,11 +157,15 @@ impl Health {
         let now = self.context.clock.now().to_time();
         let mut changed = cluster.clone();
         let mut changed_any = false;
-        let mapping = faults::mapping(cluster);
+        let (mapping, rights) = (faults::mapping(cluster), faults::rights(cluster));
         if mapping.is_none() {
             changed_any |= conditions::remove_from(&mut changed, faults::MAPPED);
         }
-        for mut condition in faults::conditions(cluster, fault).into_iter().chain(mapping) {
+        if rights.is_none() {
+            changed_any |= conditions::remove_from(&mut changed, faults::RIGHTS);
+        }
+        let all = faults::conditions(cluster, fault).into_iter().chain(mapping).chain(rights);
+        for mut condition in all {
             condition["observedGeneration"] = object::generation(cluster).into();
             changed_any |= conditions::set_in(&mut changed, condition, &now);
         }

@@ -22,7 +22,7 @@ fn clusters_with_the_same_name_are_distinguished() {
         second.confirm_removed("a", "1", true).text().unwrap(),
         r#"{"clusters":[{"name":"a","uid":"2"}],"by":"hand"}"#
     );
-    assert_eq!(first.changed_shares(&second).len(), 2);
+    assert_eq!(first.moved_shares(&second).len(), 2);
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn placements_without_uids_match_clusters_by_name() {
     // A uid that becomes known changes nothing.
     let filled = old.decided(vec![known("a", "1")], "hand");
     assert_eq!(filled.leaving, [Leaving { name: "b".into(), uid: String::new() }]);
-    assert!(old.changed_shares(&filled).is_empty());
+    assert!(old.moved_shares(&filled).is_empty());
     assert!(filled.confirm_removed("b", "7", false).leaving.is_empty());
 }
 
@@ -125,11 +125,9 @@ fn shares_carry_numbers_and_old_readers_ignore_them() {
     let next = placement.decided(vec![known("b", "2")], "hand");
     assert_eq!((next.phase.as_str(), next.target.len(), next.decisions.len()), ("", 0, 1));
     assert_eq!(placement.confirm_removed("a", "1", false), placement);
-    let mut released = placement.clone();
-    released.clusters[0].held = false;
-    assert!(placement.changed_shares(&released).is_empty(), "no work moves");
-    released.clusters[0].completions = Some(5);
-    assert_eq!(placement.changed_shares(&released).len(), 2);
+    let mut scaled = placement.clone();
+    (scaled.clusters[0].held, scaled.clusters[0].replicas) = (false, Some(5));
+    assert!(placement.moved_shares(&scaled).is_empty(), "no cluster enters or leaves");
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn status() -> Value {
     let condition = fields(
         "",
         &json!({
-            "type": text("Type of the condition: Ready, Reachable, Schedulable, or NamespacesMapped where namespaces of other workspaces have plain names."),
+            "type": text("Type of the condition: Ready, Reachable, Schedulable, NamespacesMapped where namespaces of other workspaces have plain names, or RightsComplete where the syncer lacks rights."),
             "status": text("True, False or Unknown."),
             "reason": text("Reason in CamelCase."),
             "message": text("Explanation, and what to do next."),
@@ -152,7 +152,19 @@ fn status() -> Value {
             "ready": { "description": "Nodes that are ready.", "type": "integer" },
         }),
     );
-    let room = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let integer = |description: &str| json!({ "description": description, "type": "integer" });
+    let word = json!({ "type": "string" });
+    let mut room = fields(
+        "",
+        &json!({
+            "nodes": integer("Number of nodes in the group."),
+            "labels": texts("Labels that all nodes of the group have, except for their host names."),
+            "taints": taints(),
+            "resources": quantities("Free resources of each node, by resource."),
+        }),
+    );
+    // Older control planes stored resources without this field.
+    room["x-kubernetes-preserve-unknown-fields"] = true.into();
     let mut status = fields(
         "Last reported state of the cluster. Set by Atoll, not by users.",
         &json!({
@@ -163,7 +175,35 @@ fn status() -> Value {
             "capacity": quantities("Total resources of all nodes."),
             "allocatable": quantities("Resources that are available to Pods."),
             "requested": quantities("Total requests of Pods."),
-            "free": list("Free resources of nodes: groups of nodes, each with the free resources per node.", &room),
+            "free": list(
+                "Ready and schedulable nodes, in groups with equal labels, equal taints and similar free resources.",
+                &room
+            ),
+            "bound": {
+                "description": "Pods that have a node when \"free\" was computed, by the uid of the placed object that owns them.",
+                "type": "object",
+                "additionalProperties": { "type": "integer" },
+            },
+            "classes": fields("Names of classes in the cluster; an omitted list is not known.", &json!({
+                "priority": list("PriorityClasses.", &word),
+                "storage": list("StorageClasses.", &word),
+                "runtime": list("RuntimeClasses.", &word),
+                "ingress": list("IngressClasses.", &word),
+            })),
+            "apis": list("Resources that the cluster serves, by API group.", &fields("", &json!({
+                "group": text("The API group; empty for the core group."),
+                "versions": list("Served versions, the preferred one first.", &word),
+                "resources": list("Resources that the syncer may create and change.", &word),
+                "refused": list("Resources for which the syncer has no rights.", &word),
+            }))),
+            "missingRights": list("Rights that the syncer lacks, such as \"list pods.metrics.k8s.io\".", &word),
+            "cut": fields("Parts that were left out of this status because it would be too large.", &json!({
+                "nodes": integer("Number of nodes that are in no group of \"free\"."),
+                "labels": list("Keys of labels that nodes have and that are not in \"free\".", &word),
+                "bound": integer("Number of objects that are not in \"bound\"."),
+                "classes": integer("Number of classes that are not in \"classes\"."),
+                "apis": integer("Number of resources that are not in \"apis\"."),
+            })),
             "region": text("The region, from the labels of the nodes."),
             "zones": list("The zones, from the labels of the nodes.", &json!({ "type": "string" })),
             "latency": text("Response time of the API server."),

@@ -16,7 +16,7 @@ use super::report::{MANAGER, row};
 use crate::Server;
 
 /// Fields of a Cluster's status that a syncer reports.
-const REPORTED_FIELDS: [&str; 9] = [
+const REPORTED_FIELDS: [&str; 11] = [
     "kubernetesVersion",
     "nodes",
     "capacity",
@@ -26,7 +26,11 @@ const REPORTED_FIELDS: [&str; 9] = [
     "region",
     "zones",
     "latency",
+    "classes",
+    "apis",
 ];
+/// Fields that a syncer reports together with the free capacity, or not at all.
+const WITH_FREE: [&str; 3] = ["bound", "cut", "missingRights"];
 /// Namespaces of the cluster that other workspaces use without a label that allows it.
 const UNMAPPED: &str = "unmappedNamespaces";
 /// Seconds after which the time of the last heartbeat is updated even if nothing else changes.
@@ -216,6 +220,15 @@ fn with_heartbeat(existing: &Value, heartbeat: &Value, now: i64) -> Value {
             next["status"][field] = value.clone();
         }
     }
+    if heartbeat.get("free").is_some() {
+        for field in WITH_FREE {
+            match heartbeat.get(field) {
+                Some(value) => next["status"][field] = value.clone(),
+                // What an earlier heartbeat reported does not fit this capacity.
+                None => drop(next["status"].as_object_mut().and_then(|status| status.remove(field))),
+            }
+        }
+    }
     // The ID of the cluster is set by the first heartbeat.
     if let Some(id) = heartbeat.get("id").filter(|_| next["status"]["id"].as_str().is_none_or(str::is_empty))
     {
@@ -312,6 +325,21 @@ mod tests {
             "a",
             "the ID does not change"
         );
+    }
+
+    #[test]
+    fn bound_pods_are_of_the_same_heartbeat_as_the_capacity() {
+        let beat = |fields: Value| with_heartbeat(&json!({ "status": {} }), &fields, NOW);
+        let known =
+            beat(json!({ "free": [], "bound": { "u": 2 }, "cut": { "nodes": 1 }, "missingRights": ["a"] }));
+        assert_eq!(known["status"]["bound"], json!({ "u": 2 }));
+        // Without an inventory, the last one stays.
+        let next = with_heartbeat(&known, &json!({ "reason": "Unreachable" }), NOW);
+        assert_eq!(next["status"]["bound"], json!({ "u": 2 }));
+        let next = with_heartbeat(&known, &json!({ "free": [] }), NOW);
+        for field in WITH_FREE {
+            assert_eq!(next["status"].get(field), None, "{field}");
+        }
     }
 
     #[test]

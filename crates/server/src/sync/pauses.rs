@@ -48,7 +48,8 @@ fn cluster_pause_reason(pause: &Pause, name: &str) -> String {
     pause.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}"))
 }
 
-/// Refuses a change of a placement that adds or removes shares while that is paused.
+/// Refuses a change of a placement that adds or removes shares while that is paused. The numbers of existing
+/// shares may follow those of the object.
 pub fn check(
     server: &Server,
     row: &Row,
@@ -57,7 +58,7 @@ pub fn check(
     before: &Placement,
     after: &Placement,
 ) -> Result<(), Status> {
-    let moved = before.changed_shares(after);
+    let moved = before.moved_shares(after);
     if moved.is_empty() {
         return Ok(());
     }

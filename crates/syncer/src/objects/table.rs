@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::memory_limits::{Budget, Charge};
-use atoll_fleet::view::{ObjectTarget, Record, State, SyncResource};
+use atoll_fleet::view::{ObjectTarget, PodCounts, Record, State, SyncResource};
 use atoll_informer::Key;
 use atoll_meta::object;
 use serde_json::Value;
@@ -18,6 +18,7 @@ use entry::TableEntry;
 use crate::objects::digest;
 use crate::objects::mark::Mark;
 use crate::objects::reconcile::{Action, Desired, ObservedObject, action, record};
+use crate::reporting::inventory::PlacedWorkload;
 use crate::settings::Drift;
 
 pub use entry::SHORTEST;
@@ -316,18 +317,30 @@ impl Table {
     }
 
     /// Returns the record to report, if it has changed since the last report.
-    pub fn changed_record(&self, key: &Key) -> Option<Record> {
+    /// `pods` returns the Pods of a workload by its uid below.
+    pub fn changed_record(&self, key: &Key, pods: &dyn Fn(&str) -> Option<PodCounts>) -> Option<Record> {
         let mut state = self.state();
         let entry = state.entries.get_mut(key)?;
         if entry.seen.is_none() && entry.failure.is_none() {
             return None;
         }
-        let record = record(&entry.target, &entry.desired, entry.seen.as_ref(), entry.failure.as_ref());
+        let mut record = record(&entry.target, &entry.desired, entry.seen.as_ref(), entry.failure.as_ref());
+        record.pods = entry.workload_uid().and_then(pods);
         let last_reported = digest::of(&[&serde_json::to_vec(&record).unwrap_or_default()]);
         if entry.last_reported.replace(last_reported) == Some(last_reported) {
             return None;
         }
         Some(record)
+    }
+
+    /// Returns the placed workloads that exist in the cluster.
+    pub fn workloads(&self) -> Vec<PlacedWorkload> {
+        let state = self.state();
+        let workloads = state.entries.values().filter_map(|entry| {
+            let uid_below = entry.workload_uid()?.to_string();
+            Some(PlacedWorkload { uid_above: entry.target.uid.clone(), uid_below })
+        });
+        workloads.collect()
     }
 
     /// Returns how long to wait before drift is corrected, so that two writers do not fight at full speed.

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::guard::{self, ClusterCheck, Guard, LeaseNote, NotReady};
-use crate::reporting::inventory::Inventory;
 use crate::syncer::Syncer;
 
 /// First pause after a failed check; later pauses grow exponentially.
@@ -20,7 +19,7 @@ const TIMEOUT_INTERVALS: u32 = 2;
 /// Shortest timeout of a check.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub async fn run(syncer: &Arc<Syncer>, guard: &mut Guard, inventory: &Inventory) {
+pub async fn run(syncer: &Arc<Syncer>, guard: &mut Guard) {
     let mut version = None;
     let mut pause = FIRST_PAUSE;
     for beat in 0u64.. {
@@ -41,7 +40,7 @@ pub async fn run(syncer: &Arc<Syncer>, guard: &mut Guard, inventory: &Inventory)
             Err(_) => None,
         };
         let problem = outcome.as_ref().err().or(oversized.as_ref());
-        let mut status = status(syncer, &check, problem, version.as_deref(), inventory, interval);
+        let mut status = status(syncer, &check, problem, version.as_deref(), interval);
         if outcome.is_ok() {
             let unmapped = tokio::time::timeout(interval.max(SHORTEST_TIMEOUT), unmapped(syncer)).await;
             unmapped.into_iter().for_each(|unmapped| status["unmappedNamespaces"] = unmapped);
@@ -123,14 +122,17 @@ fn status(
     check: &ClusterCheck,
     problem: Option<&NotReady>,
     version: Option<&str>,
-    inventory: &Inventory,
     interval: Duration,
 ) -> Value {
     let settings = &syncer.settings;
     let mut status = match problem {
         // The nodes may belong to another cluster.
         Some(problem) if problem.reason == "AnotherCluster" => Map::new(),
-        _ => inventory.status(),
+        _ => {
+            let mut status = syncer.inventory.status(&syncer.table.workloads());
+            syncer.capabilities.add_to(&mut status);
+            status
+        }
     };
     if let Some(problem) = problem {
         status.insert("reason".into(), problem.reason.into());

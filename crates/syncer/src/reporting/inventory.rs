@@ -1,23 +1,37 @@
-//! Inventory of the cluster: capacity and usage of its nodes, kept as totals.
+//! Inventory of the cluster: capacity and usage of its nodes, and the Pods of placed objects.
+
+mod node_groups;
+mod workload_pods;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use atoll_client::memory_limits::Charge;
+use atoll_fleet::view::PodCounts;
 use atoll_informer::{ApiScope, ListWatch, ListWatchEvent, list_and_watch, resources};
 use atoll_meta::object;
-use atoll_meta::quantity::{Format, Quantity};
+use atoll_meta::quantity::Quantity;
 use atoll_meta::views::{NodeView, PodView, TaintView};
 use atoll_quota::Amounts;
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
-/// Maximum number of rows of free capacity.
-const ROWS: usize = 16;
+use node_groups::{Group, NodeGroups, OpenNode, Taint};
+use workload_pods::{OwnedKind, PodState, WorkloadPods};
+
+pub use workload_pods::Owner;
+
 /// Maximum number of zones and resources that are reported for a cluster.
 const ZONES: usize = 64;
 const RESOURCES: usize = 64;
 /// Maximum lengths of a label value and of a qualified resource name; longer ones are ignored.
 const LABEL: usize = 63;
+const LABEL_KEY: usize = 317;
+/// Maximum number of labels and taints of a node that are considered.
+const LABELS: usize = 64;
+const TAINTS: usize = 16;
+/// Maximum number of objects whose bound Pods are reported in a heartbeat.
+const BOUND: usize = 5_000;
 const RESOURCE: usize = 317;
 const REGION: &str = "topology.kubernetes.io/region";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -27,12 +41,21 @@ const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 #[derive(Default)]
 pub struct Inventory {
     state: Mutex<NodesAndPods>,
+    /// Notified when the Pods of an object have changed.
+    pub changed: Notify,
+}
+
+/// A workload that is placed on the cluster.
+pub struct PlacedWorkload {
+    pub uid_above: String,
+    pub uid_below: String,
 }
 
 #[derive(Default)]
 struct NodesAndPods {
     nodes: HashMap<String, Node>,
     pods: HashMap<String, Pod>,
+    workloads: WorkloadPods,
     /// Whether the first list is complete.
     has_nodes: bool,
     has_pods: bool,
@@ -45,28 +68,51 @@ struct Node {
     capacity: Amounts,
     allocatable: Amounts,
     is_ready: bool,
-    /// Whether Pods can be scheduled there.
+    /// Whether Pods that tolerate the taints can be scheduled there.
     is_schedulable: bool,
+    labels: BTreeMap<String, String>,
+    taints: Vec<Taint>,
     region: Option<String>,
     zone: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Pod {
+    /// Namespace and name, as in metrics.
+    name: String,
     node: String,
     requests: Amounts,
+    owner: Option<Owner>,
+    state: PodState,
 }
 
 impl Node {
     fn of(node: &Value) -> Node {
         let view = NodeView::of(node);
-        let excludes_pods = |taint: TaintView<'_>| matches!(taint.effect(), "NoSchedule" | "NoExecute");
+        let is_short = |key: &str, value: &str| key.len() <= LABEL_KEY && value.len() <= LABEL;
+        let labels = object::labels(node).filter(|(key, value)| is_short(key, value)).take(LABELS);
+        let taint = |taint: TaintView<'_>| Taint {
+            key: taint.key().into(),
+            value: taint.value().into(),
+            effect: taint.effect().into(),
+        };
+        let mut taints: Vec<Taint> = view
+            .taints()
+            .filter(|taint| is_short(taint.key(), taint.value()) && taint.effect().len() <= LABEL)
+            .take(TAINTS)
+            .map(taint)
+            .collect();
+        taints.sort();
+        // Nothing is known about the taints that are left out.
+        let has_all_taints = taints.len() == view.taints().count();
         Node {
             name: object::name(node).into(),
             capacity: limited(&Amounts::read(view.capacity())),
             allocatable: limited(&Amounts::read(view.allocatable())),
             is_ready: view.is_ready(),
-            is_schedulable: !view.is_unschedulable() && !view.taints().any(excludes_pods),
+            is_schedulable: !view.is_unschedulable() && has_all_taints,
+            labels: labels.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+            taints,
             region: label(node, REGION),
             zone: label(node, ZONE),
         }
@@ -78,13 +124,16 @@ impl Node {
     fn size(&self) -> usize {
         let texts = [Some(&self.name), self.region.as_ref(), self.zone.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
-        size(&self.capacity) + size(&self.allocatable) + texts + ENTRY
+        let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len() + TEXTS).sum();
+        let taints: usize = self.taints.iter().map(|taint| taint.key.len() + taint.value.len() + TEXTS).sum();
+        size(&self.capacity) + size(&self.allocatable) + texts + labels + taints + ENTRY
     }
 }
 
 impl Pod {
     fn size(&self) -> usize {
-        size(&self.requests) + self.node.len() + ENTRY
+        let owner = self.owner.as_ref().map_or(0, Owner::size);
+        size(&self.requests) + self.node.len() + self.name.len() + owner + ENTRY
     }
 }
 
@@ -92,6 +141,8 @@ impl Pod {
 const ENTRY: usize = 256;
 /// Memory of an amount.
 const AMOUNT: usize = 96;
+/// Memory of a pair of texts in addition to their content.
+const TEXTS: usize = 64;
 
 fn label(node: &Value, name: &str) -> Option<String> {
     object::label(node, name).filter(|value| value.len() <= LABEL).map(str::to_string)
@@ -129,28 +180,68 @@ impl NodesAndPods {
         }
     }
 
-    fn add_pod(&mut self, uid: &str, pod: Pod) {
-        self.remove_pod(uid);
-        if self.charge.grow(pod.size() + uid.len()).is_ok() {
+    fn add_pod(&mut self, uid: &str, pod: Pod, reason: &str) {
+        let before = self.take_pod(uid);
+        let before = before.as_ref().and_then(|before| Some((before.owner.as_ref()?, &before.state)));
+        let is_kept = self.charge.grow(pod.size() + uid.len()).is_ok();
+        if let Some(owner) = &pod.owner {
+            let same = before.filter(|(of, _)| *of == owner).map(|(_, state)| state);
+            self.workloads.count(owner, same, is_kept.then_some((&pod.state, reason)));
+        }
+        if let Some((owner, state)) = before.filter(|(of, _)| pod.owner.as_ref() != Some(*of)) {
+            self.workloads.count(owner, Some(state), None);
+        }
+        if is_kept {
             self.pods.insert(uid.into(), pod);
         }
     }
 
     fn remove_pod(&mut self, uid: &str) {
-        if let Some(pod) = self.pods.remove(uid) {
-            self.charge.shrink(pod.size() + uid.len());
+        if let Some(Pod { owner: Some(owner), state, .. }) = self.take_pod(uid) {
+            self.workloads.count(&owner, Some(&state), None);
+        }
+    }
+
+    fn take_pod(&mut self, uid: &str) -> Option<Pod> {
+        let pod = self.pods.remove(uid)?;
+        self.charge.shrink(pod.size() + uid.len());
+        Some(pod)
+    }
+
+    /// Sets the controller of a ReplicaSet or Job.
+    fn set_parent(&mut self, kind: OwnedKind, uid: &str, parent: Option<Owner>) {
+        if self.workloads.parent_of(uid) == parent.as_ref() {
+            return;
+        }
+        self.remove_parent(uid);
+        if let Some(parent) = parent
+            && self.charge.grow(parent.size() + uid.len()).is_ok()
+        {
+            self.workloads.set_parent(kind, uid, parent);
+        }
+    }
+
+    fn remove_parent(&mut self, uid: &str) {
+        if let Some(parent) = self.workloads.parent_of(uid) {
+            let size = parent.size() + uid.len();
+            self.charge.shrink(size);
+            self.workloads.remove_parent(uid);
         }
     }
 }
 
 impl Inventory {
-    /// Watches nodes and Pods for as long as it is polled.
+    /// Watches nodes, Pods and the objects between Pods and workloads for as long as it is polled.
     pub async fn run(&self, api: &ApiScope) {
         self.state().charge = Charge::new(api.client().budget().cloned());
         let nodes = list_and_watch(api, ListWatch::all(&resources::NODES), |event| self.node(event));
         let list_watch = ListWatch::all(&resources::PODS).field_selector(UNFINISHED);
         let pods = list_and_watch(api, list_watch, |event| self.pod(event));
-        tokio::join!(nodes, pods);
+        let list_watch = ListWatch::all(&resources::REPLICA_SETS).metadata_only();
+        let replica_sets = list_and_watch(api, list_watch, |event| self.parent(event, OwnedKind::ReplicaSet));
+        let list_watch = ListWatch::all(&resources::JOBS).metadata_only();
+        let jobs = list_and_watch(api, list_watch, |event| self.parent(event, OwnedKind::Job));
+        tokio::join!(nodes, pods, replica_sets, jobs);
     }
 
     fn node(&self, event: ListWatchEvent<'_>) {
@@ -173,7 +264,11 @@ impl Inventory {
             ListWatchEvent::Upserted(pod) => {
                 let requests = limited(&atoll_quota::requests(&pod, &Amounts::default()));
                 let node = PodView::of(&pod).node_name().unwrap_or_default().to_string();
-                state.add_pod(object::uid(&pod), Pod { node, requests });
+                let name = format!("{}/{}", object::namespace(&pod), object::name(&pod));
+                let (pod_state, reason) = PodState::of(&pod);
+                let owner = Owner::of(&pod);
+                let counted = Pod { name, node, requests, owner, state: pod_state };
+                state.add_pod(object::uid(&pod), counted, &reason);
             }
             ListWatchEvent::Deleted(pod) => state.remove_pod(object::uid(&pod)),
             ListWatchEvent::Listed(present, _) => {
@@ -183,10 +278,60 @@ impl Inventory {
                 state.has_pods = true;
             }
         }
+        drop(state);
+        self.changed.notify_one();
     }
 
-    /// Returns fields of the status of the Cluster, as far as they are known.
-    pub fn status(&self) -> Map<String, Value> {
+    /// Records the controller of a ReplicaSet or Job.
+    fn parent(&self, event: ListWatchEvent<'_>, kind: OwnedKind) {
+        let mut state = self.state();
+        match event {
+            ListWatchEvent::Upserted(found) => state.set_parent(kind, object::uid(&found), Owner::of(&found)),
+            ListWatchEvent::Deleted(found) => state.remove_parent(object::uid(&found)),
+            ListWatchEvent::Listed(present, _) => {
+                for uid in state.workloads.absent(kind, present) {
+                    state.remove_parent(&uid);
+                }
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Returns the Pods of the object with this uid below; `None` before the first list is complete.
+    pub fn pods_of(&self, uid: &str) -> Option<PodCounts> {
+        let state = self.state();
+        state.has_pods.then(|| state.workloads.of(uid))
+    }
+
+    /// Returns the objects whose Pods have changed since the last call.
+    pub fn take_changed(&self) -> BTreeSet<Owner> {
+        self.state().workloads.take_changed()
+    }
+
+    /// Number of Pods in the cluster.
+    pub fn pod_count(&self) -> usize {
+        self.state().pods.len()
+    }
+
+    /// Sets the usage of Pods: millicores and bytes by namespace and name.
+    pub fn set_usage(&self, usage: &HashMap<String, (i64, i64)>) {
+        let mut state = self.state();
+        let state = &mut *state;
+        let mut sums: HashMap<&Owner, (i64, i64)> = HashMap::new();
+        for pod in state.pods.values() {
+            if let (Some(owner), Some((cpu, memory))) = (&pod.owner, usage.get(&pod.name)) {
+                let sum = sums.entry(owner).or_default();
+                *sum = (sum.0.saturating_add(*cpu), sum.1.saturating_add(*memory));
+            }
+        }
+        state.workloads.set_usage(&sums);
+        self.changed.notify_one();
+    }
+
+    /// Returns fields of the status of the Cluster, as far as they are known. Free capacity and bound Pods are
+    /// of the same moment.
+    pub fn status(&self, placed: &[PlacedWorkload]) -> Map<String, Value> {
         let state = self.state();
         let mut status = Map::new();
         if state.has_nodes {
@@ -210,7 +355,23 @@ impl Inventory {
             status.insert("requested".into(), requested.to_json());
         }
         if state.has_nodes && state.has_pods {
-            status.insert("free".into(), free(&state).into());
+            let NodeGroups { groups, cut_nodes, cut_labels } = node_groups(&state);
+            status.insert("free".into(), groups.iter().map(Group::free_to_json).collect());
+            status.insert("freeNodes".into(), groups.iter().map(Group::nodes_to_json).collect());
+            let (bound, cut_bound) = bound(&state.workloads, placed);
+            status.insert("bound".into(), bound.into());
+            let mut cut = Map::new();
+            for (name, count) in [("nodes", cut_nodes), ("bound", cut_bound)] {
+                if count > 0 {
+                    cut.insert(name.into(), count.into());
+                }
+            }
+            if !cut_labels.is_empty() {
+                cut.insert("labels".into(), cut_labels.into());
+            }
+            if !cut.is_empty() {
+                status.insert("cut".into(), cut.into());
+            }
         }
         status
     }
@@ -241,10 +402,21 @@ fn most_frequent<'a>(said: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(one, _)| one)
 }
 
-/// Free amounts of a node: millicores, bytes, Pods, and units of other resources.
-type Free = BTreeMap<String, i64>;
+/// Returns the numbers of bound Pods of placed workloads by their uid above, and how many of them are left out.
+fn bound(workloads: &WorkloadPods, placed: &[PlacedWorkload]) -> (Map<String, Value>, usize) {
+    let counts = placed.iter().map(|one| (one, workloads.bound(&one.uid_below)));
+    let mut counts: Vec<(&PlacedWorkload, i64)> = counts.filter(|(_, count)| *count > 0).collect();
+    // Those with most Pods first.
+    if counts.len() > BOUND {
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    }
+    let cut = counts.len().saturating_sub(BOUND);
+    let kept = counts.into_iter().take(BOUND);
+    (kept.map(|(one, count)| (one.uid_above.clone(), count.into())).collect(), cut)
+}
 
-fn free(state: &NodesAndPods) -> Vec<Value> {
+/// Returns the groups of nodes that accept Pods.
+fn node_groups(state: &NodesAndPods) -> NodeGroups {
     let mut taken: HashMap<&str, (Amounts, usize)> = HashMap::new();
     for pod in state.pods.values().filter(|pod| !pod.node.is_empty()) {
         let (requests, count) = taken.entry(&pod.node).or_default();
@@ -252,7 +424,7 @@ fn free(state: &NodesAndPods) -> Vec<Value> {
         *count += 1;
     }
     let open = state.nodes.values().filter(|node| node.is_ready && node.is_schedulable);
-    let rows = open.map(|node| {
+    let nodes = open.map(|node| {
         let mut left = node.allocatable.clone();
         let mut pods = Amounts::default();
         if let Some((requests, count)) = taken.get(node.name.as_str()) {
@@ -260,97 +432,14 @@ fn free(state: &NodesAndPods) -> Vec<Value> {
             pods.set_count("pods", *count);
         }
         left.subtract(&pods);
-        left.iter().map(|(name, amount)| (name.to_string(), units(name, amount))).collect::<Free>()
+        let free = left.iter().map(|(name, amount)| (name.to_string(), units(name, amount))).collect();
+        OpenNode { labels: &node.labels, taints: &node.taints, free }
     });
-    rounded(&rows.collect::<Vec<_>>()).into_iter().map(|(row, nodes)| to_json(&row, nodes)).collect()
+    node_groups::group(&nodes.collect::<Vec<_>>())
 }
 
 fn units(name: &str, amount: &Quantity) -> i64 {
     if name == "cpu" { amount.millis() } else { amount.units() }
-}
-
-fn to_json(row: &Free, nodes: usize) -> Value {
-    let mut said = Map::new();
-    for (name, amount) in row.iter().filter(|(_, amount)| **amount > 0) {
-        let quantity = match name.as_str() {
-            "cpu" => Quantity::from_millis(*amount, Format::DecimalSi),
-            _ if is_bytes(name) => Quantity::new(*amount, Format::BinarySi),
-            _ => Quantity::new(*amount, Format::DecimalSi),
-        };
-        // Pods and nodes are numbers, everything else is a quantity.
-        let value = if name == "pods" { (*amount).into() } else { Value::String(quantity.to_string()) };
-        said.insert(name.clone(), value);
-    }
-    said.insert("nodes".into(), nodes.into());
-    Value::Object(said)
-}
-
-fn is_bytes(name: &str) -> bool {
-    name == "memory" || name == "ephemeral-storage" || name.starts_with("hugepages-")
-}
-
-/// Groups nodes with similar free amounts, rounded down as far as needed to get few rows.
-fn rounded(nodes: &[Free]) -> Vec<(Free, usize)> {
-    for round in [round_fine, round_coarse] {
-        let mut rows: BTreeMap<Free, usize> = BTreeMap::new();
-        for node in nodes {
-            let row = node.iter().map(|(name, amount)| (name.clone(), round(name, *amount))).collect();
-            *rows.entry(row).or_default() += 1;
-        }
-        if rows.len() <= ROWS {
-            return largest_first(rows.into_iter().collect());
-        }
-    }
-    let mut rows: BTreeMap<Free, usize> = BTreeMap::new();
-    for node in nodes {
-        let row = node.iter().map(|(name, amount)| (name.clone(), round_coarse(name, *amount))).collect();
-        *rows.entry(row).or_default() += 1;
-    }
-    let mut rows = largest_first(rows.into_iter().collect());
-    // The last row has the minimum of all remaining rows.
-    let rest = rows.split_off(ROWS - 1);
-    let count = rest.iter().map(|(_, nodes)| nodes).sum();
-    let least = rest.into_iter().map(|(row, _)| row).reduce(|mut least, row| {
-        for (name, amount) in &mut least {
-            *amount = (*amount).min(row.get(name).copied().unwrap_or(0));
-        }
-        least
-    });
-    rows.extend(least.map(|row| (row, count)));
-    rows
-}
-
-fn largest_first(mut rows: Vec<(Free, usize)>) -> Vec<(Free, usize)> {
-    let size = |row: &Free| (row.get("cpu").copied(), row.get("memory").copied());
-    rows.sort_by(|(one, _), (other, _)| size(other).cmp(&size(one)).then_with(|| other.cmp(one)));
-    rows
-}
-
-/// Rounds down to whole cores, gibibytes and tens of Pods; smaller amounts less coarsely.
-fn round_fine(name: &str, amount: i64) -> i64 {
-    const GIBIBYTE: i64 = 1 << 30;
-    let (action, small) = match name {
-        "cpu" => (1000, 100),
-        "pods" => (10, 1),
-        _ if is_bytes(name) => (GIBIBYTE, GIBIBYTE / 8),
-        _ => (1, 1),
-    };
-    let action = if amount >= action { action } else { small };
-    amount.max(0) / action * action
-}
-
-/// Rounds down to a power of two of the same units.
-fn round_coarse(name: &str, amount: i64) -> i64 {
-    let unit = match name {
-        "cpu" => 1000,
-        "pods" => 10,
-        _ if is_bytes(name) => 1 << 30,
-        _ => 1,
-    };
-    match amount / unit {
-        whole if whole >= 1 => (1 << (63 - whole.leading_zeros())) * unit,
-        _ => 0,
-    }
 }
 
 #[cfg(test)]

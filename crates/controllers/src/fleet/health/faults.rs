@@ -159,9 +159,39 @@ pub fn mapping(cluster: &Value) -> Option<Value> {
     Some(json!({ "type": MAPPED, "status": "False", "reason": "PlainNames", "message": message }))
 }
 
+/// Condition that lists rights that the syncer lacks.
+pub const RIGHTS: &str = "RightsComplete";
+
+/// Returns the condition that the syncer lacks rights, because the cluster has joined with an earlier
+/// version; `None` if it has all. The cluster is synced nevertheless.
+pub fn rights(cluster: &Value) -> Option<Value> {
+    let missing: Vec<&str> =
+        ClusterView::of(cluster).missing_rights().iter().filter_map(Value::as_str).take(MAX_NAMED).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "the syncer of the cluster lacks rights that later versions need: {}. Next: grant them with: atoll cluster join {} \
+         --kubeconfig FILE",
+        missing.join(", "),
+        object::name(cluster)
+    );
+    Some(json!({ "type": RIGHTS, "status": "False", "reason": "RightsMissing", "message": message }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_rights_have_a_command() {
+        assert_eq!(rights(&json!({ "status": { "missingRights": [] } })), None);
+        let status = json!({ "missingRights": ["list pods.metrics.k8s.io"] });
+        let condition = rights(&json!({ "metadata": { "name": "east" }, "status": status })).unwrap();
+        let message = condition["message"].as_str().unwrap();
+        assert!(message.contains(": list pods.metrics.k8s.io. Next: "), "{message}");
+        assert!(message.ends_with("atoll cluster join east --kubeconfig FILE"), "{message}");
+    }
 
     #[test]
     fn namespaces_with_plain_names_are_listed() {

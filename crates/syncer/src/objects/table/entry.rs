@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_client::memory_limits::Charge;
+use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::view::{LARGEST_STATUS, LONGEST_MESSAGE, ObjectTarget, State};
 use atoll_meta::text;
 use bytes::Bytes;
@@ -53,6 +54,13 @@ impl TableEntry {
         {
             *message = text::clean(message, SHORTEST);
         }
+    }
+
+    /// Returns the uid below of a workload that exists in the cluster.
+    pub fn workload_uid(&self) -> Option<&str> {
+        let resource = &self.target.resource;
+        let is_workload = is_workload((&resource.group, &resource.resource));
+        self.seen.as_ref().filter(|_| is_workload).map(|seen| seen.uid.as_str())
     }
 
     /// Memory of messages in addition to the observation.

@@ -21,7 +21,7 @@ fn pod(name: &str, node: &str, cpu: &str) -> Value {
 #[test]
 fn status_has_capacity_and_usage() {
     let inventory = Inventory::default();
-    assert!(inventory.status().is_empty(), "no list is complete yet");
+    assert!(inventory.status(&[]).is_empty(), "no list is complete yet");
     let mut closed = node("c", "8", "16Gi", "z2");
     closed["spec"]["unschedulable"] = true.into();
     let mut tainted = node("d", "8", "16Gi", "z2");
@@ -39,52 +39,59 @@ fn status_has_capacity_and_usage() {
         inventory.pod(ListWatchEvent::Upserted(pod));
     }
     inventory.pod(ListWatchEvent::Listed(&["p", "q", "r"].map(str::to_string).into(), 1));
-    let status = Value::Object(inventory.status());
+    let status = Value::Object(inventory.status(&[]));
     let desired = json!({
         "nodes": {"total": 5, "ready": 4},
         "capacity": {"cpu": "40", "memory": "80Gi", "pods": "550"},
         "allocatable": {"cpu": "32", "memory": "64Gi", "pods": "550"},
         "requested": {"cpu": "2750m", "pods": "3"},
         "free": [
-            {"cpu": "3", "memory": "8Gi", "pods": 100, "nodes": 1},
-            {"cpu": "2", "memory": "8Gi", "pods": 100, "nodes": 1},
+            {"cpu": "8", "memory": "16Gi", "pods": "110", "nodes": 1},
+            {"cpu": "3", "memory": "8Gi", "pods": "109", "nodes": 1},
+            {"cpu": "2500m", "memory": "8Gi", "pods": "109", "nodes": 1},
         ],
+        "freeNodes": [
+            {"labels": {REGION: "north", ZONE: "z2"}, "taints": [{"key": "a", "effect": "NoSchedule"}]},
+            {"labels": {REGION: "north", ZONE: "z2"}, "taints": []},
+            {"labels": {REGION: "north", ZONE: "z1"}, "taints": []},
+        ],
+        "bound": {},
         "region": "north", "zones": ["z1", "z2", "z3"],
     });
     assert_eq!(status, desired);
 }
 
 #[test]
-fn number_of_rows_is_limited() {
-    let gibibytes = |count: i64| count << 30;
-    let rows: Vec<Free> = (1..200)
-        .map(|each| {
-            Free::from([
-                ("cpu".to_string(), each * 1000),
-                ("memory".to_string(), gibibytes(each * 3 % 64)),
-                ("example.com/gpu".to_string(), each % 5),
-            ])
-        })
-        .collect();
-    let limited = rounded(&rows);
-    assert_eq!(limited.len(), ROWS);
-    assert_eq!(limited.iter().map(|(_, nodes)| nodes).sum::<usize>(), rows.len(), "all nodes are counted");
-    let total = |rows: &[(Free, usize)], name: &str| -> i64 {
-        rows.iter().map(|(row, nodes)| row.get(name).copied().unwrap_or(0) * *nodes as i64).sum()
-    };
-    let real: i64 = rows.iter().map(|row| row["cpu"]).sum();
-    assert!(total(&limited, "cpu") <= real, "never more than the real capacity");
-    for (name, amount, fine, coarse) in [
-        ("cpu", 7900, 7000, 4000),
-        ("cpu", 950, 900, 0),
-        ("memory", gibibytes(7) + 5, gibibytes(7), gibibytes(4)),
-        ("pods", 109, 100, 80),
-        ("pods", 7, 7, 0),
-        ("example.com/gpu", 3, 3, 2),
-        ("cpu", 0, 0, 0),
-    ] {
-        assert_eq!((round_fine(name, amount), round_coarse(name, amount)), (fine, coarse), "{name} {amount}");
+fn bound_pods_are_counted_for_placed_objects() {
+    let inventory = Inventory::default();
+    inventory.node(ListWatchEvent::Listed(&HashSet::new(), 1));
+    let owner = |kind: &str, name: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": true}]);
+    for (name, node, of) in
+        [("p", "a", "web-1"), ("q", "", "web-1"), ("r", "b", "web-2"), ("s", "b", "other")]
+    {
+        let mut made = pod(name, node, "1");
+        made["metadata"]["ownerReferences"] = owner("ReplicaSet", of);
+        inventory.pod(ListWatchEvent::Upserted(made));
     }
+    inventory.pod(ListWatchEvent::Listed(&["p", "q", "r", "s"].map(str::to_string).into(), 1));
+    for name in ["web-1", "web-2"] {
+        let metadata = json!({"name": name, "uid": name, "ownerReferences": owner("Deployment", "web")});
+        inventory.parent(ListWatchEvent::Upserted(json!({ "metadata": metadata })), OwnedKind::ReplicaSet);
+    }
+    let placed =
+        |above: &str, below: &str| PlacedWorkload { uid_above: above.into(), uid_below: below.into() };
+    let status = inventory.status(&[placed("above", "web"), placed("idle", "idle")]);
+    assert_eq!(status["bound"], json!({"above": 2}));
+    assert_eq!(inventory.pods_of("web").map(|pods| (pods.total, pods.pending)), Some((3, 3)));
+    let changed: Vec<String> = inventory.take_changed().into_iter().map(|owner| owner.name).collect();
+    assert_eq!(changed, ["web", "other", "web-1", "web-2"], "owners by group, kind and name");
+
+    inventory.pod(ListWatchEvent::Listed(&["q".to_string()].into(), 2));
+    inventory.parent(ListWatchEvent::Listed(&["web-1".to_string()].into(), 2), OwnedKind::ReplicaSet);
+    assert_eq!(inventory.status(&[placed("above", "web")])["bound"], json!({}));
+    inventory.set_usage(&[("/q".to_string(), (20, 1 << 20))].into());
+    let usage = inventory.pods_of("web").and_then(|pods| pods.usage);
+    assert_eq!(usage.map(|usage| (usage.cpu, usage.memory)), Some(("20m".into(), "1Mi".into())));
 }
 
 #[test]
@@ -102,7 +109,7 @@ fn status_size_is_limited() {
     inventory.node(ListWatchEvent::Upserted(long));
     inventory
         .node(ListWatchEvent::Listed(&(0..200).map(|n| n.to_string()).chain(["long".into()]).collect(), 1));
-    let status = inventory.status();
+    let status = inventory.status(&[]);
     assert_eq!(status["zones"].as_array().map(Vec::len), Some(ZONES));
     assert_eq!(status["capacity"].as_object().map(Map::len), Some(RESOURCES));
     assert!(Value::Object(status).to_string().len() < 16 << 10);

@@ -1,0 +1,339 @@
+//! Pods by the objects that own them. Pure.
+//!
+//! A Pod belongs to its controller. ReplicaSets and Jobs may in turn belong to a Deployment or a CronJob, whose
+//! Pods are those of all objects that it owns.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use atoll_fleet::view::{LONGEST_REASON, PodCounts, PodUsage};
+use atoll_meta::object;
+use atoll_meta::quantity::{Format, Quantity};
+use atoll_meta::text::clean;
+use atoll_meta::views::PodView;
+use serde_json::Value;
+
+/// Longest field of an owner; Pods of others are not counted.
+const LONGEST: usize = 320;
+/// Memory of an owner in addition to its texts.
+const ENTRY: usize = 256;
+
+/// An object that owns Pods, or objects that do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    pub namespace: String,
+    pub group: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+}
+
+impl Owner {
+    /// Returns the controller of an object.
+    pub fn of(object: &Value) -> Option<Owner> {
+        let owner = object::controller_of(object)?;
+        let texts = [owner.api_version, owner.kind, owner.name, owner.uid, object::namespace(object)];
+        if texts.iter().any(|text| text.len() > LONGEST) {
+            return None;
+        }
+        let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        Some(Owner {
+            namespace: object::namespace(object).into(),
+            group: group.into(),
+            kind: owner.kind.into(),
+            name: owner.name.into(),
+            uid: owner.uid.into(),
+        })
+    }
+
+    pub fn size(&self) -> usize {
+        let texts = [&self.namespace, &self.group, &self.kind, &self.name, &self.uid];
+        texts.into_iter().map(String::len).sum::<usize>() + ENTRY
+    }
+}
+
+/// A kind between Pods and a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnedKind {
+    ReplicaSet,
+    Job,
+}
+
+/// A Pod, as far as it is counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodState {
+    pub is_bound: bool,
+    pub is_ready: bool,
+    pub is_pending: bool,
+    pub is_unschedulable: bool,
+    pub is_terminating: bool,
+}
+
+impl PodState {
+    /// Returns the state of a Pod, and why it cannot be scheduled.
+    pub fn of(pod: &Value) -> (PodState, String) {
+        let view = PodView::of(pod);
+        let is_bound = view.node_name().is_some_and(|node| !node.is_empty());
+        let scheduled = view.condition("PodScheduled");
+        let refused = scheduled.filter(|condition| {
+            !is_bound && condition.status() == "False" && condition.reason() == "Unschedulable"
+        });
+        let reason = refused.map(|refused| clean(refused.message(), LONGEST_REASON)).unwrap_or_default();
+        let state = PodState {
+            is_bound,
+            is_ready: view.is_ready(),
+            is_pending: !view.is_ready() && (!is_bound || matches!(view.phase(), "Pending" | "")),
+            is_unschedulable: refused.is_some(),
+            is_terminating: object::is_being_deleted(pod),
+        };
+        (state, reason)
+    }
+}
+
+/// Counts of the Pods of one controller.
+#[derive(Clone, Debug, Default)]
+struct OwnedPods {
+    counts: PodCounts,
+    /// Millicores and bytes in use, if known.
+    usage: Option<(i64, i64)>,
+}
+
+impl OwnedPods {
+    fn add(&mut self, pod: &PodState, change: i64) {
+        let counts = &mut self.counts;
+        counts.bound += change * i64::from(pod.is_bound);
+        // A Pod that is being deleted only uses resources.
+        if !pod.is_terminating {
+            counts.total += change;
+            counts.ready += change * i64::from(pod.is_ready);
+            counts.pending += change * i64::from(pod.is_pending);
+            counts.unschedulable += change * i64::from(pod.is_unschedulable);
+        }
+        if counts.unschedulable == 0 {
+            counts.reason.clear();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.counts.total == 0 && self.counts.bound == 0
+    }
+}
+
+#[derive(Default)]
+pub struct WorkloadPods {
+    /// Pods by the uid of their controller.
+    pods: HashMap<String, OwnedPods>,
+    /// Controllers of ReplicaSets and Jobs, by uid.
+    parents: HashMap<String, (OwnedKind, Owner)>,
+    /// Uids of ReplicaSets and Jobs, by the uid of their controller.
+    children: HashMap<String, BTreeSet<String>>,
+    /// Objects whose counts have changed.
+    changed: BTreeSet<Owner>,
+}
+
+impl WorkloadPods {
+    /// Replaces the state of a Pod.
+    pub fn count(&mut self, owner: &Owner, before: Option<&PodState>, now: Option<(&PodState, &str)>) {
+        if before == now.map(|(state, _)| state) {
+            return;
+        }
+        let owned = self.pods.entry(owner.uid.clone()).or_default();
+        if let Some(before) = before {
+            owned.add(before, -1);
+        }
+        if let Some((state, reason)) = now {
+            owned.add(state, 1);
+            if state.is_unschedulable && !state.is_terminating {
+                owned.counts.reason = reason.to_string();
+            }
+        }
+        if owned.is_empty() {
+            self.pods.remove(&owner.uid);
+        }
+        let root = self.parents.get(&owner.uid).map_or(owner, |(_, parent)| parent);
+        self.changed.insert(root.clone());
+    }
+
+    /// Sets the controller of a ReplicaSet or Job.
+    pub fn set_parent(&mut self, kind: OwnedKind, uid: &str, parent: Owner) {
+        self.remove_parent(uid);
+        self.children.entry(parent.uid.clone()).or_default().insert(uid.to_string());
+        if self.pods.contains_key(uid) {
+            self.changed.insert(parent.clone());
+        }
+        self.parents.insert(uid.to_string(), (kind, parent));
+    }
+
+    pub fn remove_parent(&mut self, uid: &str) {
+        let Some((_, parent)) = self.parents.remove(uid) else { return };
+        if let Some(children) = self.children.get_mut(&parent.uid) {
+            children.remove(uid);
+            if children.is_empty() {
+                self.children.remove(&parent.uid);
+            }
+        }
+        if self.pods.contains_key(uid) {
+            self.changed.insert(parent);
+        }
+    }
+
+    pub fn parent_of(&self, uid: &str) -> Option<&Owner> {
+        self.parents.get(uid).map(|(_, parent)| parent)
+    }
+
+    /// Returns the known objects of a kind that are not present.
+    pub fn absent(&self, kind: OwnedKind, present: &HashSet<String>) -> Vec<String> {
+        let of_kind = self.parents.iter().filter(|(_, (of, _))| *of == kind);
+        of_kind.map(|(uid, _)| uid).filter(|uid| !present.contains(*uid)).cloned().collect()
+    }
+
+    /// Returns the Pods of an object and of the objects that it owns.
+    pub fn of(&self, uid: &str) -> PodCounts {
+        let mut sum = PodCounts::default();
+        let mut usage: Option<(i64, i64)> = None;
+        let children = self.children.get(uid).into_iter().flatten().map(String::as_str);
+        for owned in std::iter::once(uid).chain(children).filter_map(|uid| self.pods.get(uid)) {
+            sum.total += owned.counts.total;
+            sum.ready += owned.counts.ready;
+            sum.pending += owned.counts.pending;
+            sum.unschedulable += owned.counts.unschedulable;
+            sum.bound += owned.counts.bound;
+            if sum.reason.is_empty() {
+                sum.reason.clone_from(&owned.counts.reason);
+            }
+            if let Some((cpu, memory)) = owned.usage {
+                let (before_cpu, before_memory) = usage.unwrap_or_default();
+                usage = Some((before_cpu + cpu, before_memory + memory));
+            }
+        }
+        sum.usage = usage.map(|(cpu, memory)| PodUsage {
+            cpu: Quantity::from_millis(cpu, Format::DecimalSi).to_string(),
+            memory: Quantity::new(memory, Format::BinarySi).to_string(),
+        });
+        sum
+    }
+
+    /// Number of Pods of an object that have a node.
+    pub fn bound(&self, uid: &str) -> i64 {
+        let children = self.children.get(uid).into_iter().flatten().map(String::as_str);
+        let owned = std::iter::once(uid).chain(children).filter_map(|uid| self.pods.get(uid));
+        owned.map(|owned| owned.counts.bound).sum()
+    }
+
+    /// Replaces the usage of all Pods: millicores and bytes by the uid of their controller. Small changes are
+    /// ignored, because usage always varies.
+    pub fn set_usage(&mut self, usage: &HashMap<&Owner, (i64, i64)>) {
+        let is_similar = |one: i64, other: i64| (one - other).abs() * 10 <= one.max(other);
+        for (owner, now) in usage {
+            let Some(owned) = self.pods.get_mut(&owner.uid) else { continue };
+            let is_known =
+                owned.usage.is_some_and(|before| is_similar(before.0, now.0) && is_similar(before.1, now.1));
+            if !is_known {
+                owned.usage = Some(*now);
+                let root = self.parents.get(&owner.uid).map_or(*owner, |(_, parent)| parent);
+                self.changed.insert(root.clone());
+            }
+        }
+    }
+
+    /// Returns the objects whose Pods have changed since the last call.
+    pub fn take_changed(&mut self) -> BTreeSet<Owner> {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn owned(kind: &str, name: &str) -> Owner {
+        Owner {
+            namespace: "shop".into(),
+            group: "apps".into(),
+            kind: kind.into(),
+            name: name.into(),
+            uid: format!("uid-{name}"),
+        }
+    }
+
+    fn pod(node: &str, phase: &str, is_ready: bool) -> Value {
+        json!({
+            "metadata": {
+                "namespace": "shop",
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "uid-web-1", "controller": true,
+                }],
+            },
+            "spec": { "nodeName": node },
+            "status": { "phase": phase, "conditions": [{ "type": "Ready", "status": if is_ready { "True" } else { "False" } }] },
+        })
+    }
+
+    #[test]
+    fn pods_count_for_the_object_at_the_end_of_the_chain() {
+        let mut all = WorkloadPods::default();
+        let mut refused = pod("", "Pending", false);
+        refused["status"]["conditions"] = json!([
+            { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available" },
+        ]);
+        let mut ending = pod("a", "Running", true);
+        ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        let pods = [pod("a", "Running", true), pod("a", "Pending", false), refused, ending];
+        for pod in &pods {
+            let (state, reason) = PodState::of(pod);
+            all.count(&Owner::of(pod).unwrap(), None, Some((&state, &reason)));
+        }
+        let expected = PodCounts {
+            total: 3,
+            ready: 1,
+            pending: 2,
+            unschedulable: 1,
+            reason: "0/3 nodes are available".into(),
+            bound: 3,
+            usage: None,
+        };
+        assert_eq!(all.of("uid-web-1"), expected);
+        assert_eq!(all.take_changed(), [owned("ReplicaSet", "web-1")].into());
+
+        // The owner of the ReplicaSet becomes known.
+        all.set_parent(OwnedKind::ReplicaSet, "uid-web-1", owned("Deployment", "web"));
+        assert_eq!((all.of("uid-web"), all.bound("uid-web")), (expected, 3));
+        assert_eq!(all.take_changed(), [owned("Deployment", "web")].into());
+
+        // The Pod is scheduled, and the others are gone.
+        let (before, _) = PodState::of(&pods[2]);
+        let (now, _) = PodState::of(&pods[0]);
+        let owner = Owner::of(&pods[2]).unwrap();
+        all.count(&owner, Some(&before), Some((&now, "")));
+        let counts = all.of("uid-web");
+        assert_eq!((counts.ready, counts.unschedulable, counts.reason.as_str()), (2, 0, ""));
+        all.count(&owner, Some(&now), Some((&now, "")));
+        all.take_changed();
+        all.count(&owner, Some(&now), Some((&now, "")));
+        assert!(all.take_changed().is_empty(), "nothing has changed");
+        assert!(all.absent(OwnedKind::Job, &HashSet::new()).is_empty());
+        assert_eq!(all.absent(OwnedKind::ReplicaSet, &HashSet::new()), ["uid-web-1"]);
+        all.remove_parent("uid-web-1");
+        assert_eq!(all.of("uid-web"), PodCounts::default());
+    }
+
+    #[test]
+    fn usage_is_added_and_small_changes_are_ignored() {
+        let mut all = WorkloadPods::default();
+        let (one, two) = (owned("ReplicaSet", "web-1"), owned("ReplicaSet", "web-2"));
+        let (state, _) = PodState::of(&pod("a", "Running", true));
+        for owner in [&one, &two] {
+            all.count(owner, None, Some((&state, "")));
+            all.set_parent(OwnedKind::ReplicaSet, &owner.uid, owned("Deployment", "web"));
+        }
+        all.set_usage(&[(&one, (200, 100 << 20)), (&two, (50, 28 << 20))].into());
+        let usage = PodUsage { cpu: "250m".into(), memory: "128Mi".into() };
+        assert_eq!(all.of("uid-web").usage, Some(usage.clone()));
+        all.take_changed();
+        all.set_usage(&[(&one, (210, 101 << 20))].into());
+        assert!(all.take_changed().is_empty());
+        assert_eq!(all.of("uid-web").usage, Some(usage));
+        all.set_usage(&[(&one, (300, 101 << 20))].into());
+        assert_eq!(all.take_changed(), [owned("Deployment", "web")].into());
+    }
+}
