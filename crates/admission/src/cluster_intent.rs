@@ -2,6 +2,8 @@
 //! it asks for must be within the placement policy of the object, unless the user has the verb `override` on
 //! that policy. Overrides are recorded in an annotation that users cannot write.
 
+use std::sync::Arc;
+
 use atoll_authz::Target;
 use atoll_meta::{Status, object};
 use atoll_placement::intent::{ANNOTATION, Intent, IntentSource, OVERRIDE, Override};
@@ -87,8 +89,8 @@ fn check(request: &Request<'_>, object: &Value) -> Result<Option<String>, Status
         },
     };
     let Some(policy) = policy::select(&policies, &target).winner else { return Ok(None) };
-    let clusters = serving_clusters(request);
-    let excess = policy.check_intent(&intent, &clusters.iter().collect::<Vec<_>>());
+    let clusters = named_clusters(request, &intent);
+    let excess = policy.check_intent(&intent, &clusters.iter().map(|cluster| &**cluster).collect::<Vec<_>>());
     if excess.is_empty() {
         return Ok(None);
     }
@@ -122,10 +124,11 @@ fn namespace_of<'a>(request: &Request<'a>, object: &'a Value) -> &'a str {
     if is_namespace(request.row) { object::name(object) } else { request.namespace }
 }
 
-fn serving_clusters(request: &Request<'_>) -> Vec<Value> {
-    let reachable = request.registry.reachable_clusters(request.workspace);
-    let serving = reachable.filter(|one| request.registry.cluster_serves(request.workspace, one));
-    serving.map(|registered| registered.cluster).collect()
+/// Returns the clusters that an intent names and that serve the workspace.
+fn named_clusters(request: &Request<'_>, intent: &Intent) -> Vec<Arc<Value>> {
+    let registry = request.registry;
+    let named = intent.clusters().filter_map(|name| registry.cluster(request.workspace, name, ""));
+    named.filter(|one| registry.cluster_serves(request.workspace, one)).map(|one| one.cluster).collect()
 }
 
 fn resource_of(policy: &Policy) -> &'static str {
@@ -165,7 +168,7 @@ fn warn_of_unknown_clusters(request: &Request<'_>, object: &Value) {
     if intent.is_none() {
         return;
     }
-    let known = serving_clusters(request);
+    let known = named_clusters(request, &intent);
     let is_known = |name: &&str| known.iter().any(|cluster| object::name(cluster) == *name);
     for name in intent.clusters().filter(|name| !is_known(name)) {
         (request.warn)(format!(

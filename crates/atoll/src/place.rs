@@ -1,5 +1,6 @@
 //! `atoll place`: shows and sets the placements of objects.
 
+pub mod intent;
 pub mod resources;
 mod selection;
 pub mod shares;
@@ -43,9 +44,18 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     }
     for SelectedObject { resource, namespace, name } in wanted {
         let path = path::object(&resource.collection(&namespace), &name);
+        let mut before = Value::Null;
         let answer = match &options.on {
             None => api.get(&format!("{path}/placement")).await,
             Some(on) => {
+                match on.0.is_empty() {
+                    true => {
+                        // Once the intent is written, the scheduler removes the placement as well.
+                        before = api.get(&format!("{path}/placement")).await.unwrap_or_default();
+                        intent::write_none(&api, resource, &path, options.dry_run).await?;
+                    }
+                    false => intent::remove(&api, resource, &path, options.dry_run).await?,
+                }
                 let duplicate = options.duplicate.then_some(true);
                 let mut patch = json!({ "spec": { "clusters": on.0, "by": "hand", "duplicate": duplicate } });
                 if options.force {
@@ -56,7 +66,7 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
             }
         };
         let answer = match answer {
-            Ok(answer) => answer,
+            Ok(answer) => with_leaving(answer, &before),
             Err(problem) => return Err(placement_failure(&api, resource, &path, problem).await),
         };
         let text = placement_summary(resource, &namespace, &name, &answer);
@@ -140,6 +150,20 @@ async fn placement_failure(api: &Api, resource: &ApiResource, path: &str, proble
             "place their owner instead",
         ),
     }
+}
+
+/// Adds the clusters of an earlier placement to those that the object is being removed from.
+fn with_leaving(mut placement: Value, before: &Value) -> Value {
+    let mut names: Vec<Value> = placement["status"]["leaving"].as_array().cloned().unwrap_or_default();
+    for share in before["spec"]["clusters"].as_array().into_iter().flatten() {
+        if !names.contains(&share["name"]) {
+            names.push(share["name"].clone());
+        }
+    }
+    if !names.is_empty() {
+        placement["status"]["leaving"] = names.into();
+    }
+    placement
 }
 
 fn placement_summary(resource: &ApiResource, namespace: &str, name: &str, placement: &Value) -> String {

@@ -5,6 +5,7 @@ mod dependents;
 use std::collections::HashSet;
 
 use atoll_client::path;
+use atoll_fleet::placement::Share;
 use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Locator, Placement, marks};
 use atoll_meta::object;
@@ -21,7 +22,7 @@ use crate::cluster::object_release;
 use crate::cluster::placed_objects;
 use crate::command::ReleaseOptions;
 use crate::place::resources::ApiResource;
-use crate::place::{DEFAULT_NAMESPACE, discover, parse_object_arg};
+use crate::place::{DEFAULT_NAMESPACE, discover, intent, parse_object_arg};
 use crate::workspace::session::encoded;
 use crate::{output, process};
 
@@ -48,6 +49,11 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
     }
     for (resource, object) in wanted {
         let clusters = clusters(&fleet, options, resource, &object).await?;
+        let at = path(resource, object::namespace(&object), object::name(&object));
+        let stays = |share: &Share| !clusters.contains(&share.name);
+        if !Placement::of(&object).clusters.iter().any(stays) {
+            intent::write_none(&fleet.api, resource, &at, false).await?;
+        }
         for cluster in &clusters {
             let connection = ClusterConnection::open(&options.connection, cluster).await?;
             let release = ObjectRelease { connection: &connection, resources: &resources };
@@ -57,7 +63,6 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
         let here = &fleet.session.current;
         if options.delete {
             let this = json!({ "uid": uid(&object) });
-            let at = path(resource, object::namespace(&object), object::name(&object));
             fleet.api.delete_this(&at, this).await?;
             output::print(&format!("{shown} was deleted in {here}.\n"));
         } else {

@@ -69,6 +69,7 @@ pub const ATOLL_CONTROLLERS: &[(&str, &str)] = &[
     ("cluster-push-controller", "clusterpush"),
     ("object-status-controller", "objectstatus"),
     ("placement-follower-controller", "placementfollower"),
+    ("placement-scheduler-controller", "placementscheduler"),
     ("workspace-controller", "workspace"),
 ];
 

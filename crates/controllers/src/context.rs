@@ -23,6 +23,8 @@ pub struct Context {
     pub signers: Signers,
     /// The parts of an object that name clusters in the words of a dialect.
     pub intents: Intents,
+    /// Whether a scheduler places workloads, and tells why it does not place one.
+    pub has_scheduler: bool,
 }
 
 /// Returns each part of an object that names a cluster, such as `label example.com/cluster`, with that name.
@@ -77,7 +79,7 @@ impl Context {
         let events = Events::new(informers.api().clone(), clock.clone());
         let intents: Intents = Arc::new(|_| Vec::new());
         let (settings, signers) = (Arc::default(), Signers::default());
-        Context { informers, events, clock, workloads, settings, signers, intents }
+        Context { informers, events, clock, workloads, settings, signers, intents, has_scheduler: false }
     }
 
     pub fn with_settings(self, settings: Settings) -> Context {
@@ -90,6 +92,10 @@ impl Context {
 
     pub fn with_intents(self, intents: Intents) -> Context {
         Context { intents, ..self }
+    }
+
+    pub fn with_scheduler(self, has_scheduler: bool) -> Context {
+        Context { has_scheduler, ..self }
     }
 
     pub fn api(&self) -> &ApiScope {

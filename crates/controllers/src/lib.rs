@@ -71,7 +71,8 @@ pub async fn run(setup: Setup) {
     let context = Context::sharing(informers, clock, workloads)
         .with_settings(settings)
         .with_signers(signers)
-        .with_intents(intents);
+        .with_intents(intents)
+        .with_scheduler(controllers.includes_alias("placementscheduler"));
     tokio::join!(
         // All other controllers depend on the list of workspaces.
         deletion::workspace::run(client, tree, controllers.includes_alias("workspace")),

@@ -47,16 +47,17 @@ impl ControllerContext {
 }
 
 /// Runs the controllers of dialects that `is_selected` by name and alias, until it is dropped. Where any
-/// controller of a dialect runs, the Secrets of its sealed fields are deleted once no object refers to them.
+/// controller of a dialect runs, the Secrets of its sealed fields are deleted once no object refers to them, and
+/// `enabled` is kept up to date.
 pub async fn run(
     dialects: Vec<Registration>,
     informers: Arc<Informers>,
     clock: Arc<dyn Clock>,
     address: String,
     tenants: Arc<TenantAddresses>,
+    enabled: Arc<EnabledWorkspaces>,
     is_selected: impl Fn(&str, &str) -> bool,
 ) {
-    let enabled = Arc::new(EnabledWorkspaces::default());
     let mut running = JoinSet::new();
     for Registration { dialect, controllers } in dialects {
         let context = ControllerContext {

@@ -7,8 +7,8 @@
 //!   refused ─► one cluster after the other, as a dry run ─► those that accept it, and an event
 //! ```
 //!
-//! An intent applies only where no other placement exists: placements by hand, by a policy or as a dependent
-//! stay. Nothing is watched before a workspace enables the dialect.
+//! An intent has precedence over policies and over placement without any intent. Placements by hand, by
+//! annotation or as a dependent stay. Nothing is watched before a workspace enables the dialect.
 
 mod decide;
 mod defined;
@@ -235,7 +235,7 @@ impl Controller {
         let exists = |name: &str| self.cluster_exists(&resource, &at, name);
         let current = Placement::of(&found);
         let wanted = match decide(&found, &current, self.by, &intents, &exists) {
-            Some(wanted) if is_changed(&current, &wanted.all()) => wanted,
+            Some(wanted) if is_changed(&current, self.by, &wanted.all()) => wanted,
             _ => return Ok(Next::Done),
         };
         let target = Target { resource: &resource, at: &at, object: &found };
@@ -276,7 +276,7 @@ impl Controller {
             }
         }
         let mut next = Ok(Next::Done);
-        if is_changed(current, &accepted) {
+        if is_changed(current, self.by, &accepted) {
             match self.place(target, &accepted, PLACEMENT).await {
                 // Each cluster alone is accepted, but not all of them.
                 Err(status) if is_refusal(&status) => refusals.push(status.message().to_string()),

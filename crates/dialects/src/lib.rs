@@ -19,6 +19,7 @@ mod placed;
 mod resources;
 mod sealed_secrets;
 
+use atoll_informer::ApiScope;
 use atoll_registry::dialect::SharedDialect;
 use serde_json::Value;
 
@@ -42,6 +43,23 @@ pub fn all() -> Vec<Registration> {
 pub fn named_clusters(object: &Value) -> Vec<(String, String)> {
     let dialects = all();
     let intents = dialects.iter().flat_map(|registration| registration.dialect.intents(object));
+    intents.map(|intent| (intent.source.to_string(), intent.cluster.to_string())).collect()
+}
+
+/// The same, of the dialects that are enabled in a workspace and whose controllers place objects there.
+pub fn named_clusters_in(
+    enabled: &EnabledWorkspaces,
+    api: &ApiScope,
+    workspace: &str,
+    object: &Value,
+) -> Vec<(String, String)> {
+    let dialects = all();
+    let placing = dialects.iter().map(|registration| &registration.dialect);
+    let placing = placing.filter(|dialect| dialect.placed_by().is_some());
+    let intents = placing.flat_map(|dialect| match dialect.intents(object) {
+        intents if !intents.is_empty() && enabled.contains(api, workspace, dialect.name()) => intents,
+        _ => Vec::new(),
+    });
     intents.map(|intent| (intent.source.to_string(), intent.cluster.to_string())).collect()
 }
 

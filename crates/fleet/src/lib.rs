@@ -23,6 +23,7 @@ pub mod namespaces;
 pub mod node_shapes;
 pub mod overrides;
 pub mod pause;
+pub mod placed_by;
 pub mod placed_condition;
 pub mod placement;
 pub mod placement_refusal;

@@ -10,6 +10,7 @@ mod whole_job;
 use std::collections::HashMap;
 
 use atoll_meta::object;
+use atoll_meta::views::condition;
 use serde_json::{Map, Value, json};
 
 use crate::aggregate::{aggregate, attributed, next_status};
@@ -20,8 +21,12 @@ use crate::view::{Record, State};
 pub const CONDITION: &str = "Placed";
 /// Reason of the condition of an object without a cluster.
 pub const NOT_PLACED: &str = "NotPlaced";
+/// Reason of the condition of an object that no cluster takes.
+pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// Reason that tells `kubectl rollout status` to stop waiting.
 const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+/// Reasons of the condition of an object without a placement.
+const UNPLACED: [&str; 2] = [NOT_PLACED, UNSCHEDULABLE];
 /// Longest message, in bytes.
 const LONGEST: usize = 1024;
 
@@ -89,8 +94,8 @@ pub struct PlacedObject<'a> {
     /// Last records by cluster name.
     pub records: &'a [(String, Record)],
     pub health: &'a dyn Fn(&str) -> Health,
-    /// Advice for an object without a placement.
-    pub advice: &'a str,
+    /// Advice for an object without a placement. `None` if the scheduler writes its condition, which is then kept.
+    pub advice: Option<&'a str>,
 }
 
 impl PlacedObject<'_> {
@@ -101,6 +106,9 @@ impl PlacedObject<'_> {
             |status, reason, message: String| ConditionValue { status, reason, message: short(message) };
         let names: Vec<&str> = placement.clusters.iter().map(|share| share.name.as_str()).collect();
         if names.is_empty() {
+            if let Some(told) = self.told() {
+                return told;
+            }
             let what = match placement.leaving.as_slice() {
                 [] => "the object is placed on no cluster, so nothing runs".to_string(),
                 leaving => {
@@ -108,13 +116,13 @@ impl PlacedObject<'_> {
                     format!("the object is being removed from {}", enumerated(&names))
                 }
             };
-            return verdict("False", NOT_PLACED, format!("{what}; {}", self.advice));
+            return verdict("False", NOT_PLACED, with_advice(what, self.advice));
         }
         let missing: Vec<&str> =
             names.iter().copied().filter(|name| (self.health)(name) == Health::Missing).collect();
         if !missing.is_empty() {
-            let message = format!("there is no cluster {}; {}", missing.join(", "), self.advice);
-            return verdict("False", "ClusterNotFound", message);
+            let what = format!("there is no cluster {}", missing.join(", "));
+            return verdict("False", "ClusterNotFound", with_advice(what, self.advice));
         }
         let record =
             |name: &str| self.records.iter().find(|(cluster, _)| cluster == name).map(|(_, one)| one);
@@ -153,6 +161,13 @@ impl PlacedObject<'_> {
         verdict("True", "Applied", format!("the object is on {}", enumerated(&names)))
     }
 
+    /// Returns the condition by which the scheduler has told why the object is not placed, if it has.
+    fn told(&self) -> Option<ConditionValue> {
+        let known = condition(self.object, CONDITION).filter(|_| self.advice.is_none())?;
+        let reason = UNPLACED.into_iter().find(|reason| known.reason() == *reason)?;
+        Some(ConditionValue { status: "False", reason, message: known.message().to_string() })
+    }
+
     /// Returns the status to write at the time `now`; `None` if nothing is known.
     pub fn status(&self, now: &str) -> Option<Value> {
         let before = &self.object["status"];
@@ -169,7 +184,7 @@ impl PlacedObject<'_> {
             return Some(next_status(self.resource, before, summed?));
         }
         let verdict = self.condition();
-        let has_failed = verdict.reason == NOT_PLACED || (summed.is_none() && verdict.status == "False");
+        let has_failed = UNPLACED.contains(&verdict.reason) || (summed.is_none() && verdict.status == "False");
         let is_known = summed.is_some();
         let mut status = summed.unwrap_or_else(|| self.nothing(has_failed));
         if self.resource == ("apps", "deployments") {
@@ -238,7 +253,8 @@ impl PlacedObject<'_> {
 /// Removes the conditions of an unplaced object from a status, so that a rollout can be awaited again.
 pub fn clear_unplaced(status: &mut Value) {
     let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
-    let is_unplaced = |one: &Value| one["type"] == CONDITION && one["reason"] == NOT_PLACED;
+    let is_unplaced =
+        |one: &Value| one["type"] == CONDITION && UNPLACED.iter().any(|reason| one["reason"] == *reason);
     if !conditions.iter().any(is_unplaced) {
         return;
     }
@@ -264,6 +280,13 @@ pub fn status_without_clusters(resource: (&str, &str), before: &Value) -> Option
         _ => return None,
     };
     (status != *before).then_some(status)
+}
+
+fn with_advice(what: String, advice: Option<&str>) -> String {
+    match advice {
+        Some(advice) => format!("{what}; {advice}"),
+        None => what,
+    }
 }
 
 fn refusal_reason(record: &Record) -> Option<&'static str> {

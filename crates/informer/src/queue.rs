@@ -108,10 +108,38 @@ impl Queue {
             let (queue, working) = (self.clone(), work(key.clone()));
             tokio::spawn(async move {
                 // A panic counts as a failure.
-                let outcome = tokio::spawn(working).await;
+                let outcome = tokio::spawn(working).await.map_err(|error| error.to_string());
                 drop(place);
                 queue.finish(key, outcome, what);
             });
+        }
+    }
+
+    /// Processes keys in batches, one batch after the other, for as long as it is polled. A batch contains the
+    /// keys that are ready, at most `at_most`, with workspaces taking turns; those without an outcome are
+    /// finished.
+    pub async fn work_in_batches<W, F>(&self, what: &'static str, at_most: usize, work: W)
+    where
+        W: Fn(Vec<Key>) -> F,
+        F: Future<Output = Vec<(Key, Result<Next, Status>)>> + Send + 'static,
+    {
+        loop {
+            let mut keys = vec![self.next(at_most).await];
+            {
+                let mut state = self.state();
+                keys.extend(std::iter::from_fn(|| state.take(at_most)).take(at_most.saturating_sub(1)));
+            }
+            // A panic counts as a failure of all of them.
+            match tokio::spawn(work(keys.clone())).await {
+                Ok(outcomes) => {
+                    let mut outcomes: HashMap<Key, Result<Next, Status>> = outcomes.into_iter().collect();
+                    for key in keys {
+                        let outcome = outcomes.remove(&key).unwrap_or(Ok(Next::Done));
+                        self.finish(key, Ok(outcome), what);
+                    }
+                }
+                Err(error) => keys.into_iter().for_each(|key| self.finish(key, Err(error.to_string()), what)),
+            }
         }
     }
 
@@ -138,7 +166,7 @@ impl Queue {
     fn finish(
         &self,
         key: Key,
-        outcome: Result<Result<Next, Status>, tokio::task::JoinError>,
+        outcome: Result<Result<Next, Status>, String>,
         what: &'static str,
     ) {
         let mut state = self.state();

@@ -58,6 +58,8 @@ pub mod resources {
     known! {
         CLUSTERS = "atoll.dev" "v1alpha1" "clusters" "Cluster" false;
         OBJECT_STATUSES = "atoll.dev" "v1alpha1" "objectstatuses" "ObjectStatus" true;
+        PLACEMENT_POLICIES = "atoll.dev" "v1alpha1" "placementpolicies" "PlacementPolicy" true;
+        CLUSTER_PLACEMENT_POLICIES = "atoll.dev" "v1alpha1" "clusterplacementpolicies" "ClusterPlacementPolicy" false;
         CUSTOM_RESOURCE_DEFINITIONS = "apiextensions.k8s.io" "v1" "customresourcedefinitions" "CustomResourceDefinition" false;
         CONFIG_MAPS = "" "v1" "configmaps" "ConfigMap" true;
         ENDPOINTS = "" "v1" "endpoints" "Endpoints" true;

@@ -3,7 +3,7 @@
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use crate::blocking::check_size;
+use crate::object_size::check_size;
 use crate::row::{ObjectRef, Row};
 use crate::update::uid_conflict;
 use crate::usage::charged_bytes;

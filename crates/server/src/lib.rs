@@ -123,8 +123,10 @@ pub struct Server {
     pub usage: Option<Arc<dyn UsageSource>>,
     /// Interval at which syncers are asked to send heartbeats.
     pub heartbeat: Option<Duration>,
-    /// Whether controllers and the scheduler run in this process.
+    /// Whether controllers run in this process.
     pub runs_controllers: bool,
+    /// Whether a scheduler places workloads.
+    pub runs_scheduler: bool,
     /// Whether Pods of all workloads are created here, as in a simulated cluster.
     pub runs_workloads: bool,
     /// Open sync views.
@@ -164,6 +166,7 @@ impl Server {
             usage: None,
             heartbeat: None,
             runs_controllers: false,
+            runs_scheduler: false,
             runs_workloads: false,
             open_views: sync::OpenViews::default(),
             event_limits: sync::EventLimits::default(),

@@ -15,6 +15,7 @@ use crate::cluster::connection::ClusterConnection;
 use crate::cluster::fleet::uid;
 use crate::cluster::object_release;
 use crate::output::errln;
+use crate::place::intent;
 use crate::workspace::session::encoded;
 use atoll_joining::client::Problem;
 
@@ -155,6 +156,10 @@ impl<'a> Executor<'a> {
             {
                 self.done.placed.push(prepared.target.clone());
             }
+            if let Some(item) = self.pending().find(|item| item.path_above() == prepared.above) {
+                let (resource, name) = (&item.resource, &self.connection.name);
+                intent::write_cluster(above, resource, &prepared.above, name).await?;
+            }
         }
         Ok(())
     }
@@ -189,6 +194,10 @@ impl<'a> Executor<'a> {
         let mut wanted = portable(&item.found);
         if item.resource.namespaced {
             object::set_namespace(&mut wanted, &item.namespace);
+        }
+        // The scheduler must not place it before the copy in the cluster is marked.
+        if intent::is_scheduled(&item.resource) {
+            intent::set_none(&mut wanted);
         }
         let made = self.connection.fleet.api.apply_as(&item.path_above(), ADOPTER, &wanted, dry_run).await;
         let made = made.map_err(|problem| {

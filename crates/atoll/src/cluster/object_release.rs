@@ -8,6 +8,7 @@
 //! annotation, and it ignores an object that is no longer placed on its cluster.
 
 use atoll_fleet::keep_annotation;
+use atoll_fleet::placed_by;
 use atoll_fleet::marks::{ADOPTER, KEEP, RELEASED};
 use atoll_fleet::view::ObjectTarget;
 use atoll_meta::object;
@@ -157,7 +158,9 @@ pub async fn add_to_placement(
         }
         let is_first = clusters.is_empty();
         clusters.push(json!({ "name": cluster }));
-        if is_first {
+        // The scheduler would remove a cluster that it has not chosen.
+        let is_scheduled = placement["spec"]["by"].as_str().is_some_and(placed_by::is_scheduled);
+        if is_first || is_scheduled {
             placement["spec"]["by"] = by.into();
         }
         // The object already runs there, so a cordon does not matter.

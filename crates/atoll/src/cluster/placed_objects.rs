@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use atoll_client::path;
+use atoll_fleet::Placement;
+use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::view::{ObjectTarget, Record, Report, State, SyncLine};
 use atoll_meta::object;
+use atoll_placement::intent::{ANNOTATION, NONE};
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
@@ -233,6 +236,29 @@ pub async fn remove_placement(
         format!("the placement of {} keeps being changed by other writers", target.name),
         "try again",
     ))
+}
+
+/// Writes the intent that a workload which is on no other cluster is placed nowhere.
+pub async fn write_none(
+    session: &Session,
+    paths: &WorkspacePaths,
+    target: &ObjectTarget,
+    cluster: &str,
+) -> Result<(), Failure> {
+    let resource = (target.resource.group.as_str(), target.resource.resource.as_str());
+    let Some(path) = paths.object(target).filter(|_| is_workload(resource)) else { return Ok(()) };
+    let object = match session.client.call(Method::GET, &path, None).await {
+        Err(problem) if problem.is("NotFound") => return Ok(()),
+        object => object?,
+    };
+    if uid(&object) != target.uid || Placement::of(&object).clusters.iter().any(|share| share.name != cluster) {
+        return Ok(());
+    }
+    let patch = json!({ "metadata": { "uid": target.uid, "annotations": { ANNOTATION: NONE } } });
+    match session.client.patch(&path, "application/merge-patch+json", &patch).await {
+        Err(problem) if !problem.is("NotFound") => Err(problem.into()),
+        _ => Ok(()),
+    }
 }
 
 /// A placement without the cluster, or `None` if the cluster is not in it.

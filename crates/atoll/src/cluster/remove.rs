@@ -88,6 +88,10 @@ pub async fn run(
             let below = connect(access)?;
             cleanup::check_identity(&found, &below).await?;
             let control_plane = release::stop_syncer(&fleet, name, &below).await?;
+            // They keep running there, so they must not be placed elsewhere.
+            for target in &placed.assigned {
+                placed_objects::write_none(&fleet.session, &paths, target, name).await?;
+            }
             forget_workloads(&fleet, name, &paths).await?;
             let count = release::remove_marks(&below, &control_plane).await?;
             outln!(

@@ -8,9 +8,11 @@ use atoll_client::dialing::TenantAddresses;
 use atoll_controllers::Setup;
 use atoll_controllers::catalog::ControllerSelection;
 use atoll_controllers::context::{Signers, WorkloadScope};
+use atoll_dialects::EnabledWorkspaces;
 use atoll_informer::{ApiScope, Informers, Tree};
 use atoll_registry::bootstrap;
 use atoll_syncer::Push;
+use serde_json::Value;
 
 use super::key_material::KeyMaterial;
 use super::settings::PlaneSettings;
@@ -37,7 +39,7 @@ impl ControllerApi {
 }
 
 impl ControlPlane {
-    /// Starts syncers of clusters in push mode, the identity Lease and the controllers of dialects.
+    /// Starts syncers of clusters in push mode, the identity Lease, the controllers of dialects and the scheduler.
     pub(super) fn start_fleet(&mut self, settings: &PlaneSettings, tenants: Arc<TenantAddresses>) {
         if self.simulation.is_some() {
             return;
@@ -58,16 +60,43 @@ impl ControlPlane {
         if settings.identity_lease {
             self.run(identity_lease::run(self.server.registry.clone()));
         }
-        self.start_dialects(settings.controllers.clone(), tenants);
+        let enabled = Arc::new(EnabledWorkspaces::default());
+        self.start_dialects(settings.controllers.clone(), tenants, enabled.clone());
+        if settings.controllers.includes_alias("placementscheduler") {
+            self.start_scheduler(&settings.controllers, enabled);
+        }
     }
 
-    fn start_dialects(&mut self, selection: ControllerSelection, tenants: Arc<TenantAddresses>) {
+    /// Starts the scheduler. It leaves objects alone that a dialect places.
+    fn start_scheduler(&mut self, selection: &ControllerSelection, enabled: Arc<EnabledWorkspaces>) {
+        let (informers, clock) = (self.informers.clone(), self.clock());
+        let dialects = atoll_dialects::all();
+        let mut controllers = dialects.iter().flat_map(|dialect| dialect.controllers);
+        let has_dialects = controllers.any(|row| selection.includes(row.name, row.alias));
+        self.run(async move {
+            if has_dialects {
+                enabled.synced().await;
+            }
+            let api = informers.api().clone();
+            let dialects = move |workspace: &str, object: &Value| {
+                atoll_dialects::named_clusters_in(&enabled, &api, workspace, object)
+            };
+            atoll_scheduler::run(atoll_scheduler::Setup { informers, clock, dialects: Arc::new(dialects) }).await;
+        });
+    }
+
+    fn start_dialects(
+        &mut self,
+        selection: ControllerSelection,
+        tenants: Arc<TenantAddresses>,
+        enabled: Arc<EnabledWorkspaces>,
+    ) {
         let (informers, clock) = (self.informers.clone(), self.clock());
         let address = format!("https://{}", self.advertised);
         self.run(async move {
             let is_selected = |name: &str, alias: &str| selection.includes(name, alias);
             let dialects = atoll_dialects::all();
-            atoll_dialects::run(dialects, informers, clock, address, tenants, is_selected).await;
+            atoll_dialects::run(dialects, informers, clock, address, tenants, enabled, is_selected).await;
         });
     }
 

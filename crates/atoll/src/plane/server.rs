@@ -42,6 +42,8 @@ pub fn create(
     }
     server.heartbeat = Some(settings.heartbeat());
     server.runs_controllers = settings.controllers.any();
+    server.runs_scheduler =
+        settings.simulation.is_none() && settings.controllers.includes_alias("placementscheduler");
     server.runs_workloads = settings.simulation.is_some();
     Arc::new(server)
 }

@@ -55,8 +55,15 @@ fn lines(kubeconfig: &str, atoll: &str, clusters: &[&str]) -> Vec<(String, Vec<S
     lines.push((
         format!("move all of it to {last}"),
         vec![
-            format!("{atoll} place deployment/hello --on {last}=9 --kubeconfig {kubeconfig}"),
+            format!("{kubectl} annotate deployment hello atoll.dev/clusters={last} --overwrite"),
             format!("{kubectl} --context {last} get pods -o wide"),
+        ],
+    ));
+    lines.push((
+        "an application of your own, placed without further action".into(),
+        vec![
+            format!("{kubectl} create deployment web --image=nginx --replicas=3"),
+            format!("{kubectl} get deployment web"),
         ],
     ));
     lines.push((

@@ -1,26 +1,22 @@
 //! The sample application of a new playground.
 
 use atoll_client::{Client, PatchType};
+use atoll_placement::intent::ANNOTATION;
 use serde_json::{Value, json};
 
 /// Replicas per cluster.
 const REPLICAS_PER_CLUSTER: usize = 3;
 
-/// Creates the application in the control plane and places it on all clusters.
+/// Creates the application in the control plane. The scheduler places the Deployment, and its dependents go along.
 pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
-    for (path, object) in objects(clusters.len()) {
+    for (path, object) in objects(clusters) {
         let applying = format!("{path}?fieldManager=atoll-playground&force=true");
         let applied = client.patch(&applying, PatchType::Apply, &object).await;
         applied.map_err(|status| format!("the sample application: {}", status.message()))?;
-        // Dependents are placed automatically.
-        let shares: Vec<Value> = match object["kind"].as_str() {
-            Some("Deployment") => clusters
-                .iter()
-                .map(|name| json!({ "name": name, "replicas": REPLICAS_PER_CLUSTER }))
-                .collect(),
-            Some("Service") => clusters.iter().map(|name| json!({ "name": name })).collect(),
-            _ => continue,
-        };
+        if object["kind"] != "Service" {
+            continue;
+        }
+        let shares: Vec<Value> = clusters.iter().map(|name| json!({ "name": name })).collect();
         let placement = json!({ "spec": { "clusters": shares, "force": true } });
         let placed = client.patch(&format!("{path}/placement"), PatchType::Merge, &placement).await;
         placed.map_err(|status| format!("placing the sample application: {}", status.message()))?;
@@ -28,7 +24,7 @@ pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-fn objects(clusters: usize) -> [(&'static str, Value); 3] {
+fn objects(clusters: &[&str]) -> [(&'static str, Value); 3] {
     let labels = json!({ "app": "hello" });
     let metadata = json!({ "name": "hello", "namespace": "default", "labels": labels });
     let settings = json!({
@@ -44,12 +40,17 @@ fn objects(clusters: usize) -> [(&'static str, Value); 3] {
         "envFrom": [{ "configMapRef": { "name": "hello" } }],
         "resources": { "requests": { "cpu": "100m", "memory": "64Mi" } },
     });
+    let mut divided = metadata.clone();
+    if !clusters.is_empty() {
+        let weights: Vec<String> = clusters.iter().map(|name| format!("{name}=1")).collect();
+        divided["annotations"] = json!({ ANNOTATION: weights.join(",") });
+    }
     let deployment = json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata,
+        "metadata": divided,
         "spec": {
-            "replicas": REPLICAS_PER_CLUSTER * clusters,
+            "replicas": REPLICAS_PER_CLUSTER * clusters.len(),
             "selector": { "matchLabels": labels },
             "template": { "metadata": { "labels": labels }, "spec": { "containers": [container] } },
         },

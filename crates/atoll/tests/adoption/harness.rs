@@ -20,6 +20,14 @@ impl TestFleet {
         fleet
     }
 
+    /// Starts a control plane that syncs the cluster itself and places nothing itself.
+    pub fn without_scheduler() -> TestFleet {
+        let setup = Setup::new().flag("--controllers", "*,-placementscheduler");
+        let fleet = TestFleet::not_joined_with_setup(setup);
+        fleet.run(&format!("cluster join east --kubeconfig {}", fleet.east.kubeconfig().display()));
+        fleet
+    }
+
     /// Starts a control plane and an agent (`atoll syncer`) that syncs the cluster.
     pub fn with_agent() -> TestFleet {
         TestFleet::with_agent_and_setup(Setup::new())
@@ -109,6 +117,12 @@ pub fn web(replicas: u32, pods: Value) -> Value {
     let template = json!({ "metadata": { "labels": labels }, "spec": pods });
     let spec = json!({ "replicas": replicas, "selector": { "matchLabels": labels }, "template": template });
     object("apps/v1", "Deployment", "web", json!({ "spec": spec }))
+}
+
+/// Returns the object with the annotation by which the scheduler places it nowhere.
+pub fn unplaced(mut object: Value) -> Value {
+    object["metadata"]["annotations"] = json!({ "atoll.dev/clusters": "none" });
+    object
 }
 
 /// Returns the simplest pod spec.

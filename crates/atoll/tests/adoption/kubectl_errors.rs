@@ -4,7 +4,7 @@
 use atoll_testkit::Kubectl;
 use serde_json::json;
 
-use crate::harness::{TestFleet, create, plain_pods, web};
+use crate::harness::{TestFleet, create, plain_pods, unplaced, web};
 
 const LINES: [&str; 3] =
     ["logs deployment/web", "exec deployment/web -- true", "port-forward deployment/web 0:80"];
@@ -14,7 +14,8 @@ async fn kubectl_gets_an_error_that_names_the_cluster_of_the_pods() {
     let fleet = TestFleet::start();
     let Some(kubectl) = Kubectl::new(&fleet.above.kubeconfig()) else { return };
     let above = fleet.admin();
-    create(&above, "/apis/apps/v1/namespaces/default/deployments", web(1, plain_pods())).await;
+    let web_above = unplaced(web(1, plain_pods()));
+    create(&above, "/apis/apps/v1/namespaces/default/deployments", web_above).await;
     let check = |expected: &[&str]| {
         for line in LINES {
             let errors = kubectl.run_failing(line);

@@ -36,7 +36,7 @@ fn is_running(web: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unplaced_workload_reports_it() {
-    let fleet = TestFleet::start();
+    let fleet = TestFleet::without_scheduler();
     let above = fleet.admin();
     let created = above.post(DEPLOYMENTS, web(2, plain_pods())).await;
     created.expect(201);

@@ -5,7 +5,7 @@ use atoll_testkit::Kubectl;
 use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::harness::{TestFleet, create, object, plain_pods, wait_for, web};
+use crate::harness::{TestFleet, create, object, plain_pods, unplaced, wait_for, web};
 
 const WORKLOADS: &str = "/apis/apps/v1/namespaces/default";
 
@@ -54,7 +54,7 @@ async fn workloads_of_every_kind_report_whether_they_are_placed() {
     let fleet = TestFleet::start();
     let above = fleet.admin();
     for (kind, path, object) in workloads() {
-        create(&above, &path, object).await;
+        create(&above, &path, unplaced(object)).await;
         let at = format!("{path}/a");
         let found = wait_for(&format!("{kind} is unplaced"), &above, &at, |it| {
             has_placed_condition(it, "False", "NotPlaced")
@@ -78,7 +78,8 @@ async fn workloads_of_every_kind_report_whether_they_are_placed() {
 async fn rollout_status_does_not_wait_for_an_unplaced_workload() {
     let fleet = TestFleet::start();
     let Some(kubectl) = Kubectl::new(&fleet.above.kubeconfig()) else { return };
-    create(&fleet.admin(), &format!("{WORKLOADS}/deployments"), web(2, plain_pods())).await;
+    let web = unplaced(web(2, plain_pods()));
+    create(&fleet.admin(), &format!("{WORKLOADS}/deployments"), web).await;
     // It fails by itself, long before its timeout.
     let printed = kubectl.run_failing("rollout status deployment/web --timeout=10m");
     assert!(printed.contains("exceeded its progress deadline"), "{printed}");

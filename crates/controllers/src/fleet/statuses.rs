@@ -332,8 +332,12 @@ impl Controller {
                 return placed_condition::status_without_clusters(kind, &found["status"])
                     .filter(|_| has_lost_reports);
             }
-            // Without any cluster, an object that was never placed may be run by another controller.
             let is_known = has_lost_reports || conditions::find(found, placed_condition::CONDITION).is_some();
+            // The scheduler tells why an object is not placed.
+            if !is_known && self.context.has_scheduler {
+                return None;
+            }
+            // Without any cluster, an object that was never placed may be run by another controller.
             if !is_known && self.lookup.choice(kind, found) == ClusterChoice::NoCluster {
                 return None;
             }
@@ -343,16 +347,17 @@ impl Controller {
             self.lookup.health(&workspace, name, uid)
         };
         let is_there = |share: &Share| health(&share.name) != Health::Missing;
-        let advice = match !placement.clusters.is_empty() && placement.clusters.iter().all(is_there) {
-            true => String::new(),
-            false => self.lookup.advice(resource, found),
+        let is_placed = !placement.clusters.is_empty() && placement.clusters.iter().all(is_there);
+        let advice = match is_placed || self.context.has_scheduler {
+            true => None,
+            false => Some(self.lookup.advice(resource, found)),
         };
         let known = PlacedObject {
             resource: kind,
             object: found,
             records: reports,
             health: &health,
-            advice: &advice,
+            advice: advice.as_deref(),
         };
         let wanted = known.status(&self.context.clock.now().to_time())?;
         (found["status"] != wanted).then_some(wanted)
@@ -364,7 +369,8 @@ impl Controller {
 
     /// Records an event that a workload is not placed, for kinds whose status has no condition for that.
     fn record_not_placed(&self, resource: &Resource, found: &Value, reports: &[(String, Record)]) {
-        if placed_condition::has_condition((&resource.group, &resource.plural))
+        if self.context.has_scheduler
+            || placed_condition::has_condition((&resource.group, &resource.plural))
             || !reports.is_empty()
             || !Placement::of(found).is_empty()
             || object::is_being_deleted(found)

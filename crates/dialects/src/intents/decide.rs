@@ -1,5 +1,6 @@
 //! Decides where an object is placed by its intents.
 
+use atoll_fleet::placed_by;
 use atoll_fleet::Placement;
 use atoll_fleet::placement::Share;
 use atoll_meta::object;
@@ -31,6 +32,8 @@ pub fn decide<'a>(
     exists: &dyn Fn(&str) -> bool,
 ) -> Option<Wanted<'a>> {
     let is_others = !current.clusters.is_empty() && current.by != by;
+    // An object without an intent stays where the scheduler has placed it.
+    let is_others = is_others && (intents.is_empty() || !placed_by::yields_to_labels(&current.by));
     if is_others || object::is_being_deleted(object) {
         return None;
     }
@@ -48,12 +51,17 @@ pub fn decide<'a>(
             None => {}
         }
     }
-    Some(wanted)
+    // What the scheduler has placed stays there until a cluster of the intent exists.
+    let is_scheduled = !current.clusters.is_empty() && current.by != by;
+    (!is_scheduled || !wanted.all().is_empty()).then_some(wanted)
 }
 
-/// Whether a placement has other clusters than these.
-pub fn is_changed(current: &Placement, wanted: &[Share]) -> bool {
-    current.clusters.len() != wanted.len() || wanted.iter().any(|share| current.share(&share.name).is_none())
+/// Whether a placement has other clusters than these, or was not made `by` this dialect.
+pub fn is_changed(current: &Placement, by: &str, wanted: &[Share]) -> bool {
+    let is_others = !current.clusters.is_empty() && current.by != by;
+    is_others
+        || current.clusters.len() != wanted.len()
+        || wanted.iter().any(|share| current.share(&share.name).is_none())
 }
 
 #[cfg(test)]
@@ -88,6 +96,12 @@ mod tests {
             (vec!["west"], &on(&["east"], "policy"), None),
             (vec!["west"], &on(&["east"], "reference"), None),
             (vec![], &on(&["east"], "hand"), None),
+            // Labels have precedence over the scheduler, unless they ask for nothing.
+            (vec!["west"], &on(&["east"], "default"), Some(vec!["west"])),
+            (vec!["west"], &on(&["east"], "placementpolicy/spread"), Some(vec!["west"])),
+            (vec!["west"], &on(&["east"], "annotation"), None),
+            (vec!["absent"], &on(&["east"], "default"), None),
+            (vec![], &on(&["east"], "default"), None),
         ] {
             let intents: Vec<Intent<'_>> =
                 named.iter().map(|cluster| Intent { source: IntentSource::Label("a"), cluster }).collect();
@@ -107,9 +121,10 @@ mod tests {
     #[test]
     fn placements_are_compared_by_cluster() {
         let share = |name: &str| Share { replicas: Some(2), ..Share::on(name, "1") };
-        assert!(!is_changed(&on(&["east"], "label"), &[share("east")]));
-        assert!(is_changed(&on(&["east"], "label"), &[share("west")]));
-        assert!(is_changed(&on(&["east"], "label"), &[]));
-        assert!(is_changed(&on(&[], ""), &[share("east")]));
+        assert!(!is_changed(&on(&["east"], "label"), "label", &[share("east")]));
+        assert!(is_changed(&on(&["east"], "label"), "label", &[share("west")]));
+        assert!(is_changed(&on(&["east"], "label"), "label", &[]));
+        assert!(is_changed(&on(&[], ""), "label", &[share("east")]));
+        assert!(is_changed(&on(&["east"], "default"), "label", &[share("east")]));
     }
 }

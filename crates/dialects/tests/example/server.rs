@@ -96,6 +96,7 @@ impl TestServer {
             Arc::new(SystemClock),
             "https://example".into(),
             tenants,
+            Arc::default(),
             |name: &str, _: &str| names.contains(&name),
         ));
     }

@@ -26,7 +26,7 @@ fn of<'a>(
     records: &'a [(String, Record)],
     health: &'a dyn Fn(&str) -> Health,
 ) -> PlacedObject<'a> {
-    PlacedObject { resource, object, records, health, advice: "place it" }
+    PlacedObject { resource, object, records, health, advice: Some("place it") }
 }
 
 fn health(name: &str) -> Health {

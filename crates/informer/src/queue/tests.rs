@@ -212,3 +212,29 @@ async fn delays_that_are_too_long_to_be_represented_do_no_harm() {
         queue.add(key("w", "b"));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn ready_keys_are_processed_in_batches() {
+    let (queue, (sender, mut batches)) = (Queue::new(), mpsc::unbounded_channel());
+    for name in ["1", "2", "3"] {
+        queue.add(key("busy", name));
+    }
+    queue.add(key("calm", "1"));
+    let working = queue.clone();
+    tokio::spawn(async move {
+        let work = |keys: Vec<Key>| {
+            let _ = sender.send(keys.iter().map(Key::to_string).collect::<Vec<_>>());
+            // The last key has no outcome.
+            let failed = keys.into_iter().rev().skip(1).map(|key| (key, Err(Status::internal_error("no"))));
+            std::future::ready(failed.collect::<Vec<_>>())
+        };
+        working.work_in_batches("a test", 3, work).await;
+    });
+    let mut next = async || batches.recv().await.unwrap();
+    assert_eq!(next().await, ["busy/n/1", "calm/n/1", "busy/n/2"]);
+    assert_eq!(next().await, ["busy/n/3"]);
+    // Those that failed are processed again.
+    assert_eq!(next().await, ["busy/n/1", "calm/n/1"]);
+    assert_eq!(next().await, ["busy/n/1"]);
+    assert!(timeout(LAST_DELAY, batches.recv()).await.is_err(), "finished keys are not processed again");
+}

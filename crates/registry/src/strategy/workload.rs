@@ -6,6 +6,8 @@
 // upstream: pkg/registry/apps/statefulset/strategy.go
 // upstream: pkg/registry/apps/replicaset/strategy.go
 
+use std::collections::BTreeMap;
+
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -26,12 +28,21 @@ const GENERIC: Strategy = Strategy {
 pub static DEPLOYMENT: Strategy = Strategy {
     status_keeps: &["labels"],
     raises_generation: |new, old| {
-        spec_differs(new, old) || new["metadata"].get("annotations") != old["metadata"].get("annotations")
+        spec_differs(new, old) || annotations_differ(new, old)
     },
     prepare_subresource: |_, new, old, _| keep_annotation(new, old, ROLLBACK),
     prepare_bookmark: set_replicas,
     ..GENERIC
 };
+
+/// Whether annotations differ. Where an object runs is not part of what runs there.
+fn annotations_differ(new: &Value, old: &Value) -> bool {
+    let [new, old] = [new, old].map(|object| {
+        let kept = object::annotations(object).filter(|(key, _)| *key != atoll_placement::intent::ANNOTATION);
+        kept.collect::<BTreeMap<_, _>>()
+    });
+    new != old
+}
 
 pub static REPLICA_SET: Strategy = Strategy { prepare_bookmark: set_replicas, ..GENERIC };
 

@@ -2,6 +2,7 @@
 
 use atoll_fleet::Placement;
 use atoll_fleet::placed_condition;
+use atoll_fleet::placement_refusal::ClusterChoice;
 use atoll_meta::object;
 use atoll_registry::placement::is_placeable;
 use atoll_registry::{ObjectRef, Row};
@@ -20,7 +21,13 @@ pub fn creates_pods_here(workload: &Value) -> bool {
     object::annotation(workload, GRAIN) == Some("pod")
 }
 
-/// Returns a warning for a new workload that is not placed, if there are clusters.
+/// Whether the object asks to be placed nowhere.
+fn stays_above(object: &Value) -> bool {
+    object::annotation(object, atoll_placement::intent::ANNOTATION) == Some(atoll_placement::intent::NONE)
+}
+
+/// Returns a warning for a new workload that is not placed, if there are clusters and no scheduler that places
+/// it.
 pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Value) -> Option<String> {
     let is_workload = placed_condition::is_workload((&row.group, &row.resource));
     if !is_workload || creates_pods_here(new) || !Placement::of(new).is_empty() {
@@ -28,11 +35,11 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Va
     }
     let registry = &server.registry;
     let advice = || {
-        registry.cluster_choice(row, object_ref.workspace, new).advice(
-            &row.kind,
-            object_ref.namespace,
-            object::name(new),
-        )
+        let choice = registry.cluster_choice(row, object_ref.workspace, new);
+        let is_placed_soon = server.runs_scheduler && matches!(choice, ClusterChoice::Accepts(_));
+        choice
+            .advice(&row.kind, object_ref.namespace, object::name(new))
+            .filter(|_| !is_placed_soon && !stays_above(new))
     };
     let dialects = registry.catalog.dialects().filter(|dialect| dialect.placed_by().is_some());
     let Some((dialect, intents)) =
@@ -42,7 +49,11 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Va
     };
     if !registry.dialect_enabled(object_ref.workspace, dialect.name()) {
         let (source, enable) = (intents[0].source, format!("atoll dialect enable {}", dialect.name()));
-        return Some(format!("{NOWHERE}; its {source} does nothing here ({enable}); {}", advice()?));
+        return Some(match advice() {
+            Some(advice) => format!("{NOWHERE}; its {source} does nothing here ({enable}); {advice}"),
+            None if server.runs_scheduler => format!("its {source} does nothing here ({enable})"),
+            None => return None,
+        });
     }
     let named: Vec<_> = intents
         .iter()

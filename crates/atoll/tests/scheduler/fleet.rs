@@ -1,0 +1,151 @@
+//! A control plane with a scheduler, and clusters that only the test reports about.
+
+use std::collections::BTreeMap;
+
+use atoll_fleet::Placement;
+use atoll_testkit::wait::Waiting;
+use atoll_testkit::{Atoll, Client, Setup};
+use serde_json::{Value, json};
+
+pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
+pub const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+/// Controllers of the tests. No syncer and no controller of health runs, so clusters are as the test says.
+const CONTROLLERS: &str = "placementscheduler,placementfollower,objectstatus,workspace,namespace";
+
+/// Starts a control plane with a scheduler.
+pub fn start() -> Atoll {
+    Setup::new().flag("--controllers", CONTROLLERS).start()
+}
+
+/// Starts a control plane with clusters that have this many free cores each.
+pub async fn with_clusters(clusters: &[(&str, i64)]) -> (Atoll, Client) {
+    let atoll = start();
+    let admin = atoll.admin();
+    for (name, cores) in clusters {
+        join(&admin, name, *cores).await;
+    }
+    (atoll, admin)
+}
+
+/// Registers a cluster of one node that is ready and has reported its free cores.
+pub async fn join(admin: &Client, name: &str, cores: i64) {
+    join_with(admin, name, cores, json!({})).await;
+}
+
+/// Registers a cluster with a spec.
+pub async fn join_with(admin: &Client, name: &str, cores: i64, spec: Value) {
+    let cluster = json!({
+        "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name }, "spec": spec,
+    });
+    admin.post(CLUSTERS, cluster).await.expect(201);
+    report(admin, name, cores).await;
+}
+
+/// Reports that a cluster is ready and has free cores.
+pub async fn report(admin: &Client, name: &str, cores: i64) {
+    let resources = json!({ "cpu": cores.to_string(), "memory": format!("{}Gi", cores * 4), "pods": "1000" });
+    let ready = json!({ "type": "Ready", "status": "True", "reason": "Synced", "message": "" });
+    let status = json!({ "status": {
+        "conditions": [ready],
+        "free": [{ "nodes": 1, "labels": {}, "taints": [], "resources": resources }],
+    } });
+    admin.merge(&format!("{CLUSTERS}/{name}/status"), status).await.expect(200);
+}
+
+/// A Deployment whose replicas request this many thousandths of a core.
+pub fn deployment(name: &str, replicas: i64, millicores: i64) -> Value {
+    let labels = json!({ "app": name });
+    let requests = json!({ "cpu": format!("{millicores}m") });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": name, "labels": labels },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "main", "image": "example/app:1", "resources": { "requests": requests } }] },
+            },
+        },
+    })
+}
+
+/// The same with the annotation for clusters.
+pub fn annotated(mut object: Value, clusters: &str) -> Value {
+    object["metadata"]["annotations"] = json!({ "atoll.dev/clusters": clusters });
+    object
+}
+
+pub fn path(name: &str) -> String {
+    format!("{DEPLOYMENTS}/{name}")
+}
+
+/// Writes the annotation for clusters of an object.
+pub async fn annotate(admin: &Client, path: &str, clusters: Option<&str>) {
+    let patch = json!({ "metadata": { "annotations": { "atoll.dev/clusters": clusters } } });
+    admin.merge(path, patch).await.expect(200);
+}
+
+pub async fn scale(admin: &Client, path: &str, replicas: i64) {
+    let patch = json!({ "spec": { "replicas": replicas } });
+    admin.merge(&format!("{path}/scale"), patch).await.expect(200);
+}
+
+/// Formats a placement such as `east=2 west=1 by annotation`.
+pub fn summary(object: &Value) -> String {
+    let placement = Placement::of(object);
+    let shares: BTreeMap<&str, String> = placement
+        .clusters
+        .iter()
+        .map(|share| {
+            let amounts = [share.replicas, share.completions, share.first_ordinal];
+            let amounts: String = amounts.iter().flatten().map(|amount| format!("={amount}")).collect();
+            (share.name.as_str(), amounts)
+        })
+        .collect();
+    let shares: Vec<String> = shares.iter().map(|(name, amounts)| format!("{name}{amounts}")).collect();
+    match shares.is_empty() {
+        true => "nowhere".to_string(),
+        false => format!("{} by {}", shares.join(" "), placement.by),
+    }
+}
+
+/// Waits until an object is placed like this, and returns it.
+pub async fn expect_placed(admin: &Client, path: &str, expected: &str) -> Value {
+    wait_until(admin, path, &format!("{path} is on {expected}"), |object| summary(object) == expected).await
+}
+
+/// Waits until an object meets a condition, and returns it. Shows the object if it never does.
+pub async fn wait_until(admin: &Client, path: &str, what: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+    let waiting = Waiting::until(what);
+    let mut last = String::new();
+    loop {
+        let response = admin.get(path).await;
+        let object = response.json_or_null();
+        if response.status == 200 && is_met(&object) {
+            return object;
+        }
+        let now = format!("{} {}", summary(&object), object["status"]["conditions"]);
+        if now != last {
+            eprintln!("{path}: {now}");
+            last = now;
+        }
+        waiting.again().await;
+    }
+}
+
+/// The status, reason and message of a condition.
+pub fn condition(object: &Value, kind: &str) -> (String, String, String) {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let found = conditions.into_iter().find(|one| one["type"] == kind).cloned().unwrap_or_default();
+    let text = |field: &str| found[field].as_str().unwrap_or_default().to_string();
+    (text("status"), text("reason"), text("message"))
+}
+
+/// Whether there is an event with this reason about an object.
+pub async fn has_event(admin: &Client, name: &str, reason: &str) -> bool {
+    let events = admin.get("/api/v1/namespaces/default/events").await.expect(200);
+    let all = events["items"].as_array().unwrap();
+    all.iter().any(|event| event["reason"] == reason && event["involvedObject"]["name"] == name)
+}

@@ -1,0 +1,12 @@
+//! The scheduler: workloads are placed by default, by annotation and by policy, without a command.
+
+// Clippy treats only functions marked as tests as test code.
+#![allow(clippy::unwrap_used)]
+
+mod by_annotation;
+mod by_default;
+mod by_policy;
+mod fleet;
+mod kinds;
+mod pending;
+mod standing;

@@ -1,0 +1,189 @@
+//! Changes in the caches: which objects are decided about again, and which entries of the ledger are updated.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll_fleet::Placement;
+use atoll_fleet::placement_refusal::placement_refusal;
+use atoll_informer::{Change, Key};
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::{Keys, Scheduler, workloads};
+
+/// What has changed since the last round.
+#[derive(Default)]
+pub struct Changes(Mutex<Changed>);
+
+#[derive(Default)]
+struct Changed {
+    clusters: Keys,
+    /// Queue keys of objects.
+    objects: Keys,
+    /// Queue keys of objects whose policies have changed and that were not decided about since.
+    new_rules: Keys,
+}
+
+impl Changes {
+    pub fn cluster(&self, key: Key) {
+        self.changed().clusters.insert(key);
+    }
+
+    pub fn object(&self, key: Key) {
+        self.changed().objects.insert(key);
+    }
+
+    /// Takes the keys of changed Clusters and the queue keys of changed objects.
+    pub fn take(&self) -> (Keys, Keys) {
+        let mut changed = self.changed();
+        (std::mem::take(&mut changed.clusters), std::mem::take(&mut changed.objects))
+    }
+
+    pub fn has_new_rules(&self, key: &Key) -> bool {
+        self.changed().new_rules.contains(key)
+    }
+
+    /// Records that a decision by the latest rules was written.
+    pub fn decided(&self, key: &Key) {
+        self.changed().new_rules.remove(key);
+    }
+
+    fn changed(&self) -> MutexGuard<'_, Changed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Follows all caches.
+pub fn listen(scheduler: &Arc<Scheduler>) {
+    for (kind, cache) in scheduler.kinds.iter().enumerate() {
+        let scheduler = scheduler.clone();
+        cache.listen(move |change| workload_changed(&scheduler, kind, change));
+    }
+    let follower = scheduler.clone();
+    scheduler.clusters.listen(move |change| {
+        follower.changes.cluster(change.key.clone());
+        follower.pending.retry();
+        if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
+            follower.enqueue_daemon_sets();
+        }
+    });
+    let follower = scheduler.clone();
+    scheduler.namespaces.listen(move |change| {
+        let Some(new) = &change.new else { return };
+        // A Namespace that every workspace has from the start is not in the cache before its first change.
+        let is_changed = match &change.old {
+            Some(old) => metadata(old) != metadata(new),
+            None => metadata(new).0.is_some(),
+        };
+        if is_changed {
+            follower.enqueue_namespace(&change.key.workspace, &change.key.name, false);
+        }
+    });
+    let policies = &scheduler.policies;
+    let follower = scheduler.clone();
+    policies.of_namespaces.listen(move |change| {
+        if follower.has_new_policy(change) {
+            follower.enqueue_namespace(&change.key.workspace, &change.key.namespace, true);
+        }
+    });
+    let follower = scheduler.clone();
+    policies.of_workspaces.listen(move |change| {
+        if follower.has_new_policy(change) {
+            follower.enqueue_below(&change.key.workspace);
+        }
+    });
+}
+
+fn workload_changed(scheduler: &Scheduler, kind: usize, change: &Change) {
+    let key = workloads::queue_key(kind, &change.key);
+    if let (Some(old), Some(new)) = (&change.old, &change.new)
+        && decides(old) == decides(new)
+    {
+        return;
+    }
+    scheduler.changes.object(key.clone());
+    let clusters = |object: &Option<Arc<Value>>| {
+        object.as_ref().map(|object| Placement::of(object).clusters).unwrap_or_default()
+    };
+    if clusters(&change.old) != clusters(&change.new) || change.new.is_none() {
+        scheduler.pending.retry();
+    }
+    scheduler.queue.add(key);
+}
+
+/// The parts of a workload that decisions and the ledger depend on. The rest is mostly status.
+fn decides(object: &Value) -> (&Value, &Value, &Value, bool, bool) {
+    let metadata = &object["metadata"];
+    (
+        &object["spec"],
+        &metadata["labels"],
+        &metadata["annotations"],
+        object::is_being_deleted(object),
+        workloads::has_finished(object),
+    )
+}
+
+/// The parts of a Namespace that decisions depend on.
+fn metadata(namespace: &Value) -> (Option<&str>, &Value) {
+    (object::annotation(namespace, atoll_placement::intent::ANNOTATION), &namespace["metadata"]["labels"])
+}
+
+/// The parts of a Cluster that decide whether it accepts objects.
+fn terms(cluster: Option<&Value>) -> Option<(bool, bool, &Value, &Value)> {
+    let cluster = cluster?;
+    let (is_open, has_reported) = (placement_refusal(cluster).is_none(), cluster["status"]["free"].is_array());
+    Some((is_open, has_reported, &cluster["spec"], &cluster["metadata"]["labels"]))
+}
+
+impl Scheduler {
+    /// Whether a policy says something else than before. Its status does not matter.
+    fn has_new_policy(&self, change: &Change) -> bool {
+        let says = |policy: &Value| (policy["spec"].clone(), object::is_being_deleted(policy));
+        let is_new = change.old.as_deref().map(says) != change.new.as_deref().map(says);
+        if change.new.is_none() {
+            self.policies.remove(change.object());
+        } else if is_new {
+            self.counts.policy_changed(object::uid(change.object()));
+        }
+        is_new
+    }
+
+    /// DaemonSets run on every cluster that their rules allow, also on those that join later.
+    fn enqueue_daemon_sets(&self) {
+        for (kind, cache) in self.kinds.iter().enumerate() {
+            if cache.resource.kind == "DaemonSet" {
+                for object in cache.all() {
+                    self.queue.add(workloads::queue_key(kind, &Key::of(&object)));
+                }
+            }
+        }
+    }
+
+    /// Adds all objects of a namespace.
+    fn enqueue_namespace(&self, workspace: &str, namespace: &str, has_new_rules: bool) {
+        for (kind, cache) in self.kinds.iter().enumerate() {
+            for object in cache.list(workspace, namespace) {
+                self.enqueue(kind, &object, has_new_rules);
+            }
+        }
+    }
+
+    /// Adds all objects of a workspace and of the workspaces below it.
+    fn enqueue_below(&self, workspace: &str) {
+        for (kind, cache) in self.kinds.iter().enumerate() {
+            for object in cache.all() {
+                let mut line = self.api.ancestry(&Key::of(&object).workspace).into_iter();
+                if line.any(|(id, _)| id == workspace) {
+                    self.enqueue(kind, &object, true);
+                }
+            }
+        }
+    }
+
+    fn enqueue(&self, kind: usize, object: &Value, has_new_rules: bool) {
+        let key = workloads::queue_key(kind, &Key::of(object));
+        if has_new_rules {
+            self.changes.changed().new_rules.insert(key.clone());
+        }
+        self.queue.add(key);
+    }
+}

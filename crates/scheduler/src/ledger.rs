@@ -1,0 +1,217 @@
+//! The fleet with everything that is placed on it, as the caches show it and as it was last written.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use atoll_fleet::{Placement, placed_by};
+use atoll_fleet::placement::Share;
+use atoll_informer::Key;
+use atoll_meta::object;
+use atoll_placement::cluster::ClusterState;
+use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey};
+use atoll_placement::fleet::Fleet;
+use serde_json::Value;
+
+use crate::report;
+
+
+/// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
+#[derive(Default)]
+pub struct Ledger {
+    pub fleet: Fleet,
+    /// Uids of clusters by the key of the Cluster.
+    clusters: HashMap<Key, Arc<str>>,
+    /// The reverse.
+    keys: HashMap<Arc<str>, Key>,
+    objects: HashMap<Key, Entry>,
+    /// Number of objects on each cluster, by workspace and namespace.
+    namespaces: HashMap<(Arc<str>, Arc<str>), Usage>,
+    /// The same by workspace.
+    workspaces: HashMap<Arc<str>, Usage>,
+}
+
+/// What is known of one object.
+struct Entry {
+    uid: Arc<str>,
+    namespace: Arc<str>,
+    /// Uids of its clusters.
+    clusters: Vec<Arc<str>>,
+    is_default: bool,
+    /// The revision of a placement that was written and that the cache does not show yet.
+    written: u64,
+}
+
+/// Number of objects by cluster: those that are placed by default, and all.
+type Usage = BTreeMap<Arc<str>, (usize, usize)>;
+
+impl Ledger {
+    /// Adds or changes a Cluster that is registered in the workspace with this path.
+    pub fn set_cluster(&mut self, key: &Key, cluster: &Value, path: &str) {
+        let uid: Arc<str> = object::uid(cluster).into();
+        if let Some(known) = self.clusters.insert(key.clone(), uid.clone())
+            && known != uid
+        {
+            self.fleet.remove_cluster(&known);
+            self.keys.remove(&known);
+        }
+        self.keys.insert(uid.clone(), key.clone());
+        self.fleet.set_cluster(ClusterState::of(cluster, path));
+        if let Some(report) = report::read(cluster) {
+            self.fleet.set_report(&uid, Arc::new(report));
+        }
+    }
+
+    pub fn remove_cluster(&mut self, key: &Key) {
+        if let Some(uid) = self.clusters.remove(key) {
+            self.keys.remove(&uid);
+            self.fleet.remove_cluster(&uid);
+        }
+    }
+
+    /// The key of the Cluster with this uid.
+    pub fn cluster_key(&self, uid: &str) -> Option<&Key> {
+        self.keys.get(uid)
+    }
+
+    /// Whether a placement of the object was written that is newer than the revision in the cache.
+    pub fn is_ahead(&self, key: &Key, object: &Value) -> bool {
+        self.objects.get(key).is_some_and(|entry| {
+            *entry.uid == *object::uid(object) && entry.written > revision(object)
+        })
+    }
+
+    /// Records what an object takes as it is in the cache, unless a newer placement was written.
+    pub fn set_object(&mut self, key: &Key, object: &Value, demand: &Demand) {
+        if self.is_ahead(key, object) {
+            return;
+        }
+        let placement = Placement::of(object);
+        let shares = self.shares(&placement.clusters, &demand.workspace_path);
+        let shares = shares.into_iter().map(|share| (share.uid.clone(), demand.pods_of(&share))).collect();
+        let is_default = placement.by == placed_by::DEFAULT;
+        self.reserve(key, (&demand.object, &demand.needs), shares, is_default);
+    }
+
+    /// Records the shares of an object.
+    pub fn reserve(
+        &mut self,
+        key: &Key,
+        (object, needs): (&ObjectKey, &Arc<Needs>),
+        shares: Vec<(Arc<str>, i64)>,
+        is_default: bool,
+    ) {
+        if let Some(before) = self.objects.remove(key) {
+            self.count(key, &before, false);
+            if before.uid != object.uid {
+                self.fleet.forget(&before.uid);
+            }
+        }
+        self.fleet.reserve(object, needs, &shares);
+        let entry = Entry {
+            uid: object.uid.clone(),
+            namespace: object.namespace.clone(),
+            clusters: shares.into_iter().map(|(uid, _)| uid).collect(),
+            is_default,
+            written: 0,
+        };
+        self.count(key, &entry, true);
+        self.objects.insert(key.clone(), entry);
+    }
+
+    /// Records that the shares of an object are in the store at a revision.
+    pub fn written(&mut self, key: &Key, revision: u64) {
+        if let Some(entry) = self.objects.get_mut(key) {
+            entry.written = revision;
+        }
+    }
+
+    /// Records that the shares of an object were not written.
+    pub fn not_written(&mut self, key: &Key) {
+        self.written(key, 0);
+    }
+
+    /// Forgets an object that does not exist any more, or that has finished.
+    pub fn remove_object(&mut self, key: &Key) {
+        if let Some(entry) = self.objects.remove(key) {
+            self.count(key, &entry, false);
+            self.fleet.forget(&entry.uid);
+        }
+    }
+
+    /// Uids of the clusters of an object.
+    pub fn clusters_of(&self, key: &Key) -> &[Arc<str>] {
+        self.objects.get(key).map_or(&[], |entry| entry.clusters.as_slice())
+    }
+
+    /// Uids of the clusters that the other objects of a namespace are on, the most used first. Those that
+    /// are placed by default count most: they must stay together.
+    pub fn namespace_on(&self, workspace: &str, namespace: &str) -> Vec<Arc<str>> {
+        let usage = self.namespaces.get(&(workspace.into(), namespace.into()));
+        usage.map(most_used).unwrap_or_default()
+    }
+
+    /// The same for all namespaces of a workspace.
+    pub fn workspace_on(&self, workspace: &str) -> Vec<Arc<str>> {
+        self.workspaces.get(workspace).map(most_used).unwrap_or_default()
+    }
+
+    /// The shares of a placement, as decisions see them.
+    pub fn shares(&self, shares: &[Share], path: &str) -> Vec<CurrentShare> {
+        let read = |share: &Share| {
+            Some(CurrentShare {
+                uid: self.uid_of(share, path)?,
+                replicas: share.replicas,
+                first_ordinal: share.first_ordinal,
+                completions: share.completions,
+                parallelism: share.parallelism,
+                ..CurrentShare::default()
+            })
+        };
+        shares.iter().filter_map(read).collect()
+    }
+
+    /// The uid of the cluster of a share: placements of older versions name the nearest one.
+    fn uid_of(&self, share: &Share, path: &str) -> Option<Arc<str>> {
+        match share.uid.is_empty() {
+            true => self.fleet.named(path, &share.name).map(|cluster| cluster.uid.clone()),
+            false => Some(share.uid.as_str().into()),
+        }
+    }
+
+    fn count(&mut self, key: &Key, entry: &Entry, is_added: bool) {
+        let of_namespace = (key.workspace.clone(), entry.namespace.clone());
+        change(&mut self.namespaces, of_namespace, entry, is_added);
+        change(&mut self.workspaces, key.workspace.clone(), entry, is_added);
+    }
+}
+
+fn change<K: Eq + Hash + Clone>(usages: &mut HashMap<K, Usage>, of: K, entry: &Entry, is_added: bool) {
+    let usage = usages.entry(of.clone()).or_default();
+    for uid in &entry.clusters {
+        let (by_default, all) = usage.entry(uid.clone()).or_default();
+        let step = |count: &mut usize| *count = if is_added { *count + 1 } else { count.saturating_sub(1) };
+        step(all);
+        if entry.is_default {
+            step(by_default);
+        }
+        if *all == 0 {
+            usage.remove(uid);
+        }
+    }
+    if usage.is_empty() {
+        usages.remove(&of);
+    }
+}
+
+fn most_used(usage: &Usage) -> Vec<Arc<str>> {
+    let mut uids: Vec<&Arc<str>> = usage.keys().collect();
+    // The sort is stable, so clusters that are used alike have the order of their uids.
+    uids.sort_by_key(|uid| std::cmp::Reverse(usage[*uid]));
+    uids.into_iter().cloned().collect()
+}
+
+/// Revisions are increasing numbers.
+fn revision(object: &Value) -> u64 {
+    object::resource_version(object).parse().unwrap_or(0)
+}

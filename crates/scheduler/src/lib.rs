@@ -1,0 +1,276 @@
+//! The scheduler: turns intents and policies into placements. It sees only the Kubernetes API.
+//!
+//! ```text
+//!   Clusters, placements ─► ledger ──────┐
+//!   policies, Namespaces ─► rules ───────┼─► round: decide (pure) ─┬─► writer ─► …/placement
+//!   workloads ─► Queue, in batches ──────┘                         └─► pending ─► condition Placed, event
+//!                  ▲                                                      │
+//!                  └───── a Cluster, policy or placement changes ◄────────┘
+//! ```
+//!
+//! Decisions are made one after the other, in batches, and each reserves what it takes before the next one is
+//! made. Only then are the placements of the batch written, each on condition that its object has not changed.
+
+mod changes;
+mod counts;
+mod ledger;
+mod neighbours;
+mod pending;
+mod policies;
+mod policy_status;
+mod report;
+mod round;
+mod rules;
+mod workloads;
+mod writer;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll_fleet::placed_condition::{ConditionValue, UNSCHEDULABLE};
+use atoll_informer::{ApiScope, Cache, Clock, Events, Informers, Key, Next, Queue, resources};
+use atoll_meta::Status;
+use atoll_placement::demand::Demand;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::changes::Changes;
+use crate::counts::Counts;
+use crate::ledger::Ledger;
+use crate::pending::Pending;
+use crate::policies::Policies;
+use crate::round::{Round, Step};
+use crate::writer::{Target, Wanted, Writer, Written};
+
+/// Most objects of a batch. Its decisions hold the ledger, and its writes are concurrent.
+const BATCH: usize = 256;
+/// The component of events.
+const COMPONENT: &str = "atoll-scheduler";
+
+/// Returns each part of an object in a workspace (by id) that names a cluster in the words of a dialect that is
+/// enabled there, such as `label example.com/cluster`, with that name.
+pub type DialectIntents = Arc<dyn Fn(&str, &Value) -> Vec<(String, String)> + Send + Sync>;
+
+/// Dependencies of the scheduler.
+pub struct Setup {
+    /// Informers of all workspaces.
+    pub informers: Arc<Informers>,
+    pub clock: Arc<dyn Clock>,
+    pub dialects: DialectIntents,
+}
+
+struct Scheduler {
+    api: ApiScope,
+    /// Caches in the order of [`workloads::kinds`].
+    kinds: Vec<Arc<Cache>>,
+    clusters: Arc<Cache>,
+    namespaces: Arc<Cache>,
+    policies: Policies,
+    dialects: DialectIntents,
+    ledger: Mutex<Ledger>,
+    changes: Changes,
+    pending: Pending,
+    counts: Counts,
+    queue: Queue,
+    writer: Writer,
+}
+
+/// Runs the scheduler until it is dropped. Without clusters it does nothing: the watches would only cost memory.
+pub async fn run(setup: Setup) {
+    let Setup { informers, clock, dialects } = setup;
+    let clusters = informers.of(&resources::CLUSTERS);
+    let (exists, mut joined) = tokio::sync::watch::channel(false);
+    clusters.listen(move |_| {
+        exists.send_replace(true);
+    });
+    // The channel closes when the cache is dropped.
+    if joined.wait_for(|joined| *joined).await.is_err() {
+        return;
+    }
+    let api = informers.api().clone();
+    let recorder = Events::new(api.clone(), clock.clone()).recorder(COMPONENT);
+    let scheduler = Arc::new(Scheduler {
+        kinds: workloads::kinds().iter().map(|kind| informers.of(kind)).collect(),
+        clusters,
+        namespaces: informers.of(&resources::NAMESPACES),
+        policies: Policies::new(
+            informers.of(&resources::PLACEMENT_POLICIES),
+            informers.of(&resources::CLUSTER_PLACEMENT_POLICIES),
+        ),
+        dialects,
+        ledger: Mutex::default(),
+        changes: Changes::default(),
+        pending: Pending::default(),
+        counts: Counts::default(),
+        queue: Queue::new(),
+        writer: Writer { api: api.clone(), clock, recorder },
+        api,
+    });
+    changes::listen(&scheduler);
+    for cache in scheduler.caches() {
+        cache.synced().await;
+    }
+    let worker = scheduler.clone();
+    let working = scheduler.queue.work_in_batches("placements", BATCH, move |keys| {
+        let scheduler = worker.clone();
+        async move { scheduler.schedule(keys).await }
+    });
+    tokio::join!(working, scheduler.pending.wake(&scheduler.queue), policy_status::run(&scheduler));
+}
+
+impl Scheduler {
+    fn caches(&self) -> impl Iterator<Item = &Arc<Cache>> {
+        let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
+        self.kinds.iter().chain([&self.clusters, &self.namespaces]).chain(policies)
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path of a workspace, such as `root:org`.
+    fn path(&self, workspace: &str) -> Result<String, Status> {
+        let root = self.api.root(workspace)?;
+        Ok(root.strip_prefix("/clusters/").unwrap_or(&root).to_string())
+    }
+
+    /// The Namespace of an object.
+    fn namespace(&self, at: &Key) -> Arc<Value> {
+        let found = self.namespaces.get(&at.in_workspace(&at.namespace));
+        found.unwrap_or_else(|| Arc::new(round::bootstrap_namespace(&at.namespace)))
+    }
+
+    /// Whether a policy of the object has changed since it was last decided about.
+    fn takes_new_rules(&self, key: &Key) -> bool {
+        self.changes.has_new_rules(key)
+    }
+
+    /// Updates the ledger with everything that has changed in the caches.
+    fn update(&self, ledger: &mut Ledger) {
+        let (clusters, objects) = self.changes.take();
+        for key in clusters {
+            match self.clusters.get(&key) {
+                None => ledger.remove_cluster(&key),
+                Some(cluster) => match self.path(&key.workspace) {
+                    Ok(path) => ledger.set_cluster(&key, &cluster, &path),
+                    // The workspace becomes known soon.
+                    Err(_) => self.changes.cluster(key),
+                },
+            }
+        }
+        for key in objects {
+            self.update_object(ledger, &key);
+        }
+    }
+
+    /// Updates what an object takes to what the cache shows.
+    fn update_object(&self, ledger: &mut Ledger, key: &Key) {
+        let Some((kind, at)) = workloads::target(key) else { return };
+        let Some(object) = self.kinds[kind].get(&at).filter(|object| !workloads::has_finished(object)) else {
+            ledger.remove_object(key);
+            self.counts.remove(key);
+            return;
+        };
+        let Ok(path) = self.path(&at.workspace) else { return self.changes.object(key.clone()) };
+        let resource = workloads::kinds()[kind];
+        let demand = Demand::of((&at.workspace, &path), (&resource.group, &resource.plural), &object);
+        ledger.set_object(key, &object, &demand);
+    }
+
+    /// Decides about a batch of objects, then writes the decisions.
+    async fn schedule(self: Arc<Self>, keys: Vec<Key>) -> Vec<(Key, Result<Next, Status>)> {
+        let steps: Vec<(Key, Step)> = {
+            let mut round = Round::begin(&self);
+            keys.into_iter().map(|key| (key.clone(), round.decide(&key))).collect()
+        };
+        let mut writing = JoinSet::new();
+        let mut outcomes = Vec::new();
+        for (key, step) in steps {
+            match step {
+                Step::Settled => {}
+                Step::Failed(status) => outcomes.push((key, Err(status))),
+                Step::Place(target, wanted, message) => {
+                    let scheduler = self.clone();
+                    writing.spawn(async move {
+                        let outcome = scheduler.place(&key, &target, &wanted, message).await;
+                        (key, outcome)
+                    });
+                }
+                Step::Report(target, verdict) => {
+                    let scheduler = self.clone();
+                    writing.spawn(async move {
+                        let outcome = scheduler.report(&key, &target, &verdict).await;
+                        (key, outcome)
+                    });
+                }
+            }
+        }
+        // A task that panics has no outcome; its key is added again when the object changes.
+        while let Some(joined) = writing.join_next().await {
+            outcomes.extend(joined.ok());
+        }
+        outcomes
+    }
+
+    async fn place(
+        &self,
+        key: &Key,
+        target: &Target,
+        wanted: &Wanted,
+        message: Option<String>,
+    ) -> Result<Next, Status> {
+        let written = self.writer.place(target, wanted).await;
+        {
+            let mut ledger = self.ledger();
+            match written {
+                Ok(Written::At(revision)) => ledger.written(key, revision),
+                // What the decision has reserved is free again.
+                _ => {
+                    ledger.not_written(key);
+                    self.update_object(&mut ledger, key);
+                }
+            }
+        }
+        match written? {
+            Written::At(_) => {
+                self.changes.decided(key);
+                match message {
+                    Some(message) => self.tell_missing(key, target, message),
+                    None => self.pending.remove(key),
+                }
+                Ok(Next::Done)
+            }
+            Written::Stale => Ok(Next::Again),
+            Written::Refused { message, next } => {
+                if wanted.shares.is_empty() {
+                    return Ok(next);
+                }
+                let verdict = ConditionValue { status: "False", reason: UNSCHEDULABLE, message };
+                self.report(key, target, &verdict).await?;
+                Ok(next)
+            }
+        }
+    }
+
+    /// Reports replicas that have no place, of an object of which others have one.
+    fn tell_missing(&self, key: &Key, target: &Target, message: String) {
+        if self.pending.insert(key.clone(), &message) {
+            self.writer.recorder.warning(target.resource, &target.object, UNSCHEDULABLE, message);
+        }
+    }
+
+    /// Reports why an object is not placed, and waits for a change that may help.
+    async fn report(&self, key: &Key, target: &Target, verdict: &ConditionValue) -> Result<Next, Status> {
+        if !atoll_fleet::Placement::of(&target.object).clusters.is_empty() {
+            self.tell_missing(key, target, verdict.message.clone());
+            return Ok(Next::Done);
+        }
+        let is_news = self.pending.insert(key.clone(), &verdict.message);
+        self.writer.report(target, verdict, is_news).await?;
+        self.changes.decided(key);
+        Ok(Next::Done)
+    }
+}
+
+/// Keys of objects and Clusters.
+type Keys = HashSet<Key>;

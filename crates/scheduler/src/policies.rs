@@ -1,0 +1,65 @@
+//! The policies of all workspaces, parsed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll_informer::{ApiScope, Cache};
+use atoll_meta::object;
+use atoll_placement::policy::Policy;
+use serde_json::Value;
+
+/// Policies by the caches of both kinds.
+pub struct Policies {
+    pub of_namespaces: Arc<Cache>,
+    pub of_workspaces: Arc<Cache>,
+    /// Parsed policies by uid, with the revision that they were parsed from.
+    parsed: Mutex<HashMap<String, (String, Option<Policy>)>>,
+}
+
+impl Policies {
+    pub fn new(of_namespaces: Arc<Cache>, of_workspaces: Arc<Cache>) -> Policies {
+        Policies { of_namespaces, of_workspaces, parsed: Mutex::default() }
+    }
+
+    /// Returns the policies that may apply to objects in a namespace: its own, those of the workspace, and
+    /// those of the workspaces above.
+    pub fn candidates(&self, api: &ApiScope, workspace: &str, namespace: &str) -> Vec<Policy> {
+        let mut found: Vec<Policy> = Vec::new();
+        if self.of_namespaces.is_empty() && self.of_workspaces.is_empty() {
+            return found;
+        }
+        if !namespace.is_empty() {
+            let own = self.of_namespaces.list(workspace, namespace);
+            found.extend(own.iter().filter_map(|policy| self.parse(&self.of_namespaces, policy, 0)));
+        }
+        for (distance, (id, _)) in api.ancestry(workspace).into_iter().enumerate() {
+            let own = self.of_workspaces.list(&id, "");
+            found.extend(own.iter().filter_map(|policy| self.parse(&self.of_workspaces, policy, distance)));
+        }
+        found
+    }
+
+    /// Forgets a deleted policy.
+    pub fn remove(&self, policy: &Value) {
+        self.parsed.lock().unwrap_or_else(PoisonError::into_inner).remove(object::uid(policy));
+    }
+
+    /// Parses a policy. The server refuses invalid ones, so one that cannot be read has no effect.
+    fn parse(&self, cache: &Cache, policy: &Value, distance: usize) -> Option<Policy> {
+        if object::is_being_deleted(policy) {
+            return None;
+        }
+        let (uid, revision) = (object::uid(policy), object::resource_version(policy));
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = parsed.get(uid).filter(|(known, _)| known == revision).map(|(_, policy)| policy.clone());
+        let read = known.unwrap_or_else(|| {
+            // Items of lists may not have a kind.
+            let mut typed = policy.clone();
+            object::set_type(&mut typed, &cache.resource.api_version(), &cache.resource.kind);
+            let read = Policy::parse(&typed).ok();
+            parsed.insert(uid.to_string(), (revision.to_string(), read.clone()));
+            read
+        });
+        read.map(|policy| Policy { distance, ..policy })
+    }
+}

@@ -1,0 +1,356 @@
+//! One batch of decisions. Each sees what the decisions before it have reserved.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard};
+
+use atoll_fleet::{Placement, placed_by, pod_security};
+use atoll_fleet::placed_condition::{CONDITION, ConditionValue, NOT_PLACED, UNSCHEDULABLE};
+use atoll_fleet::placement::Share;
+use atoll_informer::Key;
+use atoll_meta::views::condition;
+use atoll_meta::{Status, object};
+use atoll_placement::decide::{DecidedShare, Decision, decide};
+use atoll_placement::demand::{CurrentShare, Demand, Work};
+use atoll_placement::fleet::Fleet;
+use atoll_placement::intent::{Intent, Source};
+use atoll_placement::policy::{Policy, Target as PolicyTarget, select};
+use atoll_placement::rules::{ClusterFilter, Division, Rules};
+use serde_json::{Value, json};
+
+use crate::Scheduler;
+use crate::ledger::Ledger;
+use crate::neighbours;
+use crate::rules::{pins, rules};
+use crate::workloads;
+use crate::writer::{Target, Wanted};
+
+/// Label that every Namespace has.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// Most clusters that are tried although their Pod Security level does not allow the pods. Any further one is
+/// refused by the server.
+const MAX_VIOLATIONS: usize = 64;
+/// Message about an object that no cluster can run.
+const NO_CLUSTER: &str =
+    "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE";
+
+/// What follows from a decision.
+pub enum Step {
+    /// Nothing is to be written.
+    Settled,
+    /// The placement is to be written. The message says which replicas have no place.
+    Place(Target, Wanted, Option<String>),
+    /// The object stays as it is, and its user is told why.
+    Report(Target, ConditionValue),
+    Failed(Status),
+}
+
+pub struct Round<'a> {
+    scheduler: &'a Scheduler,
+    ledger: MutexGuard<'a, Ledger>,
+    /// Policies that may apply, by workspace and namespace.
+    candidates: HashMap<(Arc<str>, Arc<str>), Arc<Vec<Policy>>>,
+}
+
+impl<'a> Round<'a> {
+    /// Begins a round with everything that has changed since the last one.
+    pub fn begin(scheduler: &'a Scheduler) -> Round<'a> {
+        let mut ledger = scheduler.ledger();
+        scheduler.update(&mut ledger);
+        Round { scheduler, ledger, candidates: HashMap::new() }
+    }
+
+    /// Decides about the object with this queue key, and reserves its shares.
+    pub fn decide(&mut self, key: &Key) -> Step {
+        let Some((kind, at)) = workloads::target(key) else { return Step::Settled };
+        let cache = &self.scheduler.kinds[kind];
+        let Some(object) = cache.get(&at) else {
+            self.scheduler.pending.remove(key);
+            return Step::Settled;
+        };
+        let placement = Placement::of(&object);
+        if self.ledger.is_ahead(key, &object) {
+            return Step::Settled;
+        }
+        if !workloads::is_placed_here(&object, &placement) {
+            self.scheduler.pending.remove(key);
+            self.scheduler.counts.remove(key);
+            return Step::Settled;
+        }
+        let path = match self.scheduler.path(&at.workspace) {
+            Ok(path) => path,
+            Err(status) => return Step::Failed(status),
+        };
+        let target = Target { resource: workloads::kinds()[kind], at, object };
+        let namespace = self.scheduler.namespace(&target.at);
+        let intent = Intent::of(&target.object, Some(&namespace));
+        match self.of_dialect(key, &target, &path).filter(|_| intent.is_none()) {
+            Some(step) => step,
+            None => self.decide_object(key, target, &placement, &path, (&namespace, intent)),
+        }
+    }
+
+    /// The object is left to a dialect, if it names clusters in the dialect's words.
+    fn of_dialect(&self, key: &Key, target: &Target, path: &str) -> Option<Step> {
+        let named = (self.scheduler.dialects)(&target.at.workspace, &target.object);
+        let (source, name) = named.first()?;
+        let exists = |name: &str| self.ledger.fleet.named(path, name).is_some();
+        if named.iter().any(|(_, name)| exists(name)) {
+            self.scheduler.pending.remove(key);
+            return Some(Step::Settled);
+        }
+        let message = format!("its {source} names the cluster {name:?}, which does not exist");
+        Some(not_placed(target, message))
+    }
+
+    fn decide_object(
+        &mut self,
+        key: &Key,
+        target: Target,
+        placement: &Placement,
+        path: &str,
+        (namespace, intent): (&Value, Option<(Intent, Source)>),
+    ) -> Step {
+        let (resource, at) = (target.resource, target.at.clone());
+        let candidates = self.candidates(&at);
+        let of_policy = PolicyTarget {
+            group: &resource.group,
+            kind: &resource.kind,
+            namespace: &at.namespace,
+            name: &at.name,
+            labels: object::label_map(&target.object),
+            namespace_labels: object::label_map(namespace),
+            is_workload: true,
+        };
+        let selection = select(candidates.iter(), &of_policy);
+        let mut demand = self.demand(&target, placement, path);
+        let mut rules = rules(intent.as_ref(), selection.winner, demand.runs_once);
+        if let Some(policy) = selection.winner.filter(|_| intent.is_none()) {
+            let (scheduler, ledger, object) = (self.scheduler, &self.ledger, (key, &at));
+            rules.with = neighbours::resolve(scheduler, ledger, object, path, &policy.affinity);
+            rules.without = neighbours::resolve(scheduler, ledger, object, path, &policy.anti_affinity);
+        }
+        match selection.winner {
+            Some(policy) => {
+                let is_placed = intent.is_none() && placement.by == *rules.by;
+                self.scheduler.counts.set(key, policy, is_placed);
+            }
+            None => self.scheduler.counts.remove(key),
+        }
+        demand.may_rebalance = self.may_rebalance(key, placement, &rules);
+        if rules.division == Division::Nowhere {
+            self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false);
+            return self.stays_above(target, placement, &rules, intent.as_ref());
+        }
+        if self.ledger.fleet.serving(path).next().is_none() {
+            self.scheduler.pending.insert(key.clone(), "");
+            // Workloads that were never placed may be run by other controllers.
+            return match condition(&target.object, CONDITION) {
+                Some(_) if placement.clusters.is_empty() => not_placed(&target, NO_CLUSTER.to_string()),
+                _ => Step::Settled,
+            };
+        }
+        let decision = self.decide_allowed((&target, namespace), &demand, &mut rules, intent.as_ref());
+        let message = (decision.unplaced > 0).then(|| message(&decision));
+        if decision.shares.is_empty() {
+            // What is placed stays until there is another place for it.
+            let message = message.unwrap_or_else(|| "no cluster takes it".to_string());
+            return Step::Report(target, ConditionValue { status: "False", reason: UNSCHEDULABLE, message });
+        }
+        let taken = decision.shares.iter().map(|share| (share.uid.clone(), pods(share, &demand)));
+        let (taken, is_default) = (taken.collect(), &*rules.by == placed_by::DEFAULT);
+        self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
+        let wanted = wanted(&decision, &demand, &rules);
+        match (is_same(placement, &wanted), message) {
+            (true, None) => {
+                self.scheduler.pending.remove(key);
+                Step::Settled
+            }
+            (true, Some(message)) => {
+                Step::Report(target, ConditionValue { status: "False", reason: UNSCHEDULABLE, message })
+            }
+            (false, message) => Step::Place(target, wanted, message),
+        }
+    }
+
+    /// Decides without the clusters whose Pod Security level does not allow the pods. Only clusters that would
+    /// be chosen are checked, because the check reads the whole pod template.
+    fn decide_allowed(
+        &self,
+        (target, namespace): (&Target, &Value),
+        demand: &Demand,
+        rules: &mut Rules,
+        intent: Option<&(Intent, Source)>,
+    ) -> Decision {
+        let intent = intent.map(|(intent, _)| intent);
+        let mut violations: HashMap<Arc<str>, String> = HashMap::new();
+        loop {
+            let mut decision = decide_parts(&self.ledger.fleet, demand, rules, intent);
+            let new = decision.shares.iter().filter(|share| demand.share(&share.uid).is_none());
+            let mut new = new.filter_map(|share| Some((share, self.violation(target, namespace, &share.uid)?)));
+            match new.next() {
+                Some((share, violation)) if violations.len() < MAX_VIOLATIONS => {
+                    rules.clusters.except.insert(share.name.to_string());
+                    violations.insert(share.uid.clone(), violation);
+                }
+                _ => {
+                    for refusal in &mut decision.refusals {
+                        if let Some(violation) = violations.remove(&refusal.uid) {
+                            refusal.text = violation;
+                        }
+                    }
+                    return decision;
+                }
+            }
+        }
+    }
+
+    /// How a pod template violates the Pod Security level of a cluster.
+    fn violation(&self, target: &Target, namespace: &Value, uid: &str) -> Option<String> {
+        let key = self.ledger.cluster_key(uid)?;
+        let cluster = self.scheduler.clusters.get(key)?;
+        let resource = (&*target.resource.group, &*target.resource.plural);
+        let is_registered_there = key.workspace == target.at.workspace;
+        let label = |key: &str| object::label(namespace, key);
+        pod_security::refusal(&cluster, is_registered_there, label, resource, &target.object)
+    }
+
+    fn candidates(&mut self, at: &Key) -> Arc<Vec<Policy>> {
+        let scheduler = self.scheduler;
+        let of = (at.workspace.clone(), at.namespace.clone());
+        let found = self.candidates.entry(of).or_insert_with(|| {
+            Arc::new(scheduler.policies.candidates(&scheduler.api, &at.workspace, &at.namespace))
+        });
+        found.clone()
+    }
+
+    fn demand(&self, target: &Target, placement: &Placement, path: &str) -> Demand {
+        let (resource, at) = (target.resource, &target.at);
+        let mut demand =
+            Demand::of((&at.workspace, path), (&resource.group, &resource.plural), &target.object);
+        demand.current = self.ledger.shares(&placement.clusters, path);
+        demand.leaving = placement.leaving.iter().map(|one| one.uid.as_str().into()).collect();
+        demand.namespace_on = self.ledger.namespace_on(&at.workspace, &at.namespace);
+        demand.workspace_on = self.ledger.workspace_on(&at.workspace);
+        demand
+    }
+
+    /// Whether shares may move although they break no rule: exact rules leave no choice, and a user who has
+    /// changed a policy or the intent expects an effect.
+    fn may_rebalance(&self, key: &Key, placement: &Placement, rules: &Rules) -> bool {
+        let is_exact = matches!(rules.division, Division::Weighted(_) | Division::Pinned(_) | Division::Duplicate);
+        is_exact || placement.by != *rules.by || self.scheduler.takes_new_rules(key)
+    }
+
+    fn stays_above(
+        &self,
+        target: Target,
+        placement: &Placement,
+        rules: &Rules,
+        intent: Option<&(Intent, Source)>,
+    ) -> Step {
+        if !placement.clusters.is_empty() {
+            let wanted = Wanted { shares: Vec::new(), by: rules.by.to_string(), duplicate: false };
+            return Step::Place(target, wanted, None);
+        }
+        let why = match intent {
+            Some((_, Source::Object)) => "its annotation atoll.dev/clusters is none".to_string(),
+            Some((_, Source::Namespace)) => {
+                "the annotation atoll.dev/clusters of its Namespace is none".to_string()
+            }
+            None => format!("{} places it nowhere", rules.by),
+        };
+        not_placed(&target, format!("the object stays in the control plane, so nothing runs: {why}"))
+    }
+}
+
+fn not_placed(target: &Target, message: String) -> Step {
+    let target = Target { resource: target.resource, at: target.at.clone(), object: target.object.clone() };
+    Step::Report(target, ConditionValue { status: "False", reason: NOT_PLACED, message })
+}
+
+/// Decides with exact numbers for some clusters first, and the rest divided between the others.
+fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&Intent>) -> Decision {
+    let pins = intent.filter(|intent| !intent.is_pinned()).map(pins).unwrap_or_default();
+    if pins.is_empty() || demand.work != Work::Replicas {
+        return decide(fleet, demand, rules);
+    }
+    let is_pinned = |name: &str| pins.iter().any(|(pinned, _)| pinned == name);
+    let mut rest = demand.clone();
+    rest.replicas = (demand.replicas - pins.iter().map(|(_, count)| count).sum::<i64>()).max(0);
+    rest.current.retain(|share| fleet.cluster(&share.uid).is_some_and(|cluster| !is_pinned(&cluster.name)));
+    let mut rules_of_rest = rules.clone();
+    rules_of_rest.clusters.names.retain(|name| !is_pinned(name));
+    let mut decision = decide(fleet, &rest, &rules_of_rest);
+    let clusters = ClusterFilter::named(pins.iter().map(|(name, _)| name.as_str()));
+    let pinned = Rules { clusters, division: Division::Pinned(pins.clone()), ..rules.clone() };
+    let exact = decide(fleet, demand, &pinned);
+    decision.shares.extend(exact.shares);
+    decision.unplaced += exact.unplaced;
+    decision.reason = decision.reason.or(exact.reason);
+    decision.refusals.extend(exact.refusals);
+    decision
+}
+
+/// The placement that a decision leads to.
+fn wanted(decision: &Decision, demand: &Demand, rules: &Rules) -> Wanted {
+    let shares: Vec<Share> = decision.shares.iter().map(share).collect();
+    let is_copied = rules.division == Division::Duplicate && demand.runs_once && shares.len() > 1;
+    Wanted { shares, by: decision.by.to_string(), duplicate: is_copied }
+}
+
+fn share(decided: &DecidedShare) -> Share {
+    Share {
+        name: decided.name.to_string(),
+        uid: decided.uid.to_string(),
+        replicas: decided.replicas,
+        first_ordinal: decided.first_ordinal,
+        completions: decided.completions,
+        parallelism: decided.parallelism,
+        ..Share::default()
+    }
+}
+
+/// The number of pods of a share.
+fn pods(share: &DecidedShare, demand: &Demand) -> i64 {
+    demand.pods_of(&CurrentShare {
+        uid: share.uid.clone(),
+        replicas: share.replicas,
+        first_ordinal: share.first_ordinal,
+        completions: share.completions,
+        parallelism: share.parallelism,
+        ..CurrentShare::default()
+    })
+}
+
+/// Whether a placement is already as wanted. The order of shares does not matter.
+fn is_same(placement: &Placement, wanted: &Wanted) -> bool {
+    let amounts =
+        |share: &Share| (share.replicas, share.first_ordinal, share.completions, share.parallelism);
+    placement.by == wanted.by
+        && placement.duplicate == wanted.duplicate
+        && placement.clusters.len() == wanted.shares.len()
+        && wanted.shares.iter().all(|share| {
+            placement.share_of(&share.name, &share.uid).is_some_and(|known| amounts(known) == amounts(share))
+        })
+}
+
+/// Tells why replicas have no place, with a reason for each cluster.
+fn message(decision: &Decision) -> String {
+    let mut parts: Vec<String> = decision.reason.iter().cloned().collect();
+    parts.extend(decision.refusals.iter().map(|refusal| format!("{} {}", refusal.name, refusal.text)));
+    let what = match decision.shares.is_empty() {
+        true => "no cluster takes it".to_string(),
+        false => format!("{} of its replicas have no place", decision.unplaced),
+    };
+    match parts.is_empty() {
+        true => what,
+        false => format!("{what}: {}", parts.join("; ")),
+    }
+}
+
+/// The Namespace of an object, as policies see it. One that every workspace has from the start is not in the
+/// cache until it is changed.
+pub fn bootstrap_namespace(name: &str) -> Value {
+    json!({ "metadata": { "name": name, "labels": { NAMESPACE_NAME: name } } })
+}

@@ -1,0 +1,57 @@
+//! The objects that the scheduler places: workloads that no other component places.
+
+use atoll_fleet::{Placement, placed_by};
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_informer::{Key, Resource, resources};
+use atoll_meta::object;
+use atoll_meta::views::condition;
+use serde_json::Value;
+
+/// Annotation of workloads whose Pods are created in the control plane.
+const GRAIN: &str = "atoll.dev/grain";
+/// Prefix of the namespaces of a cluster's own components.
+const SYSTEM_PREFIX: &str = "kube-";
+
+/// The kinds that run nowhere until they are placed. The position of a kind is part of queue keys.
+pub fn kinds() -> [&'static Resource; 7] {
+    [
+        &resources::CRON_JOBS,
+        &resources::DAEMON_SETS,
+        &resources::DEPLOYMENTS,
+        &resources::JOBS,
+        &resources::REPLICA_SETS,
+        &resources::REPLICATION_CONTROLLERS,
+        &resources::STATEFUL_SETS,
+    ]
+}
+
+/// The queue key of an object: the position of its kind is before the namespace.
+pub fn queue_key(kind: usize, at: &Key) -> Key {
+    Key::new(&at.workspace, &format!("{kind}/{}", at.namespace), &at.name)
+}
+
+/// The position of the kind and the key of an object in the queue.
+pub fn target(key: &Key) -> Option<(usize, Key)> {
+    let (kind, namespace) = key.namespace.split_once('/')?;
+    let kind = kind.parse::<usize>().ok().filter(|kind| *kind < kinds().len())?;
+    Some((kind, Key::new(&key.workspace, namespace, &key.name)))
+}
+
+/// Whether the scheduler places an object. It leaves alone what is owned by a controller, runs in the control
+/// plane, has finished, or was placed by other means.
+pub fn is_placed_here(object: &Value, placement: &Placement) -> bool {
+    let namespace = object::namespace(object);
+    let is_others = !placement.clusters.is_empty() && !placed_by::is_scheduled(&placement.by);
+    !object::is_being_deleted(object)
+        && object::controller_of(object).is_none()
+        && object::annotation(object, GRAIN) != Some("pod")
+        && namespace != SYSTEM_NAMESPACE
+        && !namespace.starts_with(SYSTEM_PREFIX)
+        && !is_others
+        && !has_finished(object)
+}
+
+/// Whether a Job has ended.
+pub fn has_finished(object: &Value) -> bool {
+    ["Complete", "Failed"].iter().any(|kind| condition(object, kind).is_some_and(|found| found.is_true()))
+}
