@@ -38,6 +38,7 @@ use serde_json::Value;
 
 use crate::Registry;
 use crate::blocking::run_blocking;
+use crate::bootstrap::ROOT;
 use crate::row::{Row, SharedRow};
 
 pub use compile::compare_versions;
@@ -159,7 +160,8 @@ impl Registry {
         definition.row(version).filter(|_| definition.is_served).cloned()
     }
 
-    /// The definition of a custom resource in a workspace. For all workspaces, it is the first one found.
+    /// The definition of a custom resource in a workspace. For all workspaces, it is that of root or, if root
+    /// has none, the first one found.
     pub fn definition(
         &self,
         workspace: Option<&str>,
@@ -188,9 +190,13 @@ impl Registry {
                     let definition = (object.name() == name).then(|| Definition::of(&object)).flatten();
                     definition.filter(|definition| definition.is_served && definition.is_of(group, resource))
                 };
-                // A workspace's definition must not decide how the clusters of other workspaces are read.
+                // A workspace's definition must not decide how the clusters of other workspaces are read, nor
+                // hide the resources of root.
                 let of_dialect = self.dialect_definition(None, group, resource);
-                of_dialect.or_else(|| snapshot.list(&everywhere, None).find_map(served))
+                let of_root = || snapshot.get(&Key::object(GROUP, RESOURCE, ROOT, "", &name));
+                of_dialect
+                    .or_else(|| of_root().and_then(served))
+                    .or_else(|| snapshot.list(&everywhere, None).find_map(served))
             }
         }
     }

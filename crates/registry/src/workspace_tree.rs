@@ -190,6 +190,8 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -212,6 +214,35 @@ mod tests {
         assert_eq!((tree.path(two, one), tree.path(ROOT, three)), (None, None));
         note(one, "b", None);
         assert_eq!(tree.ancestry(two), [two]);
+    }
+
+    #[tokio::test]
+    async fn a_cluster_has_shares_of_workspaces_below_it() {
+        let [org, team, other] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2", "cccccccccccccc3"];
+        let workspace = |parent: &str, name: &str, id: &str| {
+            let object = json!({ "metadata": { "name": name }, "status": { "id": id } });
+            (Key::object(ATOLL, "workspaces", parent, "", name), object)
+        };
+        let cluster = json!({ "metadata": { "name": "east", "uid": "1" } });
+        let registry = crate::testing::registry(&[
+            workspace(ROOT, "org", org),
+            workspace(org, "team", team),
+            workspace(ROOT, "other", other),
+            (Key::object(ATOLL, "clusters", org, "", "east"), cluster),
+        ])
+        .await;
+        for (workspace, share_uid, expected) in [
+            (org, "1", true),
+            (team, "1", true),
+            (team, "", true),
+            (team, "2", false),
+            (other, "1", false),
+            (other, "", false),
+            (ROOT, "1", false),
+        ] {
+            let is_on = registry.is_share_on(org, "east", "1", workspace, share_uid);
+            assert_eq!(is_on, expected, "{workspace} {share_uid:?}");
+        }
     }
 
     #[test]

@@ -47,6 +47,20 @@ async fn a_definition_is_found_by_exact_group_and_plural() {
 }
 
 #[tokio::test]
+async fn definition_of_root_counts_in_all_workspaces() {
+    let in_root = definition("foo", "bar.example.com");
+    let in_root = (Key::object(GROUP, RESOURCE, "root", "", "foo.bar.example.com"), in_root.1);
+    let mut own = definition("foo", "bar.example.com");
+    own.1["spec"]["versions"][0]["name"] = "v9".into();
+    own.1["status"]["storedVersions"] = json!(["v9"]);
+    let alone = registry(std::slice::from_ref(&own)).await;
+    assert!(alone.find(None, "bar.example.com", "v9", "foo").is_some());
+    let registry = registry(&[own, in_root]).await;
+    assert!(registry.find(None, "bar.example.com", "v1", "foo").is_some());
+    assert!(registry.find(None, "bar.example.com", "v9", "foo").is_none());
+}
+
+#[tokio::test]
 async fn names_that_only_the_status_contains_are_not_served() {
     let mut written = definition("foo", "fleet.example.com");
     written.1["status"]["acceptedNames"]["plural"] = "clusters".into();
