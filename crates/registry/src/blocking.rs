@@ -42,7 +42,10 @@ const STARTED_KIB: u32 = 2 << 10;
 const SMALL: usize = 16 << 10;
 
 /// The large requests of each tenant that were started, apart from those of trusted users in its workspaces.
-static STARTED: LazyLock<Mutex<HashMap<(String, bool), Weak<Semaphore>>>> = LazyLock::new(Mutex::default);
+static STARTED: LazyLock<Mutex<StartedRequests>> = LazyLock::new(Mutex::default);
+
+/// Requests by tenant, and whether they are of trusted users.
+type StartedRequests = HashMap<(String, bool), Weak<Semaphore>>;
 
 /// The threads for slow work: half of the cores.
 static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
