@@ -15,11 +15,11 @@ use crate::filters::Question;
 use crate::fleet::Fleet;
 use crate::rules::{ClusterFilter, Division, Rules};
 
-use self::plan::Plan;
+use self::plan::SharePlan;
 
-/// What was decided about an object.
+/// The decision about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct PlacementDecision {
     pub by: Arc<str>,
     /// The shares to have in the end; [`crate::moves`] says how to get there.
     pub shares: Vec<DecidedShare>,
@@ -57,7 +57,7 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// What is to say about one cluster.
+/// The part of an explanation that is about one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub name: Arc<str>,
@@ -81,7 +81,7 @@ pub struct Score {
 
 /// Decides which clusters run an object. The same arguments always lead to the same decision. The fleet is
 /// not changed: record the result with [`Fleet::reserve`].
-pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> Decision {
+pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecision {
     let question = Question { fleet, demand, rules };
     let plan = plan(question);
     let mut decision = plan.decision(question);
@@ -92,7 +92,7 @@ pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> Decision {
 }
 
 /// Decides as [`decide`] does, and says of every cluster that serves the workspace why it was chosen or not.
-pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (Decision, Vec<Verdict>) {
+pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecision, Vec<Verdict>) {
     let question = Question { fleet, demand, rules };
     let plan = plan(question);
     let mut decision = plan.decision(question);
@@ -103,10 +103,10 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (Decision, Vec<
     (decision, verdicts)
 }
 
-fn plan(question: Question<'_>) -> Plan<'_> {
+fn plan(question: Question<'_>) -> SharePlan<'_> {
     let (demand, rules) = (question.demand, question.rules);
     if rules.division == Division::Nowhere {
-        return Plan::above(format!("{} keeps it in the control plane", rules.by));
+        return SharePlan::above(format!("{} keeps it in the control plane", rules.by));
     }
     if let Some(plan) = fixed::continued(question) {
         return plan;
@@ -114,7 +114,7 @@ fn plan(question: Question<'_>) -> Plan<'_> {
     if rules.terms.is_empty() || demand.is_paused {
         return attempt(question, None);
     }
-    let mut best: Option<Plan<'_>> = None;
+    let mut best: Option<SharePlan<'_>> = None;
     for term in terms(question) {
         let plan = attempt(question, Some(term));
         if plan.unplaced == 0 && plan.reason.is_none() {
@@ -143,7 +143,7 @@ fn terms<'a>(question: Question<'a>) -> Vec<&'a ClusterFilter> {
     terms
 }
 
-fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
     match (question.demand.work, &question.rules.division) {
         (Work::Whole, _) | (_, Division::Single) => single::single(question, term),
         (Work::Copy | Work::EveryNode, Division::Pack) => single::single(question, term),
@@ -157,8 +157,8 @@ fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<
     }
 }
 
-impl Decision {
-    /// What the shares of this decision take, for [`Fleet::reserve`].
+impl PlacementDecision {
+    /// Pods of the shares of this decision by uid of the cluster, for [`Fleet::reserve`].
     pub fn reservations(&self, fleet: &Fleet, demand: &Demand) -> Vec<(Arc<str>, i64)> {
         self.shares.iter().map(|share| (share.uid.clone(), share.pods(fleet, demand))).collect()
     }

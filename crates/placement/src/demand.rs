@@ -1,4 +1,4 @@
-//! What an object asks of the fleet.
+//! Demands: objects to place, with their needs.
 
 mod read;
 mod requests;
@@ -79,7 +79,7 @@ pub enum Work {
     Copy,
 }
 
-/// What one replica needs of a cluster.
+/// The needs of one replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Requests, with one pod per replica.

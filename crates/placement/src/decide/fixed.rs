@@ -1,12 +1,12 @@
 //! Divisions that are not made anew: pins of a user, segments of ordinals, completions of a Job.
 
-use super::Plan;
+use super::SharePlan;
 use crate::demand::{CurrentShare, Work};
 use crate::filters::{Admission, Question};
 use crate::ordinals::{Segment, resize};
 
 /// Exact counts by name.
-pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> Plan<'a> {
+pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> SharePlan<'a> {
     let (fleet, demand) = (question.fleet, question.demand);
     let (mut shares, mut unplaced) = (Vec::new(), 0);
     for (name, count) in pins {
@@ -28,12 +28,12 @@ pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> Plan<'a>
             shares.push((index, share));
         }
     }
-    Plan { is_divided: true, ..Plan::of(shares, unplaced) }
+    SharePlan { is_divided: true, ..SharePlan::of(shares, unplaced) }
 }
 
 /// Returns the plan for an object whose division is fixed: a divided StatefulSet resizes its last segment, and
 /// a Job stays as it was divided. `None` for all others.
-pub fn continued(question: Question<'_>) -> Option<Plan<'_>> {
+pub fn continued(question: Question<'_>) -> Option<SharePlan<'_>> {
     let demand = question.demand;
     match demand.work {
         Work::Ordinals if demand.current.iter().any(|share| share.first_ordinal.is_some()) => {
@@ -74,7 +74,7 @@ fn seats<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<(us
     found
 }
 
-fn segments(question: Question<'_>) -> Plan<'_> {
+fn segments(question: Question<'_>) -> SharePlan<'_> {
     let demand = question.demand;
     let total = demand.replicas;
     let mut shares: Vec<&CurrentShare> = demand.current.iter().collect();
@@ -90,7 +90,7 @@ fn segments(question: Question<'_>) -> Plan<'_> {
         })
         .collect();
     let sizes = resize(&segments, total);
-    let (mut plan, mut firsts) = (Plan { is_divided: true, ..Plan::default() }, Vec::new());
+    let (mut plan, mut firsts) = (SharePlan { is_divided: true, ..SharePlan::default() }, Vec::new());
     for ((segment, size), seat) in segments.iter().zip(sizes).zip(&seats) {
         if let Some((index, _)) = seat {
             plan.shares.push((*index, size));
@@ -103,11 +103,11 @@ fn segments(question: Question<'_>) -> Plan<'_> {
     plan
 }
 
-fn completions(question: Question<'_>) -> Plan<'_> {
+fn completions(question: Question<'_>) -> SharePlan<'_> {
     let demand = question.demand;
     let shares: Vec<&CurrentShare> = demand.current.iter().collect();
     let seats = seats(question, &shares);
-    let mut plan = Plan { is_divided: true, ..Plan::default() };
+    let mut plan = SharePlan { is_divided: true, ..SharePlan::default() };
     for (share, seat) in shares.iter().zip(seats) {
         let completions = share.completions.unwrap_or(0);
         match seat {

@@ -73,7 +73,7 @@ fn rules(division: Division) -> Rules {
     Rules { by: "policy p".into(), division, ..Rules::default() }
 }
 
-fn words(decision: &Decision) -> String {
+fn words(decision: &PlacementDecision) -> String {
     let share = |share: &DecidedShare| {
         let mut text = share.name.to_string();
         for (sign, number) in [
@@ -93,7 +93,7 @@ fn words(decision: &Decision) -> String {
     format!("{}{unplaced}", shares.join(" "))
 }
 
-fn codes(decision: &Decision) -> Vec<(&str, &str)> {
+fn codes(decision: &PlacementDecision) -> Vec<(&str, &str)> {
     decision.refusals.iter().map(|refusal| (&*refusal.name, refusal.code)).collect()
 }
 

@@ -2,10 +2,10 @@
 
 use super::{Cause, Question};
 use crate::cluster::resource_name;
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 
 /// Open to the workspace.
-pub fn workspaces<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn workspaces<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let allowed = entry.state.workspaces.as_ref()?;
     let path = question.demand.workspace_path.strip_prefix(&*entry.state.workspace).unwrap_or_default();
     let path = path.strip_prefix(':').unwrap_or(path);
@@ -16,7 +16,7 @@ pub fn workspaces<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<
 }
 
 /// Serves the resource, and lets the syncer write it.
-pub fn apis<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn apis<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let state = &entry.state;
     if state.apis.is_none() && state.missing_rights.is_empty() {
         return None;
@@ -29,7 +29,7 @@ pub fn apis<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
 }
 
 /// Has the classes that the object names.
-pub fn classes<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn classes<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let present = entry.state.classes.as_ref()?;
     let (kind, name) = question.demand.needs.classes.missing_in(present)?;
     Some(Cause::ClassMissing { kind, name })

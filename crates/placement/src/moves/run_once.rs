@@ -1,12 +1,12 @@
 //! Moves of work that must not run twice, or whose data stays behind.
 
 use super::{Phase, Step, find, is_same};
-use crate::decide::{DecidedShare, Decision};
+use crate::decide::{DecidedShare, PlacementDecision};
 use crate::demand::Demand;
 use crate::fleet::Fleet;
 
 /// Breaks before it makes: a share ends, its cluster confirms that, and only then its work begins elsewhere.
-pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &Decision) -> Step {
+pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &PlacementDecision) -> Step {
     let target = &decision.shares;
     let ends: Vec<&DecidedShare> = now.iter().filter(|share| find(target, &share.uid).is_none()).collect();
     let begins = target.iter().any(|share| find(now, &share.uid).is_none());

@@ -61,7 +61,7 @@ fn told(step: &Step) -> String {
 }
 
 fn step(fleet: &Fleet, demand: &Demand, target: &str, budget: (Option<i64>, i64)) -> String {
-    let decision = Decision { shares: shares(target), ..Decision::default() };
+    let decision = PlacementDecision { shares: shares(target), ..PlacementDecision::default() };
     let moves = MoveBudget { max_surge: budget.0, max_unavailable: budget.1 };
     told(&next_step(fleet, demand, &decision, &Rules { moves, ..Rules::default() }))
 }
@@ -85,7 +85,7 @@ fn replicas_are_made_before_others_are_broken() {
         // Growth and shrinkage on the same clusters need no waiting.
         ("a=3/3 b=3/3", 10, "a=5 b=5", (None, 0), "adding: a=5 b=5"),
         ("a=5/5 b=5/5", 4, "a=2 b=2", (None, 0), "removing: a=2 b=2"),
-        // What a lost cluster has does not count, and is not waited for.
+        // Replicas of a lost cluster do not count, and is not waited for.
         ("a=3/3 c=3/3", 6, "a=3 b=3", (None, 0), "adding: a=3 b=3"),
         // Replicas that are not ready are taken away first.
         ("a=4/1 b=4/4", 8, "a=2 b=6", (None, 0), "adding: a=2 b=6"),
@@ -156,9 +156,9 @@ fn copies_leave_when_they_have_arrived() {
             .collect(),
         ..Demand::default()
     };
-    let target = |name: &str| Decision {
+    let target = |name: &str| PlacementDecision {
         shares: vec![DecidedShare { name: name.into(), uid: name.into(), ..DecidedShare::default() }],
-        ..Decision::default()
+        ..PlacementDecision::default()
     };
     for (now, expected) in [
         (&[][..], "settling: b=-1"),
@@ -189,7 +189,7 @@ proptest! {
         let total: i64 = after.iter().sum();
         let target: Vec<DecidedShare> =
             NAMES.iter().zip(&after).filter(|(_, replicas)| **replicas > 0).flat_map(|(name, replicas)| shares(&format!("{name}={replicas}"))).collect();
-        let decision = Decision { shares: target, ..Decision::default() };
+        let decision = PlacementDecision { shares: target, ..PlacementDecision::default() };
         let rules = Rules { moves: MoveBudget { max_surge: surge, max_unavailable }, ..Rules::default() };
         let mut now = Demand { work: Work::Replicas, replicas: total, ..Demand::default() };
         now.current = NAMES.iter().zip(&before).filter(|(_, replicas)| **replicas > 0).map(|(uid, replicas)| CurrentShare {
