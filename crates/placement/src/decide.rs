@@ -8,6 +8,7 @@ mod single;
 mod spread;
 mod verdict;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::demand::{Demand, Work};
@@ -85,6 +86,7 @@ pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecisio
     let question = Question { fleet, demand, rules };
     let plan = plan(question);
     let mut decision = plan.decision(question);
+    decision.reason = decision.reason.or_else(|| unknown_clusters(question));
     if decision.unplaced > 0 {
         decision.refusals = verdict::refusals(question, &plan, &decision);
     }
@@ -96,11 +98,27 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecis
     let question = Question { fleet, demand, rules };
     let plan = plan(question);
     let mut decision = plan.decision(question);
+    decision.reason = decision.reason.or_else(|| unknown_clusters(question));
     let verdicts = verdict::verdicts(question, &plan, &decision);
     if decision.unplaced > 0 {
         decision.refusals = verdicts.iter().filter_map(|verdict| verdict.refusal.clone()).collect();
     }
     (decision, verdicts)
+}
+
+/// Tells which of the named clusters do not exist.
+fn unknown_clusters(question: Question<'_>) -> Option<String> {
+    let Question { fleet, demand, rules } = question;
+    let pins = match &rules.division {
+        Division::Pinned(pins) => pins.as_slice(),
+        _ => &[],
+    };
+    let names = rules.clusters.names.iter().chain(pins.iter().map(|(name, _)| name));
+    let is_unknown = |name: &&String| fleet.index_named(&demand.workspace_path, name).is_none();
+    let unknown: BTreeSet<&str> = names.filter(is_unknown).map(String::as_str).collect();
+    let list = unknown.into_iter().collect::<Vec<_>>().join(", ");
+    (!list.is_empty())
+        .then(|| format!("no cluster serves this workspace under the name {list}; see: atoll cluster list"))
 }
 
 fn plan(question: Question<'_>) -> SharePlan<'_> {

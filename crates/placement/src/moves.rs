@@ -9,6 +9,7 @@
 //! scheduler that was killed continues where it was.
 
 mod run_once;
+mod segments;
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use super::SharePlan;
 use crate::demand::{CurrentShare, Work};
 use crate::filters::{Admission, Question};
 use crate::ordinals::{Segment, resize};
+use crate::rules::Division;
 
 /// Exact counts by name.
 pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> SharePlan<'a> {
@@ -36,14 +37,20 @@ pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> SharePla
 pub fn continued(question: Question<'_>) -> Option<SharePlan<'_>> {
     let demand = question.demand;
     match demand.work {
-        Work::Ordinals if demand.current.iter().any(|share| share.first_ordinal.is_some()) => {
-            Some(segments(question))
-        }
+        Work::Ordinals if is_in_segments(question) => Some(segments(question)),
         Work::Completions { .. } if demand.current.iter().any(|share| share.completions.is_some()) => {
             Some(completions(question))
         }
         _ => None,
     }
+}
+
+/// Whether a StatefulSet is divided already, or its volumes keep it from being divided otherwise.
+fn is_in_segments(question: Question<'_>) -> bool {
+    let (demand, rules) = (question.demand, question.rules);
+    let has_segments = demand.current.iter().any(|share| share.first_ordinal.is_some());
+    let is_whole = matches!(rules.division, Division::Single | Division::Duplicate);
+    has_segments || (demand.has_bound_claims && !is_whole && !demand.current.is_empty())
 }
 
 /// Where each present share goes: its own cluster, or another one without a share.
@@ -85,7 +92,7 @@ fn segments(question: Question<'_>) -> SharePlan<'_> {
         .zip(&seats)
         .map(|(share, seat)| Segment {
             first: share.first_ordinal.unwrap_or(0),
-            replicas: share.replicas.unwrap_or(0),
+            replicas: demand.replicas_of(share),
             most: seat.map_or(0, |(_, most)| most),
         })
         .collect();

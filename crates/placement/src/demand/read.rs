@@ -31,6 +31,7 @@ impl Demand {
             replicas,
             needs: Arc::new(Needs::of(group, resource, object)),
             runs_once: atoll_fleet::placement::runs_once(group, resource),
+            is_ordered: work == Work::Ordinals && object["spec"]["podManagementPolicy"] != "Parallel",
             may_rebalance: true,
             ..Demand::default()
         }

@@ -131,6 +131,58 @@ fn run_once_work_stops_before_it_starts_elsewhere() {
     }
 }
 
+/// Shares as `a=2@0`.
+fn segments(words: &str) -> Vec<DecidedShare> {
+    let share = |word: &str| {
+        let (share, first) = word.split_once('@').unwrap();
+        let first_ordinal = Some(first.parse().unwrap());
+        DecidedShare { first_ordinal, ..shares(share)[0].clone() }
+    };
+    words.split_whitespace().map(share).collect()
+}
+
+#[test]
+fn ordinals_start_and_stop_in_their_order() {
+    let fleet = fleet(&[ready("a"), ready("b"), ready("c")]);
+    for (current, target, is_ordered, expected) in [
+        ("", "a=2@0 b=2@2", true, "settling: a=2"),
+        ("", "a=2@0 b=2@2", false, "settling: a=2 b=2"),
+        ("a=2@0/1", "a=2@0 b=2@2", true, "settling waits"),
+        ("a=2@0/2", "a=2@0 b=2@2", true, "settling: a=2 b=2"),
+        ("a=2@0/2 b=2@2/2", "a=2@0 b=2@2", true, "done"),
+        ("a=2@0/2 b=2@2/2", "a=1@0 b=0@2", true, "settling: a=2 b=0"),
+        ("a=2@0/2 b=0@2/1", "a=1@0 b=0@2", true, "settling waits"),
+        ("a=2@0/2 b=0@2/0", "a=1@0 b=0@2", true, "settling: a=1 b=0"),
+        ("a=2@0/2 b=2@2/2", "a=1@0 b=0@2", false, "settling: a=1 b=0"),
+        // An ordinal that moves to another cluster stops first.
+        ("a=4@0/4", "a=2@0 b=2@2", false, "settling: a=2"),
+        ("a=2@0/3", "a=2@0 b=2@2", false, "settling waits"),
+        ("a=2@0/2", "a=2@0 b=2@2", false, "settling: a=2 b=2"),
+    ] {
+        let share = |word: &str| {
+            let (share, ready) = word.split_once('/').unwrap();
+            let share = segments(share)[0].clone();
+            CurrentShare {
+                uid: share.uid,
+                replicas: share.replicas,
+                first_ordinal: share.first_ordinal,
+                ready: ready.parse().unwrap(),
+                ..CurrentShare::default()
+            }
+        };
+        let demand = Demand {
+            work: Work::Ordinals,
+            runs_once: true,
+            is_ordered,
+            current: current.split_whitespace().map(share).collect(),
+            ..Demand::default()
+        };
+        let decision = PlacementDecision { shares: segments(target), ..PlacementDecision::default() };
+        let step = next_step(&fleet, &demand, &decision, &Rules::default());
+        assert_eq!(told(&step), expected, "{current} to {target} {is_ordered}");
+    }
+}
+
 #[test]
 fn while_paused_no_cluster_enters_or_leaves() {
     let fleet = fleet(&[ready("a"), ready("b")]);
@@ -173,7 +225,7 @@ fn copies_leave_when_they_have_arrived() {
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// From any shares to any others, with any budget, and new replicas becoming ready in any order: the move
     /// ends, and never are fewer replicas available than asked for less those that may be unavailable.

@@ -222,7 +222,7 @@ fn history(nodes: &[Vec<i64>], limit: Option<i64>, events: &[Event]) -> Result<W
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 250, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 250, max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Pods of one size: whatever is placed finds a node, however late reports are.
     #[test]
