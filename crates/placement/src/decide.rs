@@ -11,6 +11,7 @@ mod verdict;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::cluster::resource_name;
 use crate::demand::{Demand, Work};
 use crate::filters::Question;
 use crate::fleet::Fleet;
@@ -83,7 +84,8 @@ pub struct Score {
 /// Decides which clusters run an object. The same arguments always lead to the same decision. The fleet is
 /// not changed: record the result with [`Fleet::reserve`].
 pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecision {
-    let question = Question { fleet, demand, rules };
+    let resource = resource_name(&demand.object.group, &demand.object.resource);
+    let question = Question { fleet, demand, rules, resource: &resource };
     let plan = plan(question);
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
@@ -95,7 +97,8 @@ pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecisio
 
 /// Decides as [`decide`] does, and says of every cluster that serves the workspace why it was chosen or not.
 pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecision, Vec<Verdict>) {
-    let question = Question { fleet, demand, rules };
+    let resource = resource_name(&demand.object.group, &demand.object.resource);
+    let question = Question { fleet, demand, rules, resource: &resource };
     let plan = plan(question);
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
@@ -108,7 +111,7 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecis
 
 /// Tells which of the named clusters do not exist.
 fn unknown_clusters(question: Question<'_>) -> Option<String> {
-    let Question { fleet, demand, rules } = question;
+    let Question { fleet, demand, rules, .. } = question;
     let pins = match &rules.division {
         Division::Pinned(pins) => pins.as_slice(),
         _ => &[],
@@ -147,7 +150,7 @@ fn plan(question: Question<'_>) -> SharePlan<'_> {
 
 /// The terms in the order in which they are tried: without balancing, the one that it is in comes first.
 fn terms<'a>(question: Question<'a>) -> Vec<&'a ClusterFilter> {
-    let Question { fleet, demand, rules } = question;
+    let Question { fleet, demand, rules, .. } = question;
     let mut terms: Vec<&ClusterFilter> = rules.terms.iter().collect();
     if !demand.may_rebalance && !demand.current.is_empty() {
         let holds = |term: &&ClusterFilter| {

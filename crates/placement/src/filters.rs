@@ -25,6 +25,8 @@ pub struct Question<'a> {
     pub fleet: &'a Fleet,
     pub demand: &'a Demand,
     pub rules: &'a Rules,
+    /// The resource of the object, as [`crate::cluster::resource_name`] writes it.
+    pub resource: &'a str,
 }
 
 /// A filter returns why a cluster takes nothing.
