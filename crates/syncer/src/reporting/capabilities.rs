@@ -1,4 +1,4 @@
-//! What a cluster can run: the APIs that it serves, the syncer's rights to them, and names of classes.
+//! Capabilities of a cluster: the APIs that it serves, the syncer's rights to them, and names of classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
