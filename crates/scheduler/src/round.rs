@@ -9,7 +9,7 @@ use atoll_fleet::{Placement, placed_by, pod_security};
 use atoll_informer::Key;
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
-use atoll_placement::decide::{DecidedShare, Decision, decide};
+use atoll_placement::decide::{DecidedShare, PlacementDecision, decide};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::intent::{Intent, IntentSource};
@@ -181,7 +181,7 @@ impl<'a> Round<'a> {
         demand: &Demand,
         rules: &mut Rules,
         intent: Option<&(Intent, IntentSource)>,
-    ) -> Decision {
+    ) -> PlacementDecision {
         let intent = intent.map(|(intent, _)| intent);
         let mut violations: HashMap<Arc<str>, String> = HashMap::new();
         loop {
@@ -272,7 +272,7 @@ fn not_placed(target: &Target, message: String) -> Step {
 }
 
 /// Decides with exact numbers for some clusters first, and the rest divided between the others.
-fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&Intent>) -> Decision {
+fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&Intent>) -> PlacementDecision {
     let pins = intent.filter(|intent| !intent.is_pinned()).map(pins).unwrap_or_default();
     if pins.is_empty() || demand.work != Work::Replicas {
         return decide(fleet, demand, rules);
@@ -295,7 +295,7 @@ fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&I
 }
 
 /// The placement that a decision leads to.
-fn wanted(decision: &Decision, demand: &Demand, rules: &Rules) -> Wanted {
+fn wanted(decision: &PlacementDecision, demand: &Demand, rules: &Rules) -> Wanted {
     let shares: Vec<Share> = decision.shares.iter().map(share).collect();
     let is_copied = rules.division == Division::Duplicate && demand.runs_once && shares.len() > 1;
     Wanted { shares, by: decision.by.to_string(), duplicate: is_copied }
@@ -337,7 +337,7 @@ fn is_same(placement: &Placement, wanted: &Wanted) -> bool {
 }
 
 /// Tells why replicas have no place, with a reason for each cluster.
-fn message(decision: &Decision) -> String {
+fn message(decision: &PlacementDecision) -> String {
     let mut parts: Vec<String> = decision.reason.iter().cloned().collect();
     parts.extend(decision.refusals.iter().map(|refusal| format!("{} {}", refusal.name, refusal.text)));
     let what = match decision.shares.is_empty() {
