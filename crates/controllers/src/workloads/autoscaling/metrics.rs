@@ -81,10 +81,8 @@ impl Metrics<'_> {
         container: &str,
     ) -> Result<Samples, String> {
         let namespace = &self.autoscaler.namespace;
-        let path = format!(
-            "{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}",
-            encoded(selector)
-        );
+        let path =
+            format!("{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}", encoded(selector));
         let (count, samples) = self
             .list(&path, "get pods.metrics.k8s.io", MAX_PODS, |item| of_pod(item, resource, container))
             .await

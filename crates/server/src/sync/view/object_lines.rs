@@ -2,8 +2,8 @@
 
 use std::hash::BuildHasher;
 
-use atoll_fleet::view::{Drift, ObjectTarget, SyncLine};
 use atoll_fleet::placement::Share;
+use atoll_fleet::view::{Drift, ObjectTarget, SyncLine};
 use atoll_fleet::{Placement, placement, shape};
 use atoll_meta::object;
 use atoll_registry::placement::RegisteredCluster;
