@@ -14,6 +14,7 @@ mod decide;
 mod defined;
 mod known;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,11 +179,11 @@ impl Controller {
             is_kept
         });
         for one in wanted {
-            if !running.contains_key(&one) {
-                let (scope, resource) = (Scope::Workspace(one.0.workspace.to_string()), one.1.clone());
-                if let Some(watch) = self.watch_once(watches, scope, resource, true) {
-                    running.insert(one, watch);
-                }
+            let Entry::Vacant(entry) = running.entry(one) else { continue };
+            let (key, resource) = entry.key();
+            let (scope, resource) = (Scope::Workspace(key.workspace.to_string()), resource.clone());
+            if let Some(watch) = self.watch_once(watches, scope, resource, true) {
+                entry.insert(watch);
             }
         }
         is_complete

@@ -179,7 +179,7 @@ impl Namespaces {
         }
         let in_registering_workspace = locator.workspace == registering_workspace;
         let mut found = match &before {
-            Some(name) => below.get(&namespace_path(&name)).await?.map(|found| (name.clone(), found)),
+            Some(name) => below.get(&namespace_path(name)).await?.map(|found| (name.clone(), found)),
             None => None,
         };
         // A workspace other than the registering one does not wait for a namespace that was taken back.
@@ -195,7 +195,7 @@ impl Namespaces {
         if found.is_none() {
             found = match &prescribed {
                 Some(name) => {
-                    let there = below.get(&namespace_path(&name)).await?;
+                    let there = below.get(&namespace_path(name)).await?;
                     there.map(|found| (name.clone(), found))
                 }
                 None => find_existing(below, &locator, in_registering_workspace).await?,
