@@ -29,7 +29,7 @@ pub struct Ledger {
     workspaces: HashMap<Arc<str>, Usage>,
 }
 
-/// What is known of one object.
+/// The clusters of one object.
 struct Entry {
     uid: Arc<str>,
     namespace: Arc<str>,

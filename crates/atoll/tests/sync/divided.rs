@@ -24,6 +24,11 @@ fn template(restart: &str, annotations: Value) -> Value {
     })
 }
 
+/// Settings without the scheduler: the tests decide about shares.
+fn unscheduled() -> Setup {
+    Setup::new().flag("--controllers", "*,-placementscheduler")
+}
+
 async fn place(admin: &Client, path: &str, shares: Value) {
     admin.merge(&format!("{path}/placement"), json!({ "spec": { "clusters": shares } })).await.expect(200);
 }
@@ -48,7 +53,7 @@ async fn report(admin: &Client, cluster: &str, name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn divided_work_runs_once() {
-    let fleet = Fleet::start(Mode::Push, &["east", "west"]);
+    let fleet = Fleet::start_with(unscheduled(), Mode::Push, &["east", "west"]);
     let above = fleet.admin();
     let (east, west) = (fleet.clusters[0].admin(), fleet.clusters[1].admin());
     let quick = json!({ "sim.atoll.dev/exit-after": "100ms" });
@@ -84,7 +89,7 @@ async fn divided_work_runs_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn held_cluster_gets_a_new_template_when_it_is_released() {
-    let fleet = Fleet::start(Mode::Push, &["east", "west"]);
+    let fleet = Fleet::start_with(unscheduled(), Mode::Push, &["east", "west"]);
     let above = fleet.admin();
     let (east, west) = (fleet.clusters[0].admin(), fleet.clusters[1].admin());
     let web = format!("{DEPLOYMENTS}/web");
