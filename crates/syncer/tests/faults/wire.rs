@@ -200,14 +200,17 @@ impl Wire {
     ) -> Result<Response<ResponseBody>, BoxError> {
         let transport = plane.transport("atoll-syncer");
         match &self.shared.log {
-            Some(log) if request.method() != Method::GET => {
+            // Reviews store nothing.
+            Some(log) if request.method() != Method::GET && !request.uri().path().ends_with("reviews") => {
                 let before = log.before(plane, request).await;
                 let response = transport.send(request.clone()).await?;
                 log.record_write(plane, request, response.status(), before, is_late);
                 Ok(response)
             }
             log => {
-                if let Some(log) = log {
+                // Placed objects are selected by their mark; other lists are for the inventory.
+                let is_of_placed = request.uri().query().is_some_and(|query| query.contains("labelSelector"));
+                if let Some(log) = log.as_ref().filter(|_| is_of_placed) {
                     log.record_list(plane, request.uri().path());
                 }
                 transport.send(request.clone()).await
