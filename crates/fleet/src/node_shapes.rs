@@ -76,7 +76,7 @@ mod tests {
         let cluster = |free: Value| json!({ "status": { "free": free } });
         let plain =
             NodeShape { nodes: 3, resources: resources.as_object().unwrap().clone(), ..NodeShape::default() };
-        assert_eq!(read(&cluster(json!([free[0]]))), [plain.clone()]);
+        assert_eq!(read(&cluster(json!([free[0]]))), std::slice::from_ref(&plain));
         let labelled = NodeShape {
             labels: [("zone".to_string(), "a".to_string())].into(),
             taints: taints.as_array().unwrap().clone(),

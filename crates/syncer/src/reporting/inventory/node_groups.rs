@@ -1,5 +1,6 @@
 //! Groups of nodes with equal labels, equal taints and similar free amounts. Pure.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_meta::quantity::{Format, Quantity};
@@ -107,8 +108,11 @@ fn label_keys<'a>(nodes: &[OpenNode<'a>]) -> (Vec<&'a str>, Vec<String>) {
     (kept, cut)
 }
 
+/// The properties that nodes of a group share: free amounts, the values of the kept labels, taints.
+type GroupKey<'a> = (Free, Vec<Option<&'a str>>, &'a [Taint]);
+
 fn grouped(nodes: &[OpenNode<'_>], keys: &[&str], round: Round) -> Vec<Group> {
-    let mut groups: BTreeMap<(Free, Vec<Option<&str>>, &[Taint]), usize> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupKey<'_>, usize> = BTreeMap::new();
     for node in nodes {
         let free = node.free.iter().map(|(name, amount)| (name.clone(), round(name, *amount))).collect();
         let labels = keys.iter().map(|key| node.labels.get(*key).map(String::as_str)).collect();
@@ -124,7 +128,7 @@ fn grouped(nodes: &[OpenNode<'_>], keys: &[&str], round: Round) -> Vec<Group> {
         .collect();
     // Most room first.
     let size = |group: &Group| (group.free.get("cpu").copied(), group.free.get("memory").copied());
-    groups.sort_by(|one, other| size(other).cmp(&size(one)));
+    groups.sort_by_key(|group| Reverse(size(group)));
     groups
 }
 
