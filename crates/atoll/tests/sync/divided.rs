@@ -1,7 +1,7 @@
 //! Work that is divided between clusters, rollouts that are held, and reports about capacity and Pods.
 
-use atoll_testkit::wait::eventually;
 use atoll_testkit::{Client, Setup};
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::health::condition;
@@ -22,11 +22,6 @@ fn template(restart: &str, annotations: Value) -> Value {
             "containers": [{ "name": "main", "image": "example/app:1", "resources": requests }],
         },
     })
-}
-
-/// Settings without the scheduler: the tests decide about shares.
-fn unscheduled() -> Setup {
-    Setup::new().flag("--controllers", "*,-placementscheduler")
 }
 
 async fn place(admin: &Client, path: &str, shares: Value) {
@@ -53,7 +48,7 @@ async fn report(admin: &Client, cluster: &str, name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn divided_work_runs_once() {
-    let fleet = Fleet::start_with(unscheduled(), Mode::Push, &["east", "west"]);
+    let fleet = Fleet::start_unscheduled(Mode::Push, &["east", "west"]);
     let above = fleet.admin();
     let (east, west) = (fleet.clusters[0].admin(), fleet.clusters[1].admin());
     let quick = json!({ "sim.atoll.dev/exit-after": "100ms" });
@@ -89,7 +84,7 @@ async fn divided_work_runs_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn held_cluster_gets_a_new_template_when_it_is_released() {
-    let fleet = Fleet::start_with(unscheduled(), Mode::Push, &["east", "west"]);
+    let fleet = Fleet::start_unscheduled(Mode::Push, &["east", "west"]);
     let above = fleet.admin();
     let (east, west) = (fleet.clusters[0].admin(), fleet.clusters[1].admin());
     let web = format!("{DEPLOYMENTS}/web");

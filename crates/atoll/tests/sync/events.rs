@@ -106,7 +106,7 @@ async fn events_of_placed_objects_are_reported_above() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_objects_on_other_clusters_are_ignored() {
-    let fleet = Fleet::start(Mode::Push, &["east"]);
+    let fleet = Fleet::start_unscheduled(Mode::Push, &["east"]);
     let above = fleet.admin();
     let created = create(&above, DEPLOYMENTS, deployment("here", json!({}))).await;
     let event_report = |uid: &Value| {

@@ -52,6 +52,11 @@ impl Fleet {
         Fleet::start_with(Setup::new(), mode, names)
     }
 
+    /// Starts without the scheduler: the test decides about shares.
+    fn start_unscheduled(mode: Mode, names: &[&str]) -> Fleet {
+        Fleet::start_with(Setup::new().flag("--controllers", "*,-placementscheduler"), mode, names)
+    }
+
     fn start_with(setup: Setup, mode: Mode, names: &[&str]) -> Fleet {
         let atoll = setup.start();
         let clusters: Vec<Atoll> = names.iter().map(|name| start_cluster(name)).collect();
