@@ -23,6 +23,7 @@ use atoll_meta::quantity::Quantity;
 use atoll_store::{Key, Revision, key};
 use atoll_watch::{Object, Observer};
 use bytes::Bytes;
+use memchr::memchr_iter;
 use serde_json::Value;
 
 use crate::bootstrap::ROOT;
@@ -103,7 +104,7 @@ const NESTED_BYTES: usize = 128;
 
 /// The bytes that count for the JSON of an object.
 pub(crate) fn charged_bytes<'a>(json: impl IntoIterator<Item = &'a [u8]>) -> usize {
-    let bytes = |part: &[u8]| part.len() + NESTED_BYTES * part.iter().filter(|byte| **byte == b'{').count();
+    let bytes = |part: &[u8]| part.len() + NESTED_BYTES * memchr_iter(b'{', part).count();
     json.into_iter().map(bytes).sum()
 }
 
