@@ -1,7 +1,7 @@
 //! Work that is divided between clusters, rollouts that are held, and reports about capacity and Pods.
 
-use atoll_testkit::{Client, Setup};
 use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Setup};
 use serde_json::{Value, json};
 
 use crate::health::condition;

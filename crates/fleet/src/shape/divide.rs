@@ -42,7 +42,9 @@ fn ordinals(shaped: &mut Value, object: &Value, first: i64) {
     let start = object["spec"]["ordinals"]["start"].as_i64().unwrap_or(0).saturating_add(first);
     let start = start.min(i64::from(i32::MAX));
     let is_set = shaped["spec"].get("ordinals").is_some();
-    if let Some(spec) = spec(shaped).filter(|_| start > 0 || is_set) {
+    if (start > 0 || is_set)
+        && let Some(spec) = spec(shaped)
+    {
         spec.insert("ordinals".to_owned(), json!({ "start": start }));
     }
     let rolling = shaped.pointer_mut("/spec/updateStrategy/rollingUpdate").and_then(Value::as_object_mut);
@@ -54,11 +56,14 @@ fn ordinals(shaped: &mut Value, object: &Value, first: i64) {
 }
 
 fn set(shaped: &mut Value, field: &str, number: Option<i64>) {
-    if let (Some(number), Some(spec)) = (number, spec(shaped)) {
+    if let Some(number) = number
+        && let Some(spec) = spec(shaped)
+    {
         spec.insert(field.to_owned(), number.max(0).into());
     }
 }
 
+/// The spec of a shape, which is added if it is missing.
 fn spec(shaped: &mut Value) -> Option<&mut Map<String, Value>> {
     shaped.as_object_mut()?.entry("spec").or_insert_with(|| json!({})).as_object_mut()
 }
