@@ -143,8 +143,12 @@ impl<'a> ClusterView<'a> {
         if self.is_fenced() {
             spec["taints"] = json!([{ "key": FENCED }]);
         }
-        let mut small =
-            json!({ "metadata": pick(metadata, &["name", "uid", "deletionTimestamp"]), "spec": spec });
+        let mut small = json!({ "metadata": pick(metadata, &["name", "uid", "deletionTimestamp", "labels"]), "spec": spec });
+        // Policies select Clusters by labels, and spread over regions and zones.
+        let reported = pick(&self.json()["status"], &["region", "zones"]);
+        if reported != json!({}) {
+            small["status"] = reported;
+        }
         let told = object::annotation(self.json(), pause::ANNOTATION);
         if let Some(told) = told.filter(|told| told.len() <= MAX_PAUSE) {
             object::set_annotation(&mut small, pause::ANNOTATION, told);

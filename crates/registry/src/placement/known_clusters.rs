@@ -79,14 +79,24 @@ mod tests {
         };
         let annotations: BTreeMap<String, String> =
             (0..1000).map(|number| (format!("a{number}"), String::new())).collect();
-        let metadata = json!({ "name": "east", "uid": "u", "annotations": annotations });
+        let metadata =
+            json!({ "name": "east", "uid": "u", "annotations": annotations, "labels": { "tier": "gold" } });
         note(
             "w",
             "east",
-            Some(json!({ "metadata": metadata, "spec": { "access": "manage", "overrides": [1] } })),
+            Some(json!({
+                "metadata": metadata,
+                "spec": { "access": "manage", "overrides": [1] },
+                "status": { "region": "north", "free": [] },
+            })),
         );
         note("w", "west", Some(json!({ "metadata": { "name": "west" } })));
-        let expected = json!({ "metadata": { "name": "east", "uid": "u" }, "spec": { "access": "manage" } });
+        // Policies select Clusters by labels, and spread over regions.
+        let expected = json!({
+            "metadata": { "name": "east", "uid": "u", "labels": { "tier": "gold" } },
+            "spec": { "access": "manage" },
+            "status": { "region": "north" },
+        });
         assert_eq!(known.get("w", "east").as_deref(), Some(&expected));
         assert!(known.get("w", "north").is_none() && known.get("v", "east").is_none());
         assert_eq!(known.list("w", 5, |name| name != "east").len(), 1);
