@@ -184,7 +184,8 @@ impl PlacedObject<'_> {
             return Some(next_status(self.resource, before, summed?));
         }
         let verdict = self.condition();
-        let has_failed = UNPLACED.contains(&verdict.reason) || (summed.is_none() && verdict.status == "False");
+        let has_failed =
+            UNPLACED.contains(&verdict.reason) || (summed.is_none() && verdict.status == "False");
         let is_known = summed.is_some();
         let mut status = summed.unwrap_or_else(|| self.nothing(has_failed));
         if self.resource == ("apps", "deployments") {

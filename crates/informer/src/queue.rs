@@ -159,12 +159,7 @@ impl Queue {
         }
     }
 
-    fn finish(
-        &self,
-        key: Key,
-        outcome: Result<Result<Next, Status>, String>,
-        what: &'static str,
-    ) {
+    fn finish(&self, key: Key, outcome: Result<Result<Next, Status>, String>, what: &'static str) {
         let mut state = self.state();
         state.running.remove(&key);
         if !matches!(outcome, Ok(Ok(Next::Again))) {

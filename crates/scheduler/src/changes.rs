@@ -130,7 +130,8 @@ fn metadata(namespace: &Value) -> (Option<&str>, &Value) {
 /// The parts of a Cluster that decide whether it accepts objects.
 fn terms(cluster: Option<&Value>) -> Option<(bool, bool, &Value, &Value)> {
     let cluster = cluster?;
-    let (is_open, has_reported) = (placement_refusal(cluster).is_none(), cluster["status"]["free"].is_array());
+    let (is_open, has_reported) =
+        (placement_refusal(cluster).is_none(), cluster["status"]["free"].is_array());
     Some((is_open, has_reported, &cluster["spec"], &cluster["metadata"]["labels"]))
 }
 

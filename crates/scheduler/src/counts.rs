@@ -111,7 +111,8 @@ mod tests {
     #[test]
     fn each_object_is_counted_for_one_policy() {
         let policy = |uid: &str| {
-            let policy = json!({ "kind": "PlacementPolicy", "metadata": { "name": uid, "uid": uid }, "spec": {} });
+            let policy =
+                json!({ "kind": "PlacementPolicy", "metadata": { "name": uid, "uid": uid }, "spec": {} });
             Policy::parse(&policy).expect("it is valid")
         };
         let (counts, one, other) = (Counts::default(), policy("1"), policy("2"));

@@ -4,17 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use atoll_fleet::{Placement, placed_by};
 use atoll_fleet::placement::Share;
+use atoll_fleet::{Placement, placed_by};
 use atoll_informer::Key;
 use atoll_meta::object;
-use atoll_placement::cluster::ClusterState;
 use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey};
 use atoll_placement::fleet::Fleet;
 use serde_json::Value;
 
 use crate::report;
-
 
 /// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
 #[derive(Default)]
@@ -56,8 +54,8 @@ impl Ledger {
             self.keys.remove(&known);
         }
         self.keys.insert(uid.clone(), key.clone());
-        self.fleet.set_cluster(ClusterState::of(cluster, path));
-        if let Some(report) = report::read(cluster) {
+        self.fleet.set_cluster(report::state(cluster, path));
+        if let Some(report) = report::capacity(cluster) {
             self.fleet.set_report(&uid, Arc::new(report));
         }
     }
@@ -76,9 +74,9 @@ impl Ledger {
 
     /// Whether a placement of the object was written that is newer than the revision in the cache.
     pub fn is_ahead(&self, key: &Key, object: &Value) -> bool {
-        self.objects.get(key).is_some_and(|entry| {
-            *entry.uid == *object::uid(object) && entry.written > revision(object)
-        })
+        self.objects
+            .get(key)
+            .is_some_and(|entry| *entry.uid == *object::uid(object) && entry.written > revision(object))
     }
 
     /// Records what an object takes as it is in the cache, unless a newer placement was written.

@@ -50,7 +50,11 @@ async fn write(scheduler: &Scheduler, cache: &Cache, policy: &Arc<Value>) -> Res
 fn status(policy: &Value, count: Count, now: &str) -> Value {
     let generation = object::generation(policy);
     let (status, reason, message) = match count.matched {
-        0 => ("False", "NoObjects", "the policy applies to no object; compare spec.objects with the workloads".to_string()),
+        0 => (
+            "False",
+            "NoObjects",
+            "the policy applies to no object; compare spec.objects with the workloads".to_string(),
+        ),
         1 => ("True", "Applies", "the policy applies to 1 object".to_string()),
         more => ("True", "Applies", format!("the policy applies to {more} objects")),
     };
@@ -81,6 +85,9 @@ mod tests {
         assert_eq!(used["conditions"][0]["lastTransitionTime"], "later");
         let policy = json!({ "metadata": { "generation": 3 }, "status": used });
         let same = status(&policy, Count { matched: 3, placed: 1 }, "last");
-        assert_eq!(same["conditions"][0]["lastTransitionTime"], "later", "the status of the condition is the same");
+        assert_eq!(
+            same["conditions"][0]["lastTransitionTime"], "later",
+            "the status of the condition is the same"
+        );
     }
 }

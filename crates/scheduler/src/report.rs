@@ -1,38 +1,83 @@
-//! Reads what a Cluster reports about its capacity.
+//! Reads what a Cluster reports about itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use atoll_meta::views::{TaintView, items};
-use atoll_placement::cluster::CapacityReport;
+use atoll_fleet::node_shapes;
+use atoll_meta::views::{TaintView, items, text};
+use atoll_placement::cluster::{CapacityReport, Classes, ClusterState, resource_name};
 use atoll_placement::node::{NodeShape, Taint};
 use atoll_placement::resources::Resources;
 use serde_json::Value;
 
-/// Returns the report of a Cluster; `None` before its first heartbeat.
-pub fn read(cluster: &Value) -> Option<CapacityReport> {
+/// Returns the state of a Cluster that is registered in the workspace with this path.
+pub fn state(cluster: &Value, path: &str) -> ClusterState {
+    let (apis, missing_rights) = apis(&cluster["status"]);
+    ClusterState {
+        apis,
+        missing_rights,
+        classes: classes(&cluster["status"]),
+        ..ClusterState::of(cluster, path)
+    }
+}
+
+/// Returns the capacity that a Cluster has reported; `None` before its first heartbeat.
+pub fn capacity(cluster: &Value) -> Option<CapacityReport> {
     let status = &cluster["status"];
-    let rows = status["free"].as_array()?;
+    status["free"].as_array()?;
     let bound = status["bound"].as_object().into_iter().flatten();
     Some(CapacityReport {
-        nodes: rows.iter().map(shape).collect(),
-        is_cut: status["cut"]["nodes"].as_i64().unwrap_or(0) > 0,
+        nodes: node_shapes::read(cluster).into_iter().map(shape).collect(),
+        is_cut: is_cut(status, "nodes"),
         bound: bound.filter_map(|(uid, count)| Some((Arc::from(uid.as_str()), count.as_i64()?))).collect(),
         ..CapacityReport::default()
     })
 }
 
-/// Reads a group of nodes. Older syncers report quantities beside the number of nodes.
-fn shape(row: &Value) -> NodeShape {
-    if !row["resources"].is_object() {
-        return NodeShape::of(row);
-    }
-    let labels = row["labels"].as_object().into_iter().flatten();
+fn shape(shape: node_shapes::NodeShape) -> NodeShape {
     NodeShape {
-        count: row["nodes"].as_i64().unwrap_or(1).max(0),
-        labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.into()))).collect(),
-        taints: items(&row["taints"]).iter().map(|taint| Taint::of(TaintView::of(taint))).collect(),
-        free: Resources::of(&row["resources"]),
+        count: shape.nodes.max(0),
+        labels: shape.labels,
+        taints: shape.taints.iter().map(|taint| Taint::of(TaintView::of(taint))).collect(),
+        free: Resources::of(&Value::Object(shape.resources)),
     }
+}
+
+/// Whether the report leaves out some of these.
+fn is_cut(status: &Value, what: &str) -> bool {
+    status["cut"][what].as_i64().unwrap_or(0) > 0
+}
+
+/// The resources that a cluster serves, if they are known, and those that the syncer may not write.
+fn apis(status: &Value) -> (Option<BTreeSet<String>>, BTreeSet<String>) {
+    let names = |field: &str| {
+        let groups = items(&status["apis"]).iter();
+        let names = groups.flat_map(|row| {
+            let group = row["group"].as_str().unwrap_or_default();
+            items(&row[field]).iter().filter_map(text).map(move |name| resource_name(group, name))
+        });
+        names.collect::<BTreeSet<String>>()
+    };
+    let refused = names("refused");
+    let is_known = status["apis"].is_array() && !is_cut(status, "apis");
+    (is_known.then(|| names("resources").union(&refused).cloned().collect()), refused)
+}
+
+/// The classes of a cluster, if all of them are known.
+fn classes(status: &Value) -> Option<Classes> {
+    let names = |field: &str| {
+        let names = status["classes"][field].as_array()?;
+        Some(names.iter().filter_map(text).map(str::to_string).collect::<BTreeSet<String>>())
+    };
+    if is_cut(status, "classes") {
+        return None;
+    }
+    Some(Classes {
+        priority: names("priority")?,
+        storage: names("storage")?,
+        runtime: names("runtime")?,
+        ingress: names("ingress")?,
+    })
 }
 
 #[cfg(test)]
@@ -43,7 +88,7 @@ mod tests {
 
     #[test]
     fn both_forms_of_nodes_are_read() {
-        assert_eq!(read(&json!({ "status": {} })), None);
+        assert_eq!(capacity(&json!({ "status": {} })), None);
         let taint = json!({ "key": "gpu", "value": "true", "effect": "NoSchedule" });
         let nested = json!({
             "nodes": 2, "labels": { "zone": "a" }, "taints": [taint],
@@ -51,11 +96,27 @@ mod tests {
         });
         let flat = json!({ "nodes": 3, "cpu": "2", "memory": "1Gi", "pods": 10 });
         let status = json!({ "free": [nested, flat], "bound": { "1": 3 }, "cut": { "nodes": 1 } });
-        let report = read(&json!({ "status": status })).expect("it has reported");
+        let report = capacity(&json!({ "status": status })).expect("it has reported");
         let counts: Vec<(i64, i64, i64)> =
             report.nodes.iter().map(|shape| (shape.count, shape.free.milli_cpu, shape.free.pods)).collect();
         assert_eq!(counts, [(2, 3900, 107), (3, 2000, 10)]);
         assert_eq!((report.nodes[0].taints.len(), report.nodes[0].labels.len()), (1, 1));
         assert_eq!((report.bound.get("1"), report.is_cut), (Some(&3), true));
+    }
+
+    #[test]
+    fn unknown_and_incomplete_lists_filter_nothing() {
+        let apis = json!([{ "group": "apps", "resources": ["deployments"], "refused": ["daemonsets"] }]);
+        let classes = json!({ "priority": ["high"], "storage": [], "runtime": [], "ingress": [] });
+        let read = |status: Value| state(&json!({ "status": status }), "root");
+        let known = read(json!({ "apis": apis, "classes": classes }));
+        let served = ["daemonsets.apps", "deployments.apps"].map(String::from);
+        assert_eq!(known.apis, Some(BTreeSet::from(served)));
+        assert_eq!(known.missing_rights, BTreeSet::from(["daemonsets.apps".to_string()]));
+        assert_eq!(known.classes.map(|classes| classes.priority.len()), Some(1));
+        let cut = read(json!({ "apis": apis, "classes": classes, "cut": { "apis": 1, "classes": 1 } }));
+        assert_eq!((cut.apis, cut.classes), (None, None));
+        let partial = read(json!({ "classes": { "priority": [] } }));
+        assert_eq!((partial.apis, partial.classes), (None, None));
     }
 }

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 
-use atoll_fleet::{Placement, placed_by, pod_security};
 use atoll_fleet::placed_condition::{CONDITION, ConditionValue, NOT_PLACED, UNSCHEDULABLE};
 use atoll_fleet::placement::Share;
+use atoll_fleet::{Placement, placed_by, pod_security};
 use atoll_informer::Key;
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
 use atoll_placement::decide::{DecidedShare, Decision, decide};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::fleet::Fleet;
-use atoll_placement::intent::{Intent, Source};
-use atoll_placement::policy::{Policy, Target as PolicyTarget, select};
+use atoll_placement::intent::{Intent, IntentSource};
+use atoll_placement::policy::{Policy, PolicyTarget, select};
 use atoll_placement::rules::{ClusterFilter, Division, Rules};
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ impl<'a> Round<'a> {
         target: Target,
         placement: &Placement,
         path: &str,
-        (namespace, intent): (&Value, Option<(Intent, Source)>),
+        (namespace, intent): (&Value, Option<(Intent, IntentSource)>),
     ) -> Step {
         let (resource, at) = (target.resource, target.at.clone());
         let candidates = self.candidates(&at);
@@ -180,14 +180,15 @@ impl<'a> Round<'a> {
         (target, namespace): (&Target, &Value),
         demand: &Demand,
         rules: &mut Rules,
-        intent: Option<&(Intent, Source)>,
+        intent: Option<&(Intent, IntentSource)>,
     ) -> Decision {
         let intent = intent.map(|(intent, _)| intent);
         let mut violations: HashMap<Arc<str>, String> = HashMap::new();
         loop {
             let mut decision = decide_parts(&self.ledger.fleet, demand, rules, intent);
             let new = decision.shares.iter().filter(|share| demand.share(&share.uid).is_none());
-            let mut new = new.filter_map(|share| Some((share, self.violation(target, namespace, &share.uid)?)));
+            let mut new =
+                new.filter_map(|share| Some((share, self.violation(target, namespace, &share.uid)?)));
             match new.next() {
                 Some((share, violation)) if violations.len() < MAX_VIOLATIONS => {
                     rules.clusters.except.insert(share.name.to_string());
@@ -238,7 +239,8 @@ impl<'a> Round<'a> {
     /// Whether shares may move although they break no rule: exact rules leave no choice, and a user who has
     /// changed a policy or the intent expects an effect.
     fn may_rebalance(&self, key: &Key, placement: &Placement, rules: &Rules) -> bool {
-        let is_exact = matches!(rules.division, Division::Weighted(_) | Division::Pinned(_) | Division::Duplicate);
+        let is_exact =
+            matches!(rules.division, Division::Weighted(_) | Division::Pinned(_) | Division::Duplicate);
         is_exact || placement.by != *rules.by || self.scheduler.takes_new_rules(key)
     }
 
@@ -247,15 +249,15 @@ impl<'a> Round<'a> {
         target: Target,
         placement: &Placement,
         rules: &Rules,
-        intent: Option<&(Intent, Source)>,
+        intent: Option<&(Intent, IntentSource)>,
     ) -> Step {
         if !placement.clusters.is_empty() {
             let wanted = Wanted { shares: Vec::new(), by: rules.by.to_string(), duplicate: false };
             return Step::Place(target, wanted, None);
         }
         let why = match intent {
-            Some((_, Source::Object)) => "its annotation atoll.dev/clusters is none".to_string(),
-            Some((_, Source::Namespace)) => {
+            Some((_, IntentSource::Object)) => "its annotation atoll.dev/clusters is none".to_string(),
+            Some((_, IntentSource::Namespace)) => {
                 "the annotation atoll.dev/clusters of its Namespace is none".to_string()
             }
             None => format!("{} places it nowhere", rules.by),
@@ -325,8 +327,7 @@ fn pods(share: &DecidedShare, demand: &Demand) -> i64 {
 
 /// Whether a placement is already as wanted. The order of shares does not matter.
 fn is_same(placement: &Placement, wanted: &Wanted) -> bool {
-    let amounts =
-        |share: &Share| (share.replicas, share.first_ordinal, share.completions, share.parallelism);
+    let amounts = |share: &Share| (share.replicas, share.first_ordinal, share.completions, share.parallelism);
     placement.by == wanted.by
         && placement.duplicate == wanted.duplicate
         && placement.clusters.len() == wanted.shares.len()

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use atoll_fleet::placed_by;
 use atoll_meta::views::TolerationView;
-use atoll_placement::intent::{Amount, Intent, Source};
+use atoll_placement::intent::{Amount, Intent, IntentSource};
 use atoll_placement::node::Toleration;
 use atoll_placement::policy::{self, ClusterTerm, Domain, Mode, Policy, Reaction, WeightedClusters};
 use atoll_placement::rules::{ClusterFilter, Division, Failover, MoveBudget, Rules, Spread, Topology};
 
 /// Returns the rules for an object with this annotation and policy, if it has any. `runs_once` is whether each
 /// of several clusters would do all of its work.
-pub fn rules(intent: Option<&(Intent, Source)>, policy: Option<&Policy>, runs_once: bool) -> Rules {
+pub fn rules(intent: Option<&(Intent, IntentSource)>, policy: Option<&Policy>, runs_once: bool) -> Rules {
     let rules = policy.map_or_else(Rules::by_default, of_policy);
     match intent {
         Some((intent, source)) => with_intent(rules, intent, *source, policy, runs_once),
@@ -123,13 +123,13 @@ fn failover(lost: Reaction, returned: Reaction) -> Failover {
 fn with_intent(
     rules: Rules,
     intent: &Intent,
-    source: Source,
+    source: IntentSource,
     policy: Option<&Policy>,
     runs_once: bool,
 ) -> Rules {
     let by = match source {
-        Source::Object => placed_by::ANNOTATION,
-        Source::Namespace => placed_by::NAMESPACE_ANNOTATION,
+        IntentSource::Object => placed_by::ANNOTATION,
+        IntentSource::Namespace => placed_by::NAMESPACE_ANNOTATION,
     };
     let names: BTreeSet<String> = intent.clusters().map(str::to_string).collect();
     let division = match policy.and_then(|policy| policy.replicas.division) {

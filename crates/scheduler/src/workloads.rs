@@ -1,7 +1,7 @@
 //! The objects that the scheduler places: workloads that no other component places.
 
-use atoll_fleet::{Placement, placed_by};
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_fleet::{Placement, placed_by};
 use atoll_informer::{Key, Resource, resources};
 use atoll_meta::object;
 use atoll_meta::views::condition;

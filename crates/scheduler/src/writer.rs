@@ -71,9 +71,10 @@ impl Writer {
                 Ok(Written::At(object::resource_version(&placement).parse().unwrap_or(0)))
             }
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Written::Stale),
-            Err(status) if status.has_cause(CAUSE) => {
-                Ok(Written::Refused { message: status.message().to_string(), next: Next::After(PAUSED_DELAY) })
-            }
+            Err(status) if status.has_cause(CAUSE) => Ok(Written::Refused {
+                message: status.message().to_string(),
+                next: Next::After(PAUSED_DELAY),
+            }),
             Err(status) if matches!(status.code(), 403 | 422) => {
                 let message = status.message().to_string();
                 self.recorder.warning(target.resource, &target.object, REFUSED, message.clone());

@@ -8,8 +8,8 @@
 //! annotation, and it ignores an object that is no longer placed on its cluster.
 
 use atoll_fleet::keep_annotation;
-use atoll_fleet::placed_by;
 use atoll_fleet::marks::{ADOPTER, KEEP, RELEASED};
+use atoll_fleet::placed_by;
 use atoll_fleet::view::ObjectTarget;
 use atoll_meta::object;
 use serde_json::json;

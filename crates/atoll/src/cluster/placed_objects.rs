@@ -250,7 +250,8 @@ pub async fn write_none(
         Err(problem) if problem.is("NotFound") => return Ok(()),
         object => object?,
     };
-    if uid(&object) != target.uid || Placement::of(&object).clusters.iter().any(|share| share.name != cluster) {
+    if uid(&object) != target.uid || Placement::of(&object).clusters.iter().any(|share| share.name != cluster)
+    {
         return Ok(());
     }
     let patch = json!({ "metadata": { "uid": target.uid, "annotations": { ANNOTATION: NONE } } });

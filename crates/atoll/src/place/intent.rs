@@ -26,7 +26,12 @@ pub async fn write_none(api: &Api, resource: &ApiResource, path: &str, dry_run: 
 }
 
 /// Records that a workload is on a cluster.
-pub async fn write_cluster(api: &Api, resource: &ApiResource, path: &str, cluster: &str) -> Result<(), Problem> {
+pub async fn write_cluster(
+    api: &Api,
+    resource: &ApiResource,
+    path: &str,
+    cluster: &str,
+) -> Result<(), Problem> {
     write(api, resource, path, Some(cluster), false).await
 }
 

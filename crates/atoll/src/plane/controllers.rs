@@ -81,7 +81,8 @@ impl ControlPlane {
             let dialects = move |workspace: &str, object: &Value| {
                 atoll_dialects::named_clusters_in(&enabled, &api, workspace, object)
             };
-            atoll_scheduler::run(atoll_scheduler::Setup { informers, clock, dialects: Arc::new(dialects) }).await;
+            atoll_scheduler::run(atoll_scheduler::Setup { informers, clock, dialects: Arc::new(dialects) })
+                .await;
         });
     }
 

@@ -42,7 +42,8 @@ async fn workloads_with_the_annotation_none_stay_above() {
     admin.post(DEPLOYMENTS, annotated(deployment("web", 3, 100), "none")).await.expect(201);
     let stays = wait_until(&admin, &web, "its condition says so", |web| {
         let (status, reason, message) = condition(web, "Placed");
-        (status.as_str(), reason.as_str()) == ("False", "NotPlaced") && message.contains("atoll.dev/clusters is none")
+        (status.as_str(), reason.as_str()) == ("False", "NotPlaced")
+            && message.contains("atoll.dev/clusters is none")
     })
     .await;
     assert_eq!(summary(&stays), "nowhere");

@@ -54,7 +54,8 @@ async fn cordoned_and_unready_clusters_are_not_chosen() {
     let taint = json!({ "key": "dedicated", "value": "gpu", "effect": "NoSchedule" });
     join_with(&admin, "tainted", 32, json!({ "taints": [taint] })).await;
     join_with(&admin, "broken", 32, json!({})).await;
-    let broken = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False", "reason": "TimedOut" }] } });
+    let broken =
+        json!({ "status": { "conditions": [{ "type": "Ready", "status": "False", "reason": "TimedOut" }] } });
     admin.merge("/apis/atoll.dev/v1alpha1/clusters/broken/status", broken).await.expect(200);
     admin.post(DEPLOYMENTS, deployment("web", 2, 100)).await.expect(201);
     expect_placed(&admin, &path("web"), "small=2 by default").await;
@@ -63,7 +64,8 @@ async fn cordoned_and_unready_clusters_are_not_chosen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workloads_of_a_child_workspace_use_the_clusters_above() {
     let (_atoll, admin) = with_clusters(&[("east", 4)]).await;
-    let team = json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
+    let team =
+        json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
     admin.post("/apis/atoll.dev/v1alpha1/workspaces", team).await.expect(201);
     wait_until(&admin, "/apis/atoll.dev/v1alpha1/workspaces/team", "the workspace is ready", |team| {
         team["status"]["phase"] == "Ready"

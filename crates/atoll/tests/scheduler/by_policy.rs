@@ -54,7 +54,8 @@ async fn most_specific_policy_wins() {
     create(&admin, "own", on("east")).await;
     expect_placed(&admin, &path("web"), "east=2 by placementpolicy/own").await;
     // Policies of a workspace are inherited.
-    let team = json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
+    let team =
+        json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
     admin.post("/apis/atoll.dev/v1alpha1/workspaces", team).await.expect(201);
     wait_until(&admin, "/apis/atoll.dev/v1alpha1/workspaces/team", "the workspace is ready", |team| {
         team["status"]["phase"] == "Ready"
@@ -69,7 +70,12 @@ async fn most_specific_policy_wins() {
 async fn status_of_a_policy_counts_its_objects() {
     let (_atoll, admin) = with_clusters(&[("east", 16), ("west", 16)]).await;
     let selector = json!({ "matchLabels": { "app": "web" } });
-    create(&admin, "spread", json!({ "objects": [{ "selector": selector }], "replicas": { "division": "Even" } })).await;
+    create(
+        &admin,
+        "spread",
+        json!({ "objects": [{ "selector": selector }], "replicas": { "division": "Even" } }),
+    )
+    .await;
     let at = format!("{POLICIES}/spread");
     let is_counted = |matched: i64| move |policy: &Value| policy["status"]["matched"] == matched;
     wait_until(&admin, &at, "it says that it matches nothing", |policy| {

@@ -34,7 +34,15 @@ async fn create(admin: &Client, base: &str, plural: &str, kind: &str, name: &str
 #[tokio::test(flavor = "multi_thread")]
 async fn every_workload_is_placed_by_default() {
     let (_atoll, admin) = with_clusters(&[("east", 4), ("west", 16)]).await;
-    let set = create(&admin, APPS, "statefulsets", "StatefulSet", "db", json!({ "replicas": 3, "serviceName": "db" })).await;
+    let set = create(
+        &admin,
+        APPS,
+        "statefulsets",
+        "StatefulSet",
+        "db",
+        json!({ "replicas": 3, "serviceName": "db" }),
+    )
+    .await;
     expect_placed(&admin, &set, "west=3 by default").await;
     let agent = create(&admin, APPS, "daemonsets", "DaemonSet", "agent", json!({})).await;
     expect_placed(&admin, &agent, "west by default").await;
@@ -81,7 +89,8 @@ async fn jobs_and_stateful_sets_are_divided_only_by_a_policy() {
         "spec": { "objects": [{ "kind": "Job" }, { "kind": "StatefulSet" }], "replicas": { "division": "Even" } },
     });
     admin.post(POLICIES, policy).await.expect(201);
-    let job = create(&admin, BATCH, "jobs", "Job", "sum", json!({ "completions": 10, "parallelism": 4 })).await;
+    let job =
+        create(&admin, BATCH, "jobs", "Job", "sum", json!({ "completions": 10, "parallelism": 4 })).await;
     expect_placed(&admin, &job, "east=5 west=5 by placementpolicy/spread").await;
     let indexed = json!({ "completions": 10, "completionMode": "Indexed" });
     let whole = create(&admin, BATCH, "jobs", "Job", "indexed", indexed).await;
@@ -89,6 +98,14 @@ async fn jobs_and_stateful_sets_are_divided_only_by_a_policy() {
         atoll_fleet::Placement::of(job).clusters.len() == 1
     })
     .await;
-    let set = create(&admin, APPS, "statefulsets", "StatefulSet", "db", json!({ "replicas": 4, "serviceName": "db" })).await;
+    let set = create(
+        &admin,
+        APPS,
+        "statefulsets",
+        "StatefulSet",
+        "db",
+        json!({ "replicas": 4, "serviceName": "db" }),
+    )
+    .await;
     expect_placed(&admin, &set, "east=2=0 west=2=2 by placementpolicy/spread").await;
 }

@@ -29,7 +29,8 @@ async fn reason_of_each_cluster_is_told_until_one_joins_that_fits() {
     })
     .await;
     wait_until(&admin, &web, "clients need not wait", |web| {
-        condition(web, "Available").0 == "False" && condition(web, "Progressing").1 == "ProgressDeadlineExceeded"
+        condition(web, "Available").0 == "False"
+            && condition(web, "Progressing").1 == "ProgressDeadlineExceeded"
     })
     .await;
     eventually("an event says so", async || has_event(&admin, "web", "Unschedulable").await).await;

@@ -13,7 +13,8 @@ async fn objects_of_others_are_left_alone() {
     admin.post(DEPLOYMENTS, annotated(deployment("hand", 2, 100), "none")).await.expect(201);
     let by_hand = json!({ "spec": { "clusters": [{ "name": "east" }] } });
     admin.merge(&format!("{}/placement", path("hand")), by_hand).await.expect(200);
-    let owner = json!({ "apiVersion": "v1", "kind": "Thing", "name": "owner", "uid": "1", "controller": true });
+    let owner =
+        json!({ "apiVersion": "v1", "kind": "Thing", "name": "owner", "uid": "1", "controller": true });
     let mut owned = deployment("owned", 2, 100);
     owned["metadata"]["ownerReferences"] = json!([owner]);
     admin.post(DEPLOYMENTS, owned).await.expect(201);

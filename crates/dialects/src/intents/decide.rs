@@ -1,7 +1,7 @@
 //! Decides where an object is placed by its intents.
 
-use atoll_fleet::placed_by;
 use atoll_fleet::Placement;
+use atoll_fleet::placed_by;
 use atoll_fleet::placement::Share;
 use atoll_meta::object;
 use atoll_registry::dialect::Intent;

@@ -27,9 +27,7 @@ const GENERIC: Strategy = Strategy {
 
 pub static DEPLOYMENT: Strategy = Strategy {
     status_keeps: &["labels"],
-    raises_generation: |new, old| {
-        spec_differs(new, old) || annotations_differ(new, old)
-    },
+    raises_generation: |new, old| spec_differs(new, old) || annotations_differ(new, old),
     prepare_subresource: |_, new, old, _| keep_annotation(new, old, ROLLBACK),
     prepare_bookmark: set_replicas,
     ..GENERIC

@@ -7,12 +7,14 @@ fn policy(spec: Value) -> Policy {
     Policy::parse(&policy).expect("the policy is valid")
 }
 
-fn intent(text: &str, source: Source) -> (Intent, Source) {
+fn intent(text: &str, source: IntentSource) -> (Intent, IntentSource) {
     (Intent::parse(text).expect("the intent is valid"), source)
 }
 
 fn weighted(weights: &[(&str, i64)]) -> Division {
-    Division::Weighted(weights.iter().map(|(name, weight)| (ClusterFilter::named([*name]), *weight)).collect())
+    Division::Weighted(
+        weights.iter().map(|(name, weight)| (ClusterFilter::named([*name]), *weight)).collect(),
+    )
 }
 
 #[test]
@@ -22,8 +24,8 @@ fn the_winner_is_named() {
     for (intent, policy, expected) in [
         (None, None, "default"),
         (None, Some(&spread), "placementpolicy/p"),
-        (Some(on(Source::Object)), Some(&spread), "annotation"),
-        (Some(on(Source::Namespace)), None, "namespace-annotation"),
+        (Some(on(IntentSource::Object)), Some(&spread), "annotation"),
+        (Some(on(IntentSource::Namespace)), None, "namespace-annotation"),
     ] {
         let rules = rules(intent.as_ref(), policy, false);
         assert_eq!(&*rules.by, expected);
@@ -50,7 +52,7 @@ fn amounts_of_an_annotation_decide_how_replicas_are_divided() {
         ("east==2,west=3,north=1", None, false, weighted(&[("west", 3), ("north", 1)])),
         ("east==2,west", None, false, weighted(&[("west", 1)])),
     ] {
-        let intent = intent(text, Source::Object);
+        let intent = intent(text, IntentSource::Object);
         let rules = rules(Some(&intent), policy, runs_once);
         assert_eq!(rules.division, expected, "{text}");
         assert_eq!(rules.clusters.names, intent.0.clusters().map(str::to_string).collect(), "{text}");
