@@ -53,7 +53,7 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
         let answer = match &wanted_on {
             None => current,
             Some(intent) if by_intent::is_scheduled(&current) => {
-                let request = by_intent::Request { api: &api, resource, path: &path, intent, options };
+                let request = by_intent::PlaceRequest { api: &api, resource, path: &path, intent, options };
                 with_leaving(request.place(&current).await?, &current)
             }
             Some(intent) => place_by_hand(&api, resource, &path, intent, options, &current).await?,

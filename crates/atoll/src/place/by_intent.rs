@@ -40,7 +40,7 @@ pub fn shares(intent: &Intent) -> Vec<Share> {
 }
 
 /// A workload and the clusters that it is asked to run on.
-pub struct Request<'a> {
+pub struct PlaceRequest<'a> {
     pub api: &'a Api,
     pub resource: &'a ApiResource,
     /// Path of the object.
@@ -49,7 +49,7 @@ pub struct Request<'a> {
     pub options: &'a PlaceOptions,
 }
 
-impl Request<'_> {
+impl PlaceRequest<'_> {
     /// Writes the intent, waits for the scheduler, and returns the placement. `current` is the placement before.
     pub async fn place(&self, current: &Value) -> Result<Value, Failure> {
         // The server says at once what the scheduler would find out: pauses, cordoned clusters, duplicates.

@@ -16,6 +16,11 @@ pub const DOCUMENTS: &[Document] = &[
         words: &["cpu", "memory"],
     },
     Document {
+        files: &["crates/server/src/verbs/placement.rs", "crates/atoll/src/place/by_intent.rs"],
+        reason: "the status of a placement, whether a scheduler makes it",
+        words: &["scheduled"],
+    },
+    Document {
         files: &["crates/quota/"],
         reason: "resources that a quota counts (k8s.io/api/core/v1, ResourceName)",
         words: &["services"],
