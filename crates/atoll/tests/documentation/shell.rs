@@ -73,7 +73,9 @@ impl Shell {
             return self.serve(page, command, expected);
         }
         let deadline = Instant::now() + if is(READERS) { WAIT_TIMEOUT } else { Duration::ZERO };
-        let may_fail = expected.iter().any(|line| line.to_lowercase().starts_with("error"));
+        let is_error =
+            |line: &String| line.to_lowercase().starts_with("error") || line.contains(" is invalid: ");
+        let may_fail = expected.iter().any(is_error);
         loop {
             let (code, actual) = self.run(command);
             if output::matches(expected, &actual) && (code == 0) != may_fail {
