@@ -51,7 +51,7 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
         let at = path(resource, object::namespace(&object), object::name(&object));
         let stays = |share: &Share| !clusters.contains(&share.name);
         if !Placement::of(&object).clusters.iter().any(stays) {
-            intent::write_none(&fleet.api, resource, &at, false).await?;
+            intent::let_go(&fleet.api, resource, &at).await?;
         }
         for cluster in &clusters {
             let connection = ClusterConnection::open(&options.connection, cluster).await?;

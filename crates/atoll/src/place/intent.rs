@@ -1,6 +1,7 @@
 //! The annotation `atoll.dev/clusters` of workloads that a command places or lets go, so that the scheduler does
 //! not place them elsewhere.
 
+use atoll_fleet::placed_by;
 use atoll_fleet::placed_condition::is_workload;
 use atoll_joining::client::Problem;
 use atoll_meta::object;
@@ -18,6 +19,20 @@ pub fn is_scheduled(resource: &ApiResource) -> bool {
 /// Adds the intent that an object is placed nowhere.
 pub fn set_none(object: &mut Value) {
     object::set_annotation(object, ANNOTATION, NONE);
+}
+
+/// Takes a workload from the scheduler, which otherwise removes it from its clusters as soon as the intent says
+/// so, and records that it was let go.
+pub async fn let_go(api: &Api, resource: &ApiResource, path: &str) -> Result<(), Problem> {
+    if !is_scheduled(resource) {
+        return Ok(());
+    }
+    let placement = format!("{path}/placement");
+    let current = api.get(&placement).await?;
+    if current["spec"]["by"].as_str().is_some_and(placed_by::is_scheduled) {
+        api.merge(&placement, &json!({ "spec": { "by": "hand" } })).await?;
+    }
+    write_none(api, resource, path, false).await
 }
 
 /// Records that a workload was let go.
