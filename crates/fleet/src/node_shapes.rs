@@ -21,7 +21,7 @@ pub struct NodeShape {
 /// Reads the node shapes of a Cluster, also those from an older control plane.
 pub fn read(cluster: &Value) -> Vec<NodeShape> {
     let rows = cluster["status"]["free"].as_array().into_iter().flatten();
-    rows.filter_map(|row| NodeShape::read(row)).collect()
+    rows.filter_map(NodeShape::read).collect()
 }
 
 impl NodeShape {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::marks;
 
-pub use decisions::{Decision, MAX_DECISIONS, MAX_DECISIONS_BYTES, is_printable};
+pub use decisions::{MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, is_printable};
 pub use run_once::{duplicates, is_divided, runs_once};
 pub use share::{Share, ShareNumbers};
 
@@ -79,7 +79,7 @@ pub struct Placement {
     /// The shares that a move leads to.
     pub target: Vec<Share>,
     /// The last decisions, oldest first.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<PlacementDecision>,
 }
 
 /// Value of `by` in the placement of a namespace, which follows from the objects in it.
@@ -105,7 +105,7 @@ struct Stored {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     target: Vec<Share>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    decisions: Vec<Decision>,
+    decisions: Vec<PlacementDecision>,
 }
 
 fn are_unknown(uids: &[String]) -> bool {

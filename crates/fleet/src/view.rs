@@ -1,6 +1,7 @@
 //! The sync view: the lines that a server sends to a syncer, and the reports that it receives.
 
 mod bounded;
+mod pod_counts;
 
 use atoll_meta::object;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::cluster::ClusterView;
 use crate::{marks, pod_security};
 
 pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE, LONGEST_REASON};
+pub use pod_counts::{PodCounts, PodUsage};
 
 /// The resource of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -227,35 +229,6 @@ pub struct Record {
     /// The Pods of a workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodCounts>,
-}
-
-/// The Pods that a placed workload has in a cluster, directly or through objects that it owns. Finished Pods
-/// are not counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PodCounts {
-    pub total: i64,
-    pub ready: i64,
-    /// Pods that do not run yet.
-    pub pending: i64,
-    /// Pending Pods for which the scheduler of the cluster finds no node.
-    pub unschedulable: i64,
-    /// Message of the scheduler about one of these.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// Pods that have a node.
-    pub bound: i64,
-    /// Resources in use, where the cluster has metrics.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<PodUsage>,
-}
-
-/// Resources that Pods use, as quantities.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PodUsage {
-    pub cpu: String,
-    pub memory: String,
 }
 
 fn is_zero(number: &u64) -> bool {

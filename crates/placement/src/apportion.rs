@@ -15,7 +15,7 @@ pub struct Part {
     pub weight: i64,
     pub min: i64,
     pub max: i64,
-    /// What it has now.
+    /// Its present share.
     pub current: i64,
 }
 

@@ -179,6 +179,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn all_budgets_together_stay_within_the_whole(
             rows in proptest::collection::vec((0..6i64, 0..6i64, 0..6i64, any::<bool>()), 1..6),

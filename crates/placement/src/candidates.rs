@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::demand::Work;
 use crate::filters::policy::weight_of;
 use crate::filters::{Admission, Question};
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 use crate::ledger::UNLIMITED;
 use crate::rules::{ClusterFilter, Division};
 use crate::scores;
@@ -14,7 +14,7 @@ use crate::scores;
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     pub index: usize,
-    pub entry: &'a Entry,
+    pub entry: &'a ClusterEntry,
     /// Replicas of its present share.
     pub current: i64,
     /// Most replicas that it may have.
@@ -32,7 +32,7 @@ impl Candidate<'_> {
 }
 
 impl<'a> Question<'a> {
-    /// Clusters with a share that need not give it up, those with most replicas first.
+    /// Clusters with a share that need not give it up: those that must keep it, then those with most replicas.
     pub fn present(self, term: Option<&ClusterFilter>, enough: i64) -> Vec<Candidate<'a>> {
         let mut found: Vec<Candidate<'a>> = Vec::new();
         for share in &self.demand.current {
@@ -52,13 +52,14 @@ impl<'a> Question<'a> {
             found.push(Candidate { index, entry, current, most, is_frozen, weight });
         }
         found.sort_by(|one, other| {
-            (Reverse(one.current), one.registration()).cmp(&(Reverse(other.current), other.registration()))
+            let key = |one: &Candidate<'a>| (!one.is_frozen, Reverse(one.current));
+            key(one).cmp(&key(other)).then_with(|| one.registration().cmp(&other.registration()))
         });
         found
     }
 
     /// Clusters without a share that are open, the best first.
-    pub fn open(self, term: Option<&'a ClusterFilter>) -> impl Iterator<Item = (usize, &'a Entry)> {
+    pub fn open(self, term: Option<&'a ClusterFilter>) -> impl Iterator<Item = (usize, &'a ClusterEntry)> {
         let path = &self.demand.workspace_path;
         let narrowed = [term, Some(&self.rules.clusters)].into_iter().flatten();
         let found = narrowed.filter_map(|filter| self.fleet.narrowed(path, filter)).next();
@@ -70,8 +71,8 @@ impl<'a> Question<'a> {
         self,
         term: Option<&'a ClusterFilter>,
         by_room: Box<dyn Iterator<Item = usize> + 'a>,
-    ) -> impl Iterator<Item = (usize, &'a Entry)> {
-        let is_open = move |(_, entry): &(usize, &'a Entry)| {
+    ) -> impl Iterator<Item = (usize, &'a ClusterEntry)> {
+        let is_open = move |(_, entry): &(usize, &'a ClusterEntry)| {
             self.demand.share(&entry.state.uid).is_none()
                 && term.is_none_or(|term| term.selects(&entry.state))
                 && matches!(self.admission(entry), Admission::Open)
@@ -96,7 +97,7 @@ impl<'a> Question<'a> {
     }
 
     /// Makes a candidate of an open cluster; `None` if it has no room for as many as it must have.
-    pub fn newcomer(self, index: usize, entry: &'a Entry, enough: i64) -> Option<Candidate<'a>> {
+    pub fn newcomer(self, index: usize, entry: &'a ClusterEntry, enough: i64) -> Option<Candidate<'a>> {
         let most = self.room(entry, enough);
         let least = self.rules.min_replicas.unwrap_or(1).max(1).min(self.demand.replicas);
         let weight = self.weight(entry, most);
@@ -108,7 +109,7 @@ impl<'a> Question<'a> {
         (most >= least).then_some(Candidate { index, entry, current: 0, most, is_frozen: false, weight })
     }
 
-    fn weight(self, entry: &Entry, most: i64) -> i64 {
+    fn weight(self, entry: &ClusterEntry, most: i64) -> i64 {
         match &self.rules.division {
             Division::Weighted(weights) => weight_of(weights, &entry.state).max(1),
             Division::Capacity => most.clamp(1, UNLIMITED),

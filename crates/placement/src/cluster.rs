@@ -111,7 +111,7 @@ pub struct CapacityReport {
     pub is_cut: bool,
     /// Number of bound pods by uid of the placed object that they belong to.
     pub bound: BTreeMap<Arc<str>, i64>,
-    /// What resource quotas of the cluster leave, by workspace id and namespace above.
+    /// Amounts that resource quotas of the cluster leave, by workspace id and namespace above.
     pub quotas: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<String, i64>>,
 }
 

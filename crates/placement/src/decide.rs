@@ -8,18 +8,20 @@ mod single;
 mod spread;
 mod verdict;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::cluster::resource_name;
 use crate::demand::{Demand, Work};
 use crate::filters::Question;
 use crate::fleet::Fleet;
 use crate::rules::{ClusterFilter, Division, Rules};
 
-use self::plan::Plan;
+use self::plan::SharePlan;
 
-/// What was decided about an object.
+/// The decision about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct PlacementDecision {
     pub by: Arc<str>,
     /// The shares to have in the end; [`crate::moves`] says how to get there.
     pub shares: Vec<DecidedShare>,
@@ -57,7 +59,7 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// What is to say about one cluster.
+/// The part of an explanation that is about one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub name: Arc<str>,
@@ -81,10 +83,12 @@ pub struct Score {
 
 /// Decides which clusters run an object. The same arguments always lead to the same decision. The fleet is
 /// not changed: record the result with [`Fleet::reserve`].
-pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> Decision {
-    let question = Question { fleet, demand, rules };
+pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecision {
+    let resource = resource_name(&demand.object.group, &demand.object.resource);
+    let question = Question { fleet, demand, rules, resource: &resource };
     let plan = plan(question);
     let mut decision = plan.decision(question);
+    decision.reason = decision.reason.or_else(|| unknown_clusters(question));
     if decision.unplaced > 0 {
         decision.refusals = verdict::refusals(question, &plan, &decision);
     }
@@ -92,10 +96,12 @@ pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> Decision {
 }
 
 /// Decides as [`decide`] does, and says of every cluster that serves the workspace why it was chosen or not.
-pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (Decision, Vec<Verdict>) {
-    let question = Question { fleet, demand, rules };
+pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecision, Vec<Verdict>) {
+    let resource = resource_name(&demand.object.group, &demand.object.resource);
+    let question = Question { fleet, demand, rules, resource: &resource };
     let plan = plan(question);
     let mut decision = plan.decision(question);
+    decision.reason = decision.reason.or_else(|| unknown_clusters(question));
     let verdicts = verdict::verdicts(question, &plan, &decision);
     if decision.unplaced > 0 {
         decision.refusals = verdicts.iter().filter_map(|verdict| verdict.refusal.clone()).collect();
@@ -103,10 +109,25 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (Decision, Vec<
     (decision, verdicts)
 }
 
-fn plan(question: Question<'_>) -> Plan<'_> {
+/// Tells which of the named clusters do not exist.
+fn unknown_clusters(question: Question<'_>) -> Option<String> {
+    let Question { fleet, demand, rules, .. } = question;
+    let pins = match &rules.division {
+        Division::Pinned(pins) => pins.as_slice(),
+        _ => &[],
+    };
+    let names = rules.clusters.names.iter().chain(pins.iter().map(|(name, _)| name));
+    let is_unknown = |name: &&String| fleet.index_named(&demand.workspace_path, name).is_none();
+    let unknown: BTreeSet<&str> = names.filter(is_unknown).map(String::as_str).collect();
+    let list = unknown.into_iter().collect::<Vec<_>>().join(", ");
+    (!list.is_empty())
+        .then(|| format!("no cluster serves this workspace under the name {list}; see: atoll cluster list"))
+}
+
+fn plan(question: Question<'_>) -> SharePlan<'_> {
     let (demand, rules) = (question.demand, question.rules);
     if rules.division == Division::Nowhere {
-        return Plan::above(format!("{} keeps it in the control plane", rules.by));
+        return SharePlan::above(format!("{} keeps it in the control plane", rules.by));
     }
     if let Some(plan) = fixed::continued(question) {
         return plan;
@@ -114,7 +135,7 @@ fn plan(question: Question<'_>) -> Plan<'_> {
     if rules.terms.is_empty() || demand.is_paused {
         return attempt(question, None);
     }
-    let mut best: Option<Plan<'_>> = None;
+    let mut best: Option<SharePlan<'_>> = None;
     for term in terms(question) {
         let plan = attempt(question, Some(term));
         if plan.unplaced == 0 && plan.reason.is_none() {
@@ -129,7 +150,7 @@ fn plan(question: Question<'_>) -> Plan<'_> {
 
 /// The terms in the order in which they are tried: without balancing, the one that it is in comes first.
 fn terms<'a>(question: Question<'a>) -> Vec<&'a ClusterFilter> {
-    let Question { fleet, demand, rules } = question;
+    let Question { fleet, demand, rules, .. } = question;
     let mut terms: Vec<&ClusterFilter> = rules.terms.iter().collect();
     if !demand.may_rebalance && !demand.current.is_empty() {
         let holds = |term: &&ClusterFilter| {
@@ -143,7 +164,7 @@ fn terms<'a>(question: Question<'a>) -> Vec<&'a ClusterFilter> {
     terms
 }
 
-fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
     match (question.demand.work, &question.rules.division) {
         (Work::Whole, _) | (_, Division::Single) => single::single(question, term),
         (Work::Copy | Work::EveryNode, Division::Pack) => single::single(question, term),
@@ -157,8 +178,8 @@ fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<
     }
 }
 
-impl Decision {
-    /// What the shares of this decision take, for [`Fleet::reserve`].
+impl PlacementDecision {
+    /// Pods of the shares of this decision by uid of the cluster, for [`Fleet::reserve`].
     pub fn reservations(&self, fleet: &Fleet, demand: &Demand) -> Vec<(Arc<str>, i64)> {
         self.shares.iter().map(|share| (share.uid.clone(), share.pods(fleet, demand))).collect()
     }

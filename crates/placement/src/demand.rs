@@ -1,4 +1,4 @@
-//! What an object asks of the fleet.
+//! Demands: objects to place, with their needs.
 
 mod read;
 mod requests;
@@ -24,6 +24,8 @@ pub struct Demand {
     pub needs: Arc<Needs>,
     /// Whether it must not run twice, not even while it moves.
     pub runs_once: bool,
+    /// Whether each of its Pods waits until the one before is ready: a StatefulSet that is not `Parallel`.
+    pub is_ordered: bool,
     /// Whether volume claims of it are bound, so that its data is in the clusters where it is.
     pub has_bound_claims: bool,
     /// Whether an administrator accepts that it starts elsewhere with empty volumes, or its data is copied.
@@ -79,7 +81,7 @@ pub enum Work {
     Copy,
 }
 
-/// What one replica needs of a cluster.
+/// The needs of one replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Requests, with one pod per replica.

@@ -8,7 +8,7 @@ use crate::rules::Failover;
 /// Seconds within which clusters turn unready together.
 const WINDOW: i64 = 60;
 
-/// What happens to the share of a cluster.
+/// The consequence of a lost cluster for one share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The share stays.

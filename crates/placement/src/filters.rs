@@ -13,7 +13,7 @@ pub mod policy;
 mod state;
 
 use crate::demand::Demand;
-use crate::fleet::{Entry, Fleet};
+use crate::fleet::{ClusterEntry, Fleet};
 use crate::ledger::UNLIMITED;
 use crate::rules::Rules;
 
@@ -25,10 +25,12 @@ pub struct Question<'a> {
     pub fleet: &'a Fleet,
     pub demand: &'a Demand,
     pub rules: &'a Rules,
+    /// The resource of the object, as [`crate::cluster::resource_name`] writes it.
+    pub resource: &'a str,
 }
 
 /// A filter returns why a cluster takes nothing.
-type Filter = for<'a> fn(Question<'a>, &'a Entry) -> Option<Cause<'a>>;
+type Filter = for<'a> fn(Question<'a>, &'a ClusterEntry) -> Option<Cause<'a>>;
 
 const FILTERS: [Filter; 8] = [
     state::lifecycle,
@@ -54,7 +56,7 @@ pub enum Admission<'a> {
 
 impl<'a> Question<'a> {
     /// Returns whether a cluster takes replicas, whatever its room.
-    pub fn admission(self, entry: &'a Entry) -> Admission<'a> {
+    pub fn admission(self, entry: &'a ClusterEntry) -> Admission<'a> {
         let has_share = self.demand.share(&entry.state.uid).is_some();
         let mut kept = None;
         if has_share && self.demand.is_evicted(&entry.state.uid) {
@@ -79,7 +81,7 @@ impl<'a> Question<'a> {
 
     /// Returns how many replicas a cluster may have by its room and limits, those that it has included,
     /// counting no further than `enough`. Replicas that are there stay unless they cannot be scheduled.
-    pub fn room(self, entry: &Entry, enough: i64) -> i64 {
+    pub fn room(self, entry: &ClusterEntry, enough: i64) -> i64 {
         let Question { demand, rules, .. } = self;
         let now = demand.share(&entry.state.uid).map_or(0, |share| {
             let pods = demand.pods_of(share);
@@ -92,12 +94,12 @@ impl<'a> Question<'a> {
     }
 
     /// Returns how many pods the limits of a cluster allow, and the resource that limits them.
-    pub fn limits(self, entry: &Entry) -> (i64, Option<&str>) {
+    pub fn limits(self, entry: &ClusterEntry) -> (i64, Option<&str>) {
         entry.account.limits_take(&entry.state.limits, &self.demand.object, &self.demand.needs)
     }
 
     /// Returns why a cluster takes no more, when filters let it.
-    pub fn why_full(self, entry: &'a Entry) -> Cause<'a> {
+    pub fn why_full(self, entry: &'a ClusterEntry) -> Cause<'a> {
         let Question { demand, rules, .. } = self;
         let Some(report) = entry.account.report() else { return Cause::NotReported };
         if let (within, Some(resource)) = self.limits_of(entry)
@@ -127,7 +129,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    fn limits_of(self, entry: &'a Entry) -> (i64, Option<&'a str>) {
+    fn limits_of(self, entry: &'a ClusterEntry) -> (i64, Option<&'a str>) {
         entry.account.limits_take(&entry.state.limits, &self.demand.object, &self.demand.needs)
     }
 }

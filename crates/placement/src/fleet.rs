@@ -20,7 +20,7 @@ use self::ranking::{Rank, Ranking};
 /// All clusters of a control plane with the ledger. A clone is cheap enough to try something out on.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<ClusterEntry>>,
     by_uid: HashMap<Arc<str>, usize>,
     /// By path of the registering workspace.
     rankings: BTreeMap<Arc<str>, Ranking>,
@@ -32,12 +32,12 @@ pub struct Fleet {
 
 /// A cluster of the fleet.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ClusterEntry {
     pub state: Arc<ClusterState>,
     pub account: Arc<Account>,
 }
 
-impl Entry {
+impl ClusterEntry {
     fn rank(&self, index: usize) -> Rank {
         Rank {
             room: std::cmp::Reverse(self.account.room()),
@@ -70,7 +70,7 @@ impl Fleet {
             self.entries.push(None);
         }
         self.by_uid.insert(uid, index);
-        self.put(index, Entry { state: Arc::new(state), account });
+        self.put(index, ClusterEntry { state: Arc::new(state), account });
     }
 
     /// Removes a cluster with everything that is reserved there.
@@ -83,7 +83,7 @@ impl Fleet {
         }
     }
 
-    fn take(&mut self, index: usize) -> Option<Entry> {
+    fn take(&mut self, index: usize) -> Option<ClusterEntry> {
         let entry = self.entries.get_mut(index)?.take()?;
         self.avoided -= usize::from(entry.is_avoided());
         if let Some(ranking) = self.rankings.get_mut(&entry.state.workspace) {
@@ -95,7 +95,7 @@ impl Fleet {
         Some(entry)
     }
 
-    fn put(&mut self, index: usize, entry: Entry) {
+    fn put(&mut self, index: usize, entry: ClusterEntry) {
         self.avoided += usize::from(entry.is_avoided());
         let ranking = self.rankings.entry(entry.state.workspace.clone()).or_default();
         ranking.insert(&entry.state, entry.rank(index));
@@ -157,7 +157,7 @@ impl Fleet {
         self.by_uid.get(uid).copied()
     }
 
-    pub(crate) fn entry(&self, index: usize) -> Option<&Entry> {
+    pub(crate) fn entry(&self, index: usize) -> Option<&ClusterEntry> {
         self.entries.get(index)?.as_ref()
     }
 
@@ -238,7 +238,7 @@ impl Fleet {
         self.avoided > 0
     }
 
-    /// What is free on a cluster less what is reserved there; `None` before its first report.
+    /// Free resources of a cluster less those that are reserved; `None` before its first report.
     pub fn free(&self, uid: &str) -> Option<Resources> {
         self.entry(self.index_of(uid)?)?.account.free()
     }

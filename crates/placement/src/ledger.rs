@@ -122,7 +122,7 @@ impl Account {
         self.report.as_ref().and_then(|report| report.bound.get(uid)).copied().unwrap_or(0)
     }
 
-    /// What is free less what is reserved.
+    /// Free resources less those that are reserved.
     pub fn free(&self) -> Option<Resources> {
         self.report.as_ref().map(|_| self.seats.total().clone())
     }
@@ -218,3 +218,6 @@ fn slots_within(left: &BTreeMap<String, i64>, reserved: &Resources, request: &Re
     };
     left.iter().map(|(name, left)| of(name, *left)).min().unwrap_or(UNLIMITED)
 }
+
+#[cfg(test)]
+mod tests;

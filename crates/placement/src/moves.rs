@@ -9,10 +9,11 @@
 //! scheduler that was killed continues where it was.
 
 mod run_once;
+mod segments;
 
 use std::sync::Arc;
 
-use crate::decide::{DecidedShare, Decision};
+use crate::decide::{DecidedShare, PlacementDecision};
 use crate::demand::{CurrentShare, Demand, Work};
 use crate::fleet::Fleet;
 use crate::rules::Rules;
@@ -59,7 +60,7 @@ impl Phase {
 }
 
 /// Returns the next step from the present shares of a demand to those of a decision.
-pub fn next_step(fleet: &Fleet, demand: &Demand, decision: &Decision, rules: &Rules) -> Step {
+pub fn next_step(fleet: &Fleet, demand: &Demand, decision: &PlacementDecision, rules: &Rules) -> Step {
     let now = now(fleet, demand);
     if is_same(&now, &decision.shares) {
         return Step::Done;

@@ -108,7 +108,7 @@ impl Toleration {
     }
 }
 
-/// What a pod requires of its node, besides free resources.
+/// Requirements of a pod on its node, besides free resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRequirements {
     /// `nodeSelector`.
@@ -158,6 +158,53 @@ impl NodeShape {
             labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.into()))).collect(),
             taints: taints.map(|taint| Taint::of(TaintView::of(taint))).collect(),
             free,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_select_nodes_by_labels_and_taints() {
+        let shape = NodeShape::of(&json!({
+            "labels": { "disk": "ssd", "cores": "8" }, "taints": [{ "key": "gpu", "value": "a", "effect": "NoSchedule" }],
+        }));
+        let tolerates = json!([{ "key": "gpu", "operator": "Exists" }]);
+        let affinity = |terms: Value| {
+            let required = json!({ "nodeSelectorTerms": terms });
+            json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } })
+        };
+        let term = |key: &str, operator: &str, values: Value| json!([{ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] }]);
+        let fields =
+            json!([{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n"] }] }]);
+        for (spec, expected) in [
+            (json!({}), false),
+            (json!({ "tolerations": tolerates }), true),
+            (json!({ "tolerations": [{ "key": "gpu", "value": "b" }] }), false),
+            (json!({ "tolerations": [{ "key": "gpu", "value": "a" }] }), true),
+            (json!({ "tolerations": tolerates, "nodeSelector": { "disk": "ssd" } }), true),
+            (json!({ "tolerations": tolerates, "nodeSelector": { "disk": "hdd" } }), false),
+            (
+                json!({ "tolerations": tolerates, "affinity": affinity(term("disk", "In", json!(["ssd"]))) }),
+                true,
+            ),
+            (
+                json!({ "tolerations": tolerates, "affinity": affinity(term("cores", "Gt", json!(["4"]))) }),
+                true,
+            ),
+            (
+                json!({ "tolerations": tolerates, "affinity": affinity(term("cores", "Gt", json!(["8"]))) }),
+                false,
+            ),
+            (json!({ "tolerations": tolerates, "affinity": affinity(json!([{}])) }), false),
+            (json!({ "tolerations": tolerates, "affinity": affinity(fields) }), false),
+        ] {
+            let requirements = NodeRequirements::of(PodSpecView::of(&spec));
+            assert_eq!(requirements.allow(&shape), expected, "{spec}");
         }
     }
 }

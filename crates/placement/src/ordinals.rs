@@ -70,6 +70,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn ordinals_have_no_gaps(sizes in proptest::collection::vec((1..4i64, 0..9i64), 1..5), totals in proptest::collection::vec(0..15i64, 1..8)) {
             let firsts = firsts(sizes.iter().map(|(size, _)| *size));

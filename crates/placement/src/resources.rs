@@ -118,8 +118,13 @@ impl Resources {
 
     /// How many times a request fits; negative if it would have to be taken away as often.
     pub fn balance(&self, request: &Resources) -> i64 {
-        let amounts = request.amounts().into_iter().filter(|(_, asked)| *asked > 0);
-        amounts.map(|(name, asked)| self.amount(name).div_euclid(asked)).min().unwrap_or(i64::MAX)
+        let times = |free: i64, asked: i64| if asked <= 0 { i64::MAX } else { free.div_euclid(asked) };
+        let scalars = request.scalars.iter().map(|(name, asked)| times(self.scalar(name), *asked));
+        times(self.milli_cpu, request.milli_cpu)
+            .min(times(self.memory, request.memory))
+            .min(times(self.storage, request.storage))
+            .min(times(self.pods, request.pods))
+            .min(scalars.min().unwrap_or(i64::MAX))
     }
 
     /// Whether a request fits.

@@ -101,7 +101,7 @@ pub struct Spread {
     pub max_skew: Option<i64>,
 }
 
-/// What makes clusters belong to the same domain.
+/// The property by which clusters belong to the same domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Topology {
     Region,
@@ -138,7 +138,7 @@ pub struct Neighbours {
     pub is_required: bool,
 }
 
-/// What happens when a cluster is lost, and when it returns. Times are in seconds.
+/// Reactions to a cluster that is lost, and to its return. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failover {
     /// Whether the share of a lost cluster is replaced.

@@ -2,7 +2,7 @@
 
 use crate::decide::Score;
 use crate::filters::Question;
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 use crate::node::{Effect, Taint};
 use crate::rules::Rules;
 
@@ -12,12 +12,12 @@ pub fn has_preferences(rules: &Rules) -> bool {
 }
 
 /// Preferences of the rules less reasons to avoid a cluster.
-pub fn preference(question: Question<'_>, entry: &Entry) -> i64 {
+pub fn preference(question: Question<'_>, entry: &ClusterEntry) -> i64 {
     neighbours(question, entry) - avoided(question, entry)
 }
 
 /// Preferred workloads on the cluster less those that should be avoided.
-fn neighbours(question: Question<'_>, entry: &Entry) -> i64 {
+fn neighbours(question: Question<'_>, entry: &ClusterEntry) -> i64 {
     let count = |found: &[crate::rules::Neighbours]| {
         let preferred =
             found.iter().filter(|one| !one.is_required && one.clusters.contains(&entry.state.uid));
@@ -27,7 +27,7 @@ fn neighbours(question: Question<'_>, entry: &Entry) -> i64 {
 }
 
 /// Taints that ask to avoid the cluster, and are not tolerated.
-fn avoided(question: Question<'_>, entry: &Entry) -> i64 {
+fn avoided(question: Question<'_>, entry: &ClusterEntry) -> i64 {
     let is_tolerated = |taint: &Taint| {
         taint.is_tolerated(&question.rules.tolerations)
             || taint.is_tolerated(&question.demand.needs.node.tolerations)
@@ -37,7 +37,7 @@ fn avoided(question: Question<'_>, entry: &Entry) -> i64 {
 }
 
 /// All scores of a cluster, the one that counts most first.
-pub fn all(question: Question<'_>, entry: &Entry) -> Vec<Score> {
+pub fn all(question: Question<'_>, entry: &ClusterEntry) -> Vec<Score> {
     let (demand, rules, uid) = (question.demand, question.rules, &entry.state.uid);
     let mut scores = Vec::new();
     let mut add = |name, value, text| scores.push(Score { name, value, text });

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{Keys, Scheduler, workloads};
 
-/// What has changed since the last round.
+/// Changes since the last round.
 #[derive(Default)]
 pub struct Changes(Mutex<Changed>);
 

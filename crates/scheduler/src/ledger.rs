@@ -29,7 +29,7 @@ pub struct Ledger {
     workspaces: HashMap<Arc<str>, Usage>,
 }
 
-/// What is known of one object.
+/// The clusters of one object.
 struct Entry {
     uid: Arc<str>,
     namespace: Arc<str>,
@@ -212,4 +212,73 @@ fn most_used(usage: &Usage) -> Vec<Arc<str>> {
 /// Revisions are increasing numbers.
 fn revision(object: &Value) -> u64 {
     object::resource_version(object).parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::new("w", "2/n", name)
+    }
+
+    fn object(name: &str, revision: u64, clusters: &[&str], by: &str) -> Value {
+        let shares: Vec<Share> = clusters.iter().map(|uid| Share::on(uid, uid)).collect();
+        let placement = Placement { clusters: shares, by: by.into(), ..Placement::default() };
+        json!({
+            "metadata": {
+                "name": name, "namespace": "n", "uid": name, "resourceVersion": revision.to_string(),
+                "annotations": { "atoll.dev/placement": placement.text() },
+            },
+            "spec": { "replicas": 2 },
+        })
+    }
+
+    fn set(ledger: &mut Ledger, object: &Value) {
+        let demand = Demand::of(("w", "root"), ("apps", "deployments"), object);
+        ledger.set_object(&key(object::name(object)), object, &demand);
+    }
+
+    fn on(ledger: &Ledger) -> Vec<String> {
+        ledger.namespace_on("w", "n").iter().map(|uid| uid.to_string()).collect()
+    }
+
+    #[test]
+    fn objects_placed_by_default_are_the_home_of_a_namespace() {
+        let mut ledger = Ledger::default();
+        assert_eq!(on(&ledger), Vec::<String>::new());
+        set(&mut ledger, &object("a", 1, &["east", "west"], "hand"));
+        set(&mut ledger, &object("b", 2, &["east"], "annotation"));
+        assert_eq!(on(&ledger), ["east", "west"], "the most used first");
+        set(&mut ledger, &object("c", 3, &["west"], "default"));
+        assert_eq!(on(&ledger), ["west", "east"]);
+        assert_eq!(ledger.workspace_on("w").len(), 2);
+        ledger.remove_object(&key("c"));
+        set(&mut ledger, &object("a", 4, &[], ""));
+        assert_eq!(on(&ledger), ["east"]);
+        ledger.remove_object(&key("b"));
+        assert_eq!((on(&ledger).len(), ledger.workspace_on("w").len()), (0, 0));
+    }
+
+    #[test]
+    fn a_written_placement_counts_until_the_cache_shows_it() {
+        let mut ledger = Ledger::default();
+        let before = object("a", 1, &[], "");
+        let demand = Demand::of(("w", "root"), ("apps", "deployments"), &before);
+        ledger.reserve(&key("a"), (&demand.object, &demand.needs), vec![("east".into(), 2)], true);
+        assert!(!ledger.is_ahead(&key("a"), &before), "it is not written yet");
+        ledger.written(&key("a"), 5);
+        set(&mut ledger, &before);
+        assert!(ledger.is_ahead(&key("a"), &before));
+        assert_eq!(on(&ledger), ["east"]);
+        set(&mut ledger, &object("a", 5, &["west"], "hand"));
+        assert_eq!(on(&ledger), ["west"]);
+        // A placement that was refused does not count.
+        ledger.reserve(&key("a"), (&demand.object, &demand.needs), vec![("east".into(), 2)], true);
+        ledger.not_written(&key("a"));
+        set(&mut ledger, &object("a", 5, &["west"], "hand"));
+        assert_eq!(on(&ledger), ["west"]);
+    }
 }

@@ -39,8 +39,8 @@ use crate::counts::Counts;
 use crate::ledger::Ledger;
 use crate::pending::Pending;
 use crate::policies::Policies;
-use crate::round::{Round, Step};
-use crate::writer::{Target, Wanted, Writer, Written};
+use crate::round::{DecidedStep, Round};
+use crate::writer::{PlacementTarget, Wanted, Writer, Written};
 
 /// Most objects of a batch. Its decisions hold the ledger, and its writes are concurrent.
 const BATCH: usize = 256;
@@ -179,7 +179,7 @@ impl Scheduler {
 
     /// Decides about a batch of objects, then writes the decisions.
     async fn schedule(self: Arc<Self>, keys: Vec<Key>) -> Vec<(Key, Result<Next, Status>)> {
-        let steps: Vec<(Key, Step)> = {
+        let steps: Vec<(Key, DecidedStep)> = {
             let mut round = Round::begin(&self);
             keys.into_iter().map(|key| (key.clone(), round.decide(&key))).collect()
         };
@@ -187,16 +187,16 @@ impl Scheduler {
         let mut outcomes = Vec::new();
         for (key, step) in steps {
             match step {
-                Step::Settled => {}
-                Step::Failed(status) => outcomes.push((key, Err(status))),
-                Step::Place(target, wanted, message) => {
+                DecidedStep::Settled => {}
+                DecidedStep::Failed(status) => outcomes.push((key, Err(status))),
+                DecidedStep::Place(target, wanted, message) => {
                     let scheduler = self.clone();
                     writing.spawn(async move {
                         let outcome = scheduler.place(&key, &target, &wanted, message).await;
                         (key, outcome)
                     });
                 }
-                Step::Report(target, verdict) => {
+                DecidedStep::Report(target, verdict) => {
                     let scheduler = self.clone();
                     writing.spawn(async move {
                         let outcome = scheduler.report(&key, &target, &verdict).await;
@@ -215,7 +215,7 @@ impl Scheduler {
     async fn place(
         &self,
         key: &Key,
-        target: &Target,
+        target: &PlacementTarget,
         wanted: &Wanted,
         message: Option<String>,
     ) -> Result<Next, Status> {
@@ -224,7 +224,7 @@ impl Scheduler {
             let mut ledger = self.ledger();
             match written {
                 Ok(Written::At(revision)) => ledger.written(key, revision),
-                // What the decision has reserved is free again.
+                // The room that the decision has reserved is free again.
                 _ => {
                     ledger.not_written(key);
                     self.update_object(&mut ledger, key);
@@ -253,14 +253,19 @@ impl Scheduler {
     }
 
     /// Reports replicas that have no place, of an object of which others have one.
-    fn tell_missing(&self, key: &Key, target: &Target, message: String) {
+    fn tell_missing(&self, key: &Key, target: &PlacementTarget, message: String) {
         if self.pending.insert(key.clone(), &message) {
             self.writer.recorder.warning(target.resource, &target.object, UNSCHEDULABLE, message);
         }
     }
 
     /// Reports why an object is not placed, and waits for a change that may help.
-    async fn report(&self, key: &Key, target: &Target, verdict: &ConditionValue) -> Result<Next, Status> {
+    async fn report(
+        &self,
+        key: &Key,
+        target: &PlacementTarget,
+        verdict: &ConditionValue,
+    ) -> Result<Next, Status> {
         if !atoll_fleet::Placement::of(&target.object).clusters.is_empty() {
             self.tell_missing(key, target, verdict.message.clone());
             return Ok(Next::Done);

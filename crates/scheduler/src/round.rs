@@ -9,7 +9,7 @@ use atoll_fleet::{Placement, placed_by, pod_security};
 use atoll_informer::Key;
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
-use atoll_placement::decide::{DecidedShare, Decision, decide};
+use atoll_placement::decide::{DecidedShare, PlacementDecision, decide};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::intent::{Intent, IntentSource};
@@ -22,7 +22,7 @@ use crate::ledger::Ledger;
 use crate::neighbours;
 use crate::rules::{pins, rules};
 use crate::workloads;
-use crate::writer::{Target, Wanted};
+use crate::writer::{PlacementTarget, Wanted};
 
 /// Label that every Namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -34,14 +34,16 @@ const MAX_VIOLATIONS: usize = 64;
 const NO_CLUSTER: &str =
     "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE";
 
-/// What follows from a decision.
-pub enum Step {
+type Candidates = Arc<Vec<Policy>>;
+
+/// The action that follows from a decision.
+pub enum DecidedStep {
     /// Nothing is to be written.
     Settled,
     /// The placement is to be written. The message says which replicas have no place.
-    Place(Target, Wanted, Option<String>),
+    Place(PlacementTarget, Wanted, Option<String>),
     /// The object stays as it is, and its user is told why.
-    Report(Target, ConditionValue),
+    Report(PlacementTarget, ConditionValue),
     Failed(Status),
 }
 
@@ -49,7 +51,7 @@ pub struct Round<'a> {
     scheduler: &'a Scheduler,
     ledger: MutexGuard<'a, Ledger>,
     /// Policies that may apply, by workspace and namespace.
-    candidates: HashMap<(Arc<str>, Arc<str>), Arc<Vec<Policy>>>,
+    candidates: HashMap<(Arc<str>, Arc<str>), Candidates>,
 }
 
 impl<'a> Round<'a> {
@@ -61,27 +63,27 @@ impl<'a> Round<'a> {
     }
 
     /// Decides about the object with this queue key, and reserves its shares.
-    pub fn decide(&mut self, key: &Key) -> Step {
-        let Some((kind, at)) = workloads::target(key) else { return Step::Settled };
+    pub fn decide(&mut self, key: &Key) -> DecidedStep {
+        let Some((kind, at)) = workloads::target(key) else { return DecidedStep::Settled };
         let cache = &self.scheduler.kinds[kind];
         let Some(object) = cache.get(&at) else {
             self.scheduler.pending.remove(key);
-            return Step::Settled;
+            return DecidedStep::Settled;
         };
         let placement = Placement::of(&object);
         if self.ledger.is_ahead(key, &object) {
-            return Step::Settled;
+            return DecidedStep::Settled;
         }
         if !workloads::is_placed_here(&object, &placement) {
             self.scheduler.pending.remove(key);
             self.scheduler.counts.remove(key);
-            return Step::Settled;
+            return DecidedStep::Settled;
         }
         let path = match self.scheduler.path(&at.workspace) {
             Ok(path) => path,
-            Err(status) => return Step::Failed(status),
+            Err(status) => return DecidedStep::Failed(status),
         };
-        let target = Target { resource: workloads::kinds()[kind], at, object };
+        let target = PlacementTarget { resource: workloads::kinds()[kind], at, object };
         let namespace = self.scheduler.namespace(&target.at);
         let intent = Intent::of(&target.object, Some(&namespace));
         match self.of_dialect(key, &target, &path).filter(|_| intent.is_none()) {
@@ -91,13 +93,13 @@ impl<'a> Round<'a> {
     }
 
     /// The object is left to a dialect, if it names clusters in the dialect's words.
-    fn of_dialect(&self, key: &Key, target: &Target, path: &str) -> Option<Step> {
+    fn of_dialect(&self, key: &Key, target: &PlacementTarget, path: &str) -> Option<DecidedStep> {
         let named = (self.scheduler.dialects)(&target.at.workspace, &target.object);
         let (source, name) = named.first()?;
         let exists = |name: &str| self.ledger.fleet.named(path, name).is_some();
         if named.iter().any(|(_, name)| exists(name)) {
             self.scheduler.pending.remove(key);
-            return Some(Step::Settled);
+            return Some(DecidedStep::Settled);
         }
         let message = format!("its {source} names the cluster {name:?}, which does not exist");
         Some(not_placed(target, message))
@@ -106,11 +108,11 @@ impl<'a> Round<'a> {
     fn decide_object(
         &mut self,
         key: &Key,
-        target: Target,
+        target: PlacementTarget,
         placement: &Placement,
         path: &str,
         (namespace, intent): (&Value, Option<(Intent, IntentSource)>),
-    ) -> Step {
+    ) -> DecidedStep {
         let (resource, at) = (target.resource, target.at.clone());
         let candidates = self.candidates(&at);
         let of_policy = PolicyTarget {
@@ -147,15 +149,18 @@ impl<'a> Round<'a> {
             // Workloads that were never placed may be run by other controllers.
             return match condition(&target.object, CONDITION) {
                 Some(_) if placement.clusters.is_empty() => not_placed(&target, NO_CLUSTER.to_string()),
-                _ => Step::Settled,
+                _ => DecidedStep::Settled,
             };
         }
         let decision = self.decide_allowed((&target, namespace), &demand, &mut rules, intent.as_ref());
         let message = (decision.unplaced > 0).then(|| message(&decision));
         if decision.shares.is_empty() {
-            // What is placed stays until there is another place for it.
+            // A placed object stays until there is another place for it.
             let message = message.unwrap_or_else(|| "no cluster takes it".to_string());
-            return Step::Report(target, ConditionValue { status: "False", reason: UNSCHEDULABLE, message });
+            return DecidedStep::Report(
+                target,
+                ConditionValue { status: "False", reason: UNSCHEDULABLE, message },
+            );
         }
         let taken = decision.shares.iter().map(|share| (share.uid.clone(), pods(share, &demand)));
         let (taken, is_default) = (taken.collect(), &*rules.by == placed_by::DEFAULT);
@@ -164,12 +169,13 @@ impl<'a> Round<'a> {
         match (is_same(placement, &wanted), message) {
             (true, None) => {
                 self.scheduler.pending.remove(key);
-                Step::Settled
+                DecidedStep::Settled
             }
-            (true, Some(message)) => {
-                Step::Report(target, ConditionValue { status: "False", reason: UNSCHEDULABLE, message })
-            }
-            (false, message) => Step::Place(target, wanted, message),
+            (true, Some(message)) => DecidedStep::Report(
+                target,
+                ConditionValue { status: "False", reason: UNSCHEDULABLE, message },
+            ),
+            (false, message) => DecidedStep::Place(target, wanted, message),
         }
     }
 
@@ -177,11 +183,11 @@ impl<'a> Round<'a> {
     /// be chosen are checked, because the check reads the whole pod template.
     fn decide_allowed(
         &self,
-        (target, namespace): (&Target, &Value),
+        (target, namespace): (&PlacementTarget, &Value),
         demand: &Demand,
         rules: &mut Rules,
         intent: Option<&(Intent, IntentSource)>,
-    ) -> Decision {
+    ) -> PlacementDecision {
         let intent = intent.map(|(intent, _)| intent);
         let mut violations: HashMap<Arc<str>, String> = HashMap::new();
         loop {
@@ -207,7 +213,7 @@ impl<'a> Round<'a> {
     }
 
     /// How a pod template violates the Pod Security level of a cluster.
-    fn violation(&self, target: &Target, namespace: &Value, uid: &str) -> Option<String> {
+    fn violation(&self, target: &PlacementTarget, namespace: &Value, uid: &str) -> Option<String> {
         let key = self.ledger.cluster_key(uid)?;
         let cluster = self.scheduler.clusters.get(key)?;
         let resource = (&*target.resource.group, &*target.resource.plural);
@@ -216,7 +222,7 @@ impl<'a> Round<'a> {
         pod_security::refusal(&cluster, is_registered_there, label, resource, &target.object)
     }
 
-    fn candidates(&mut self, at: &Key) -> Arc<Vec<Policy>> {
+    fn candidates(&mut self, at: &Key) -> Candidates {
         let scheduler = self.scheduler;
         let of = (at.workspace.clone(), at.namespace.clone());
         let found = self.candidates.entry(of).or_insert_with(|| {
@@ -225,7 +231,7 @@ impl<'a> Round<'a> {
         found.clone()
     }
 
-    fn demand(&self, target: &Target, placement: &Placement, path: &str) -> Demand {
+    fn demand(&self, target: &PlacementTarget, placement: &Placement, path: &str) -> Demand {
         let (resource, at) = (target.resource, &target.at);
         let mut demand =
             Demand::of((&at.workspace, path), (&resource.group, &resource.plural), &target.object);
@@ -246,14 +252,14 @@ impl<'a> Round<'a> {
 
     fn stays_above(
         &self,
-        target: Target,
+        target: PlacementTarget,
         placement: &Placement,
         rules: &Rules,
         intent: Option<&(Intent, IntentSource)>,
-    ) -> Step {
+    ) -> DecidedStep {
         if !placement.clusters.is_empty() {
             let wanted = Wanted { shares: Vec::new(), by: rules.by.to_string(), duplicate: false };
-            return Step::Place(target, wanted, None);
+            return DecidedStep::Place(target, wanted, None);
         }
         let why = match intent {
             Some((_, IntentSource::Object)) => "its annotation atoll.dev/clusters is none".to_string(),
@@ -266,13 +272,14 @@ impl<'a> Round<'a> {
     }
 }
 
-fn not_placed(target: &Target, message: String) -> Step {
-    let target = Target { resource: target.resource, at: target.at.clone(), object: target.object.clone() };
-    Step::Report(target, ConditionValue { status: "False", reason: NOT_PLACED, message })
+fn not_placed(target: &PlacementTarget, message: String) -> DecidedStep {
+    let target =
+        PlacementTarget { resource: target.resource, at: target.at.clone(), object: target.object.clone() };
+    DecidedStep::Report(target, ConditionValue { status: "False", reason: NOT_PLACED, message })
 }
 
 /// Decides with exact numbers for some clusters first, and the rest divided between the others.
-fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&Intent>) -> Decision {
+fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&Intent>) -> PlacementDecision {
     let pins = intent.filter(|intent| !intent.is_pinned()).map(pins).unwrap_or_default();
     if pins.is_empty() || demand.work != Work::Replicas {
         return decide(fleet, demand, rules);
@@ -295,7 +302,7 @@ fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&I
 }
 
 /// The placement that a decision leads to.
-fn wanted(decision: &Decision, demand: &Demand, rules: &Rules) -> Wanted {
+fn wanted(decision: &PlacementDecision, demand: &Demand, rules: &Rules) -> Wanted {
     let shares: Vec<Share> = decision.shares.iter().map(share).collect();
     let is_copied = rules.division == Division::Duplicate && demand.runs_once && shares.len() > 1;
     Wanted { shares, by: decision.by.to_string(), duplicate: is_copied }
@@ -337,7 +344,7 @@ fn is_same(placement: &Placement, wanted: &Wanted) -> bool {
 }
 
 /// Tells why replicas have no place, with a reason for each cluster.
-fn message(decision: &Decision) -> String {
+fn message(decision: &PlacementDecision) -> String {
     let mut parts: Vec<String> = decision.reason.iter().cloned().collect();
     parts.extend(decision.refusals.iter().map(|refusal| format!("{} {}", refusal.name, refusal.text)));
     let what = match decision.shares.is_empty() {

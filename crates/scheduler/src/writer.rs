@@ -21,7 +21,7 @@ const PLACED: &str = "Placed";
 const REFUSED: &str = "PlacementRefused";
 
 /// An object to place.
-pub struct Target {
+pub struct PlacementTarget {
     pub resource: &'static Resource,
     pub at: Key,
     pub object: Arc<Value>,
@@ -52,7 +52,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub async fn place(&self, target: &Target, wanted: &Wanted) -> Result<Written, Status> {
+    pub async fn place(&self, target: &PlacementTarget, wanted: &Wanted) -> Result<Written, Status> {
         let (uid, revision) = (object::uid(&target.object), object::resource_version(&target.object));
         let patch = json!({
             "metadata": { "uid": uid, "resourceVersion": revision },
@@ -87,7 +87,7 @@ impl Writer {
     /// Tells why an object is not placed. An event is written if `is_news`.
     pub async fn report(
         &self,
-        target: &Target,
+        target: &PlacementTarget,
         verdict: &ConditionValue,
         is_news: bool,
     ) -> Result<(), Status> {

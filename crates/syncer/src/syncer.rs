@@ -198,13 +198,18 @@ impl Syncer {
         self.queue.add(key);
     }
 
+    /// Whether the cluster is only read.
+    pub fn is_observing(&self, registration: &ClusterRegistration) -> bool {
+        self.settings.access == Access::Observe || registration.observe
+    }
+
     /// Opens the write gate until the given time.
     pub async fn open(
         self: &Arc<Self>,
         until: Instant,
         registration: &ClusterRegistration,
     ) -> Result<(), Status> {
-        if self.settings.access == Access::Observe || registration.observe {
+        if self.is_observing(registration) {
             return Ok(());
         }
         if !self.is_loaded.load(Ordering::Acquire) {

@@ -67,9 +67,16 @@ async fn stateful_set_is_divided_by_ordinals() {
     assert_eq!((&east["replicas"], &east["ordinals"]), (&json!(3), &Value::Null));
     let west = first_line(&admin, "west").await["object"]["spec"].clone();
     assert_eq!((&west["replicas"], &west["ordinals"]), (&json!(2), &json!({ "start": 3 })));
+    // A cluster gets ordinals only after the other one has lost them.
+    let shifted = json!([share("east", 0, 2), share("west", 2, 3)]);
+    assert_eq!(refused_fields(&admin, &db, on(shifted.clone())).await, ["spec.clusters[1].firstOrdinal"]);
+    let reduced = json!([share("east", 0, 2), share("west", 3, 2)]);
+    for shares in [reduced, shifted, json!([share("east", 0, 2), share("west", 2, 9)])] {
+        admin.put(&format!("{db}/placement"), on(shares)).await.expect(200);
+    }
     // Segments that overlap are refused on the same clusters, too.
     let overlapping = on(json!([share("east", 0, 4), share("west", 3, 2)]));
-    assert_eq!(refused_fields(&admin, &db, overlapping).await, ["spec.clusters"]);
+    assert_eq!(refused_fields(&admin, &db, overlapping).await, ["spec.clusters[0].firstOrdinal"]);
 }
 
 #[tokio::test]

@@ -136,7 +136,9 @@ impl Site<'_> {
 
     /// Creates and places all objects, and waits until they run below and their status is visible above.
     pub async fn deploy_and_check(&self) {
-        let namespace = object("v1", "Namespace", self.namespace, json!({}));
+        // The scheduler places workloads at once, before the command below does.
+        let mut namespace = object("v1", "Namespace", self.namespace, json!({}));
+        namespace["metadata"]["annotations"] = json!({ "atoll.dev/clusters": self.cluster });
         create(&self.above, "/api/v1/namespaces", namespace).await;
         for (_, resource, name) in APPLICATION {
             create(&self.above, &self.collection(resource), manifest(resource, name)).await;

@@ -1,7 +1,7 @@
 //! Work that is divided between clusters, rollouts that are held, and reports about capacity and Pods.
 
-use atoll_testkit::Client;
 use atoll_testkit::wait::eventually;
+use atoll_testkit::{Client, Setup};
 use serde_json::{Value, json};
 
 use crate::health::condition;
@@ -22,6 +22,11 @@ fn template(restart: &str, annotations: Value) -> Value {
             "containers": [{ "name": "main", "image": "example/app:1", "resources": requests }],
         },
     })
+}
+
+/// Settings without the scheduler: the tests decide about shares.
+fn unscheduled() -> Setup {
+    Setup::new().flag("--controllers", "*,-placementscheduler")
 }
 
 async fn place(admin: &Client, path: &str, shares: Value) {
@@ -48,7 +53,7 @@ async fn report(admin: &Client, cluster: &str, name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn divided_work_runs_once() {
-    let fleet = Fleet::start(Mode::Push, &["east", "west"]);
+    let fleet = Fleet::start_with(unscheduled(), Mode::Push, &["east", "west"]);
     let above = fleet.admin();
     let (east, west) = (fleet.clusters[0].admin(), fleet.clusters[1].admin());
     let quick = json!({ "sim.atoll.dev/exit-after": "100ms" });
@@ -84,7 +89,7 @@ async fn divided_work_runs_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn held_cluster_gets_a_new_template_when_it_is_released() {
-    let fleet = Fleet::start(Mode::Push, &["east", "west"]);
+    let fleet = Fleet::start_with(unscheduled(), Mode::Push, &["east", "west"]);
     let above = fleet.admin();
     let (east, west) = (fleet.clusters[0].admin(), fleet.clusters[1].admin());
     let web = format!("{DEPLOYMENTS}/web");
@@ -129,7 +134,9 @@ async fn held_cluster_gets_a_new_template_when_it_is_released() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_and_capacity_are_reported() {
-    let fleet = Fleet::start(Mode::Push, &["east"]);
+    // Classes, rights and usage are read every few heartbeats.
+    let setup = Setup::new().flag("--cluster-heartbeat-interval", 1);
+    let fleet = Fleet::start_with(setup, Mode::Push, &["east"]);
     let (above, east) = (fleet.admin(), fleet.clusters[0].admin());
     let path = "/apis/atoll.dev/v1alpha1/clusters/east";
     let storage = json!({ "metadata": { "name": "fast" }, "provisioner": "example.com/disk" });

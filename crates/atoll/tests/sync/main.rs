@@ -19,6 +19,7 @@ mod flapping;
 mod health;
 mod interrupted;
 mod joining;
+mod moving;
 mod objects;
 mod pages;
 mod reasons;

@@ -51,7 +51,7 @@ pub fn decide<'a>(
             None => {}
         }
     }
-    // What the scheduler has placed stays there until a cluster of the intent exists.
+    // A placement by the scheduler stays until a cluster of the intent exists.
     let is_scheduled = !current.clusters.is_empty() && current.by != by;
     (!is_scheduled || !wanted.all().is_empty()).then_some(wanted)
 }

@@ -87,6 +87,34 @@ fn condition_names_clusters_without_the_object() {
 }
 
 #[test]
+fn reason_of_the_scheduler_is_kept() {
+    let told = |reason: &str| {
+        let condition =
+            json!({ "type": "Placed", "status": "False", "reason": reason, "message": "east is full" });
+        placed(&[], &[], json!({ "conditions": [condition] }))
+    };
+    for (reason, advice, expected) in [
+        ("Unschedulable", None, "Unschedulable east is full"),
+        ("NotPlaced", None, "NotPlaced east is full"),
+        ("Applied", None, "NotPlaced the object is placed on no cluster, so nothing runs"),
+        (
+            "Unschedulable",
+            Some("place it"),
+            "NotPlaced the object is placed on no cluster, so nothing runs; place it",
+        ),
+    ] {
+        let object = told(reason);
+        let known = PlacedObject { advice, ..of(DEPLOYMENTS, &object, &[], &health) };
+        let verdict = known.condition();
+        assert_eq!(format!("{} {}", verdict.reason, verdict.message), expected);
+        let mut status = known.status(NOW).unwrap();
+        assert_eq!(status["conditions"][1]["reason"], "ProgressDeadlineExceeded", "{status}");
+        clear_unplaced(&mut status);
+        assert_eq!(status["conditions"].as_array().map(Vec::len), Some(1), "{status}");
+    }
+}
+
+#[test]
 fn unplaced_object_has_zero_counts() {
     let running = json!({
         "observedGeneration": 3, "replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "collisionCount": 1,

@@ -15,7 +15,7 @@ const SHORT_REASON: usize = 256;
 
 /// A decision that led to a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct PlacementDecision {
     /// Time in RFC 3339.
     pub time: String,
     /// The decision maker, as in [`Placement::by`].
@@ -26,7 +26,7 @@ pub struct Decision {
 
 impl Placement {
     /// Appends a decision. The oldest ones are dropped if there are too many or if they are too large.
-    pub fn record(&mut self, decision: Decision) {
+    pub fn record(&mut self, decision: PlacementDecision) {
         self.decisions.push(decision);
         let excess = self.decisions.len().saturating_sub(MAX_DECISIONS);
         self.decisions.drain(..excess);
@@ -47,7 +47,7 @@ impl Placement {
     }
 }
 
-fn size(decisions: &[Decision]) -> usize {
+fn size(decisions: &[PlacementDecision]) -> usize {
     serde_json::to_vec(decisions).map_or(0, |text| text.len())
 }
 

@@ -159,7 +159,8 @@ fn divided_work_runs_on_several_clusters() {
 #[test]
 fn recorded_decisions_are_bounded() {
     let mut placement = Placement { clusters: shares(&["a"]), ..Placement::default() };
-    let decision = |reason: String| Decision { time: "2026-01-01T00:00:00Z".into(), by: "p".into(), reason };
+    let decision =
+        |reason: String| PlacementDecision { time: "2026-01-01T00:00:00Z".into(), by: "p".into(), reason };
     for number in 0..9 {
         placement.record(decision(format!("reason {number}")));
     }

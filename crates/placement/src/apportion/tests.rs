@@ -119,7 +119,7 @@ fn any_parts() -> impl Strategy<Value = Vec<Part>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn moves_are_minimal(total in 0..=12i64, parts in any_parts()) {

@@ -84,3 +84,70 @@ fn amounts(quantities: &Value) -> BTreeMap<String, i64> {
     let names = quantities.as_object().into_iter().flatten();
     names.map(|(name, _)| (name.clone(), read.amount(name))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::node::Effect;
+
+    #[test]
+    fn clusters_are_read() {
+        let cluster = json!({
+            "metadata": {
+                "name": "east", "uid": "u", "creationTimestamp": "1970-01-01T00:01:00Z",
+                "labels": { "tier": "gold", "topology.kubernetes.io/region": "north" },
+            },
+            "spec": {
+                "unschedulable": true, "workspaces": ["team"], "limits": { "cpu": "2500m", "memory": "1Gi", "pods": 0 },
+                "taints": [{ "key": "k", "value": "v", "effect": "NoExecute" }],
+            },
+            "status": {
+                "region": "south", "zones": ["a"],
+                "conditions": [{ "type": "Ready", "status": "False", "reason": "TimedOut", "lastTransitionTime": "1970-01-01T00:02:00Z" }],
+                "free": [
+                    { "nodes": 2, "cpu": "1500m", "memory": "1Gi", "pods": 10, "nvidia.com/gpu": "1" },
+                    { "cpu": "1", "labels": { "disk": "ssd" }, "taints": [{ "key": "t", "effect": "NoSchedule" }] },
+                ],
+            },
+        });
+        let state = ClusterState::of(&cluster, "root:org");
+        assert_eq!(
+            (&*state.name, &*state.uid, &*state.workspace, state.registered),
+            ("east", "u", "root:org", 60)
+        );
+        let labels: Vec<(&str, &str)> =
+            state.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(labels, [("tier", "gold"), (REGION, "north"), (ZONE, "a")]);
+        assert_eq!(state.readiness, Readiness::NotReady { since: 120, reason: "TimedOut".into() });
+        assert!(state.is_cordoned && !state.is_fenced && !state.is_observed && !state.is_paused);
+        assert_eq!(
+            (state.taints[0].to_string(), state.taints[0].effect),
+            ("k=v:NoExecute".into(), Effect::NoExecute)
+        );
+        let limits: Vec<(&str, i64)> =
+            state.limits.iter().map(|(name, amount)| (name.as_str(), *amount)).collect();
+        assert_eq!(limits, [("cpu", 2500), ("memory", 1 << 30), ("pods", 0)]);
+        let report = CapacityReport::of(&cluster).unwrap();
+        assert_eq!(report.nodes[0].count, 2);
+        assert_eq!(
+            report.nodes[0].free.amounts(),
+            [("cpu", 1500), ("memory", 1 << 30), ("pods", 10), ("nvidia.com/gpu", 1)]
+        );
+        assert_eq!(report.nodes[1].labels.get("disk").map(String::as_str), Some("ssd"));
+        assert_eq!(report.nodes[1].taints[0].to_string(), "t:NoSchedule");
+        assert_eq!(report.nodes[1].free.amounts(), [("cpu", 1000)]);
+        assert_eq!(report.total().milli_cpu, 4000);
+    }
+
+    #[test]
+    fn unknown_state_is_left_open() {
+        let state = ClusterState::of(&json!({ "metadata": { "name": "east" } }), "root");
+        assert_eq!(
+            (state.readiness, state.workspaces, state.apis, state.classes),
+            (Readiness::Unknown, None, None, None)
+        );
+        assert_eq!(CapacityReport::of(&json!({})), None);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::Plan;
+use super::SharePlan;
 use super::pack::pack;
 use super::spread::{self, Sharing};
 use crate::candidates::Candidate;
@@ -12,7 +12,7 @@ use crate::ledger::UNLIMITED;
 use crate::rules::{ClusterFilter, Division};
 
 /// Divides replicas: chooses clusters, then apportions replicas to them, domain by domain.
-pub fn divide<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+pub fn divide<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
     let plan = divide_between(question, term, false);
     match plan.unplaced > 0 && !question.rules.spread.is_empty() {
         true => divide_between(question, term, true),
@@ -24,15 +24,15 @@ fn divide_between<'a>(
     question: Question<'a>,
     term: Option<&'a ClusterFilter>,
     is_thorough: bool,
-) -> Plan<'a> {
+) -> SharePlan<'a> {
     let (demand, rules) = (question.demand, question.rules);
     let total = demand.replicas;
     let Some(chosen) = choose(question, term, is_thorough) else {
-        return Plan::nowhere(demand, "placements are paused; resume them with: atoll resume");
+        return SharePlan::nowhere(demand, "placements are paused; resume them with: atoll resume");
     };
     let with_room = chosen.iter().filter(|found| found.most > 0).count();
     if let Some(plan) =
-        Plan::too_few(demand, rules.min_clusters, i64::try_from(with_room).unwrap_or(i64::MAX))
+        SharePlan::too_few(demand, rules.min_clusters, i64::try_from(with_room).unwrap_or(i64::MAX))
     {
         return plan;
     }
@@ -52,9 +52,9 @@ fn divide_between<'a>(
             let shares = chosen.iter().zip(shares).filter(|(found, share)| stays(*share, found));
             let shares: Vec<(usize, i64)> = shares.map(|(found, share)| (found.index, share)).collect();
             let placed: i64 = shares.iter().map(|(_, share)| share).sum();
-            Plan::of(zero_replicas(shares, &chosen, total), (total - placed).max(0))
+            SharePlan::of(zero_replicas(shares, &chosen, total), (total - placed).max(0))
         }
-        Err(reason) => Plan::nowhere(demand, &reason),
+        Err(reason) => SharePlan::nowhere(demand, &reason),
     }
 }
 
@@ -69,7 +69,12 @@ fn zero_replicas(shares: Vec<(usize, i64)>, chosen: &[Candidate<'_>], total: i64
 /// Most clusters that may have a share.
 fn most_clusters(question: Question<'_>) -> usize {
     let (demand, rules) = (question.demand, question.rules);
-    let by_replicas = rules.min_replicas.map_or(demand.replicas, |least| demand.replicas / least.max(1));
+    let by_replicas = match (rules.min_replicas, &rules.division) {
+        (Some(least), _) => demand.replicas / least.max(1),
+        // Weights tell which clusters get none.
+        (None, Division::Weighted(_)) => i64::MAX,
+        (None, _) => demand.replicas,
+    };
     let by_work = match demand.work {
         // Each cluster runs at least one pod at a time.
         Work::Completions { parallelism } if parallelism > 0 => parallelism,
@@ -93,39 +98,37 @@ fn choose<'a>(
     if demand.is_paused {
         return (!found.is_empty()).then(|| in_order(found));
     }
-    let room = |found: &[Candidate<'_>]| found.iter().map(|one| one.most.min(total)).sum::<i64>();
     let least = usize::try_from(rules.min_clusters.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
-    let needs_more =
-        demand.may_rebalance || room(&found) < total || found.len() < least || !rules.spread.is_empty();
+    let growth = total - found.iter().map(|one| one.current).sum::<i64>();
+    let needs_more = demand.may_rebalance
+        || room(&found, total) < total
+        || found.len() < least
+        || !rules.spread.is_empty()
+        || (growth > 0 && rules.division != Division::Pack);
     if needs_more {
-        let takes_all = matches!(rules.division, Division::Weighted(_) | Division::Pack);
-        let with_replicas = found.iter().filter(|one| one.current > 0).count();
-        let limit = if takes_all { usize::MAX } else { most.saturating_sub(with_replicas) };
-        let mut more = if rules.spread.is_empty() {
-            let mut open =
-                question.open(term).filter_map(|(index, entry)| question.newcomer(index, entry, enough));
-            let mut more: Vec<Candidate<'a>> = open.by_ref().take(limit).collect();
-            if room(&found) + room(&more) < total {
-                more.extend(open);
+        // Without balancing, new clusters get nothing that others would have to give up.
+        let most_new = match rules.min_replicas {
+            Some(replicas) if !demand.may_rebalance && found.len() >= least => {
+                usize::try_from(growth / replicas.max(1)).unwrap_or(0)
             }
-            more
-        } else {
-            spread::open(question, term, enough, if takes_all { usize::MAX } else { most }, is_thorough)
+            _ => usize::MAX,
         };
-        if matches!(rules.division, Division::Weighted(_)) {
-            more.sort_by_key(|one| Reverse(one.weight));
-        }
         found.retain(|one| one.current > 0 || one.is_frozen);
-        found.extend(more);
+        let most_new = most_new.min(most.saturating_sub(found.len()));
+        let missing = total - room(&found, total);
+        found.extend(newcomers(question, term, (enough, missing), (most, most_new), is_thorough));
     }
     if rules.division == Division::Pack && rules.spread.is_empty() {
         let most = rules.max_clusters.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
         return Some(in_order(pack(found, total, most.min(most_clusters(question)), demand.may_rebalance)));
     }
+    if matches!(rules.division, Division::Weighted(_)) && demand.may_rebalance {
+        found.sort_by_key(|one| (!one.is_frozen, Reverse(one.weight), Reverse(one.current)));
+    }
     if !rules.spread.is_empty() {
         found = spread::diversify(&rules.spread, found);
     }
-    if found.len() > most && room(&found[..most]) < total {
+    if found.len() > most && room(&found[..most], total) < total {
         // Those that come first have too little room together.
         found.sort_by_key(|one| Reverse(one.most));
         if !rules.spread.is_empty() {
@@ -134,6 +137,40 @@ fn choose<'a>(
     }
     found.truncate(most);
     Some(in_order(found))
+}
+
+/// Replicas of a total that clusters have room for.
+fn room(found: &[Candidate<'_>], total: i64) -> i64 {
+    found.iter().map(|one| one.most.min(total)).sum()
+}
+
+/// Returns open clusters: the best `most_new`, and more if these have too little room for what is `missing`.
+fn newcomers<'a>(
+    question: Question<'a>,
+    term: Option<&'a ClusterFilter>,
+    (enough, missing): (i64, i64),
+    (most, most_new): (usize, usize),
+    is_thorough: bool,
+) -> Vec<Candidate<'a>> {
+    let rules = question.rules;
+    // The best of these are not those with most room.
+    let takes_all = matches!(rules.division, Division::Weighted(_) | Division::Pack);
+    if !rules.spread.is_empty() {
+        let of_each = if takes_all { usize::MAX } else { most };
+        return spread::open(question, term, enough, of_each, is_thorough);
+    }
+    let mut open = question.open(term).filter_map(|(index, entry)| question.newcomer(index, entry, enough));
+    let mut more: Vec<Candidate<'a>> = match takes_all {
+        true => open.by_ref().collect(),
+        false => open.by_ref().take(most_new).collect(),
+    };
+    if room(&more, question.demand.replicas) < missing {
+        more.extend(open);
+    }
+    if matches!(rules.division, Division::Weighted(_)) {
+        more.sort_by_key(|one| Reverse(one.weight));
+    }
+    more
 }
 
 fn in_order(mut found: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {

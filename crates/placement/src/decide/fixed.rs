@@ -1,12 +1,13 @@
 //! Divisions that are not made anew: pins of a user, segments of ordinals, completions of a Job.
 
-use super::Plan;
+use super::SharePlan;
 use crate::demand::{CurrentShare, Work};
 use crate::filters::{Admission, Question};
 use crate::ordinals::{Segment, resize};
+use crate::rules::Division;
 
 /// Exact counts by name.
-pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> Plan<'a> {
+pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> SharePlan<'a> {
     let (fleet, demand) = (question.fleet, question.demand);
     let (mut shares, mut unplaced) = (Vec::new(), 0);
     for (name, count) in pins {
@@ -28,22 +29,28 @@ pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> Plan<'a>
             shares.push((index, share));
         }
     }
-    Plan { is_divided: true, ..Plan::of(shares, unplaced) }
+    SharePlan { is_divided: true, ..SharePlan::of(shares, unplaced) }
 }
 
 /// Returns the plan for an object whose division is fixed: a divided StatefulSet resizes its last segment, and
 /// a Job stays as it was divided. `None` for all others.
-pub fn continued(question: Question<'_>) -> Option<Plan<'_>> {
+pub fn continued(question: Question<'_>) -> Option<SharePlan<'_>> {
     let demand = question.demand;
     match demand.work {
-        Work::Ordinals if demand.current.iter().any(|share| share.first_ordinal.is_some()) => {
-            Some(segments(question))
-        }
+        Work::Ordinals if is_in_segments(question) => Some(segments(question)),
         Work::Completions { .. } if demand.current.iter().any(|share| share.completions.is_some()) => {
             Some(completions(question))
         }
         _ => None,
     }
+}
+
+/// Whether a StatefulSet is divided already, or its volumes keep it from being divided otherwise.
+fn is_in_segments(question: Question<'_>) -> bool {
+    let (demand, rules) = (question.demand, question.rules);
+    let has_segments = demand.current.iter().any(|share| share.first_ordinal.is_some());
+    let is_whole = matches!(rules.division, Division::Single | Division::Duplicate);
+    has_segments || (demand.has_bound_claims && !is_whole && !demand.current.is_empty())
 }
 
 /// Where each present share goes: its own cluster, or another one without a share.
@@ -74,7 +81,7 @@ fn seats<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<(us
     found
 }
 
-fn segments(question: Question<'_>) -> Plan<'_> {
+fn segments(question: Question<'_>) -> SharePlan<'_> {
     let demand = question.demand;
     let total = demand.replicas;
     let mut shares: Vec<&CurrentShare> = demand.current.iter().collect();
@@ -85,12 +92,12 @@ fn segments(question: Question<'_>) -> Plan<'_> {
         .zip(&seats)
         .map(|(share, seat)| Segment {
             first: share.first_ordinal.unwrap_or(0),
-            replicas: share.replicas.unwrap_or(0),
+            replicas: demand.replicas_of(share),
             most: seat.map_or(0, |(_, most)| most),
         })
         .collect();
     let sizes = resize(&segments, total);
-    let (mut plan, mut firsts) = (Plan { is_divided: true, ..Plan::default() }, Vec::new());
+    let (mut plan, mut firsts) = (SharePlan { is_divided: true, ..SharePlan::default() }, Vec::new());
     for ((segment, size), seat) in segments.iter().zip(sizes).zip(&seats) {
         if let Some((index, _)) = seat {
             plan.shares.push((*index, size));
@@ -103,11 +110,11 @@ fn segments(question: Question<'_>) -> Plan<'_> {
     plan
 }
 
-fn completions(question: Question<'_>) -> Plan<'_> {
+fn completions(question: Question<'_>) -> SharePlan<'_> {
     let demand = question.demand;
     let shares: Vec<&CurrentShare> = demand.current.iter().collect();
     let seats = seats(question, &shares);
-    let mut plan = Plan { is_divided: true, ..Plan::default() };
+    let mut plan = SharePlan { is_divided: true, ..SharePlan::default() };
     for (share, seat) in shares.iter().zip(seats) {
         let completions = share.completions.unwrap_or(0);
         match seat {

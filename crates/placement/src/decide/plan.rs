@@ -1,6 +1,6 @@
 //! A plan: replicas by cluster, before they become shares.
 
-use super::{DecidedShare, Decision};
+use super::{DecidedShare, PlacementDecision};
 use crate::completions::divide_parallelism;
 use crate::demand::{Demand, Work};
 use crate::filters::Question;
@@ -8,7 +8,7 @@ use crate::ordinals::firsts;
 
 /// Replicas by index of the cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Plan<'a> {
+pub struct SharePlan<'a> {
     pub shares: Vec<(usize, i64)>,
     /// Beginnings of segments, in the order of `shares`, if they are not to be computed.
     pub firsts: Option<Vec<i64>>,
@@ -24,35 +24,35 @@ pub struct Plan<'a> {
     pub home: Option<&'a str>,
 }
 
-impl<'a> Plan<'a> {
-    pub fn of(shares: Vec<(usize, i64)>, unplaced: i64) -> Plan<'a> {
-        Plan { shares, unplaced, ..Plan::default() }
+impl<'a> SharePlan<'a> {
+    pub fn of(shares: Vec<(usize, i64)>, unplaced: i64) -> SharePlan<'a> {
+        SharePlan { shares, unplaced, ..SharePlan::default() }
     }
 
     /// Nothing is placed below, on purpose.
-    pub fn above(reason: String) -> Plan<'a> {
-        Plan { reason: Some(reason), ..Plan::default() }
+    pub fn above(reason: String) -> SharePlan<'a> {
+        SharePlan { reason: Some(reason), ..SharePlan::default() }
     }
 
     /// No share can be added; those that need not end stay.
-    pub fn nowhere(demand: &Demand, reason: &str) -> Plan<'a> {
-        Plan {
+    pub fn nowhere(demand: &Demand, reason: &str) -> SharePlan<'a> {
+        SharePlan {
             keeps_current: true,
             unplaced: demand.replicas.max(1),
             reason: Some(reason.to_string()),
-            ..Plan::default()
+            ..SharePlan::default()
         }
     }
 
     /// Returns the plan for fewer clusters than the rules require.
-    pub fn too_few(demand: &Demand, least: Option<i64>, found: i64) -> Option<Plan<'a>> {
+    pub fn too_few(demand: &Demand, least: Option<i64>, found: i64) -> Option<SharePlan<'a>> {
         let least = least.filter(|least| found < *least)?;
         let reason = format!("at least {least} clusters are required, and {found} can take it");
-        Some(Plan::nowhere(demand, &reason))
+        Some(SharePlan::nowhere(demand, &reason))
     }
 
     /// Makes shares of the plan, in the order of registration, or of ordinals.
-    pub fn decision(&self, question: Question<'_>) -> Decision {
+    pub fn decision(&self, question: Question<'_>) -> PlacementDecision {
         let by = question.rules.by.clone();
         if self.keeps_current {
             let shares = kept(question);
@@ -63,14 +63,26 @@ impl<'a> Plan<'a> {
                 (false, false) => 0,
                 (_, true) => self.unplaced,
             };
-            return Decision { by, shares, unplaced, reason: self.reason.clone(), refusals: Vec::new() };
+            return PlacementDecision {
+                by,
+                shares,
+                unplaced,
+                reason: self.reason.clone(),
+                refusals: Vec::new(),
+            };
         }
         let mut shares: Vec<(usize, i64)> = self.shares.clone();
         if self.firsts.is_none() {
             shares.sort_by(|one, other| order(question, one.0).cmp(&order(question, other.0)));
         }
         let shares = self.numbered(question, &shares);
-        Decision { by, shares, unplaced: self.unplaced, reason: self.reason.clone(), refusals: Vec::new() }
+        PlacementDecision {
+            by,
+            shares,
+            unplaced: self.unplaced,
+            reason: self.reason.clone(),
+            refusals: Vec::new(),
+        }
     }
 
     fn numbered(&self, question: Question<'_>, shares: &[(usize, i64)]) -> Vec<DecidedShare> {

@@ -1,14 +1,14 @@
 //! One cluster for everything.
 
-use super::Plan;
+use super::SharePlan;
 use crate::candidates::Candidate;
 use crate::filters::{Admission, Question};
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 use crate::rules::ClusterFilter;
 
 /// Chooses the cluster that it is on, the one of its namespace, one of its workspace, or the one with most
 /// room: the first that takes all of it. If none does, as much as possible goes to one.
-pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
     let (demand, rules) = (question.demand, question.rules);
     let need = demand.pods();
     let present = question.present(term, need);
@@ -24,15 +24,15 @@ pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Pl
         return part(question, found);
     }
     if demand.is_paused {
-        return Plan::nowhere(demand, "placements are paused; resume them with: atoll resume");
+        return SharePlan::nowhere(demand, "placements are paused; resume them with: atoll resume");
     }
     if let Some((index, entry)) = home(question) {
         let is_open = matches!(question.admission(entry), Admission::Open);
         let most = if is_open { question.room(entry, need) } else { 0 };
         let mut plan = match is_open && most >= need {
-            true => Plan::of(vec![(index, demand.replicas)], 0),
-            false if most > 0 && demand.may_be_partial() => Plan::of(vec![(index, most)], need - most),
-            false => Plan::of(Vec::new(), demand.replicas.max(1)),
+            true => SharePlan::of(vec![(index, demand.replicas)], 0),
+            false if most > 0 && demand.may_be_partial() => SharePlan::of(vec![(index, most)], need - most),
+            false => SharePlan::of(Vec::new(), demand.replicas.max(1)),
         };
         plan.home = Some(&entry.state.name);
         return plan;
@@ -41,7 +41,7 @@ pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Pl
     for (index, entry) in preferred(question, term).chain(question.open(term)) {
         let most = question.room(entry, need);
         if most >= need {
-            return Plan::of(vec![(index, demand.replicas)], 0);
+            return SharePlan::of(vec![(index, demand.replicas)], 0);
         }
         if best.is_none_or(|(before, _)| before < most) {
             best = Some((most, index));
@@ -50,27 +50,27 @@ pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Pl
     match (present.first(), best) {
         (Some(found), _) => part(question, found),
         (None, Some((most, index))) if most > 0 && demand.may_be_partial() => {
-            Plan::of(vec![(index, most)], need - most)
+            SharePlan::of(vec![(index, most)], need - most)
         }
-        _ => Plan::of(Vec::new(), demand.replicas.max(1)),
+        _ => SharePlan::of(Vec::new(), demand.replicas.max(1)),
     }
 }
 
-fn whole<'a>(found: &Candidate<'_>, replicas: i64) -> Plan<'a> {
-    Plan::of(vec![(found.index, replicas)], 0)
+fn whole<'a>(found: &Candidate<'_>, replicas: i64) -> SharePlan<'a> {
+    SharePlan::of(vec![(found.index, replicas)], 0)
 }
 
 /// Stays on a cluster that does not take all of it.
-fn part<'a>(question: Question<'a>, found: &Candidate<'a>) -> Plan<'a> {
+fn part<'a>(question: Question<'a>, found: &Candidate<'a>) -> SharePlan<'a> {
     let demand = question.demand;
     if !demand.may_be_partial() {
         return whole(found, demand.replicas);
     }
-    Plan::of(vec![(found.index, found.most)], demand.replicas - found.most)
+    SharePlan::of(vec![(found.index, found.most)], demand.replicas - found.most)
 }
 
 /// The cluster that the namespace is on and must stay on.
-fn home<'a>(question: Question<'a>) -> Option<(usize, &'a Entry)> {
+fn home<'a>(question: Question<'a>) -> Option<(usize, &'a ClusterEntry)> {
     let demand = question.demand;
     if !question.rules.keeps_namespace_together {
         return None;
@@ -84,7 +84,7 @@ fn home<'a>(question: Question<'a>) -> Option<(usize, &'a Entry)> {
 fn preferred<'a>(
     question: Question<'a>,
     term: Option<&'a ClusterFilter>,
-) -> impl Iterator<Item = (usize, &'a Entry)> {
+) -> impl Iterator<Item = (usize, &'a ClusterEntry)> {
     let demand = question.demand;
     let near = demand.namespace_on.iter().chain(&demand.workspace_on);
     let found = near.filter_map(move |uid| {
@@ -99,7 +99,7 @@ fn preferred<'a>(
 }
 
 /// All of it on each cluster.
-pub fn duplicate<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Plan<'a> {
+pub fn duplicate<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
     let (demand, rules) = (question.demand, question.rules);
     let need = demand.pods();
     let most_clusters = usize::try_from(rules.max_clusters.unwrap_or(i64::MAX)).unwrap_or(usize::MAX);
@@ -118,8 +118,12 @@ pub fn duplicate<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) ->
         );
     }
     let found = i64::try_from(shares.len()).unwrap_or(i64::MAX);
-    if let Some(plan) = Plan::too_few(demand, rules.min_clusters, found) {
+    if let Some(plan) = SharePlan::too_few(demand, rules.min_clusters, found) {
         return plan;
     }
-    if shares.is_empty() { Plan::of(shares, demand.replicas.max(1)) } else { Plan::of(shares, missing) }
+    if shares.is_empty() {
+        SharePlan::of(shares, demand.replicas.max(1))
+    } else {
+        SharePlan::of(shares, missing)
+    }
 }

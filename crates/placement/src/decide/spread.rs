@@ -7,7 +7,7 @@ use super::pack::fill;
 use crate::apportion::{Part, apportion, level};
 use crate::candidates::Candidate;
 use crate::filters::Question;
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 use crate::rules::{ClusterFilter, Division, Spread};
 use crate::scores;
 
@@ -129,7 +129,7 @@ pub fn diversify<'a>(spread: &[Spread], found: Vec<Candidate<'a>>) -> Vec<Candid
 }
 
 /// The domain of a cluster by all constraints together.
-fn domain_of<'a>(spread: &[Spread], entry: &'a Entry) -> Vec<&'a str> {
+fn domain_of<'a>(spread: &[Spread], entry: &'a ClusterEntry) -> Vec<&'a str> {
     spread.iter().map(|spread| spread.by.domain(&entry.state).unwrap_or_default()).collect()
 }
 
@@ -148,7 +148,7 @@ pub fn open<'a>(
     of_each: usize,
     is_thorough: bool,
 ) -> Vec<Candidate<'a>> {
-    let newcomer = |(index, entry): (usize, &'a Entry)| question.newcomer(index, entry, enough);
+    let newcomer = |(index, entry): (usize, &'a ClusterEntry)| question.newcomer(index, entry, enough);
     let [spread] = question.rules.spread.as_slice() else {
         return question.open(term).filter_map(newcomer).collect();
     };

@@ -73,7 +73,7 @@ fn rules(division: Division) -> Rules {
     Rules { by: "policy p".into(), division, ..Rules::default() }
 }
 
-fn words(decision: &Decision) -> String {
+fn words(decision: &PlacementDecision) -> String {
     let share = |share: &DecidedShare| {
         let mut text = share.name.to_string();
         for (sign, number) in [
@@ -93,7 +93,7 @@ fn words(decision: &Decision) -> String {
     format!("{}{unplaced}", shares.join(" "))
 }
 
-fn codes(decision: &Decision) -> Vec<(&str, &str)> {
+fn codes(decision: &PlacementDecision) -> Vec<(&str, &str)> {
     decision.refusals.iter().map(|refusal| (&*refusal.name, refusal.code)).collect()
 }
 
@@ -414,6 +414,13 @@ fn divided_statefulsets_and_jobs_stay_as_they_were_divided() {
     for (replicas, expected) in [(3, "b=2@0 a=1@2"), (5, "b=2@0 a=3@2"), (1, "b=1@0 a=0@2")] {
         assert_eq!(words(&decide(&fleet, &set(replicas), &even)), expected, "{replicas}");
     }
+    // Volumes keep an undivided one from being divided.
+    let mut whole = set(4);
+    whole.current = vec![CurrentShare { uid: "a".into(), replicas: Some(3), ..CurrentShare::default() }];
+    assert_eq!(words(&decide(&fleet, &whole, &even)), "a=2@0 b=1@2 c=1@3");
+    whole.has_bound_claims = true;
+    assert_eq!(words(&decide(&fleet, &whole, &even)), "a=4@0");
+    assert_eq!(words(&decide(&fleet, &whole, &rules(Division::Single))), "a=4");
     let evicted = Demand { evicted: vec!["a".into()], ..set(3) };
     assert_eq!(words(&decide(&fleet, &evicted, &even)), "b=2@0 c=1@2");
     let job = json!({
@@ -441,6 +448,8 @@ fn names_mean_the_nearest_cluster() {
     assert_eq!(decide(&fleet, &demand(1), &pins).shares[0].uid, "near".into());
     let outside = Demand { workspace_path: "root".into(), ..demand(1) };
     assert_eq!(decide(&fleet, &outside, &pins).shares[0].uid, "a".into());
+    let unknown = rules(Division::Pinned(vec![("x".into(), 1)]));
+    assert!(decide(&fleet, &outside, &unknown).reason.is_some_and(|reason| reason.contains("the name x;")));
     assert_eq!(fleet.serving("root:org:team").count(), 2);
     assert_eq!(fleet.serving("root:organ").count(), 1);
     let elsewhere = Demand { workspace_path: "other".into(), ..demand(1) };

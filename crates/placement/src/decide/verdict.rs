@@ -1,18 +1,18 @@
 //! Reasons: what is to say about each cluster.
 
-use super::{Decision, Plan, Refusal, Verdict};
+use super::{PlacementDecision, Refusal, SharePlan, Verdict};
 use crate::filters::{Admission, Cause, Question};
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 use crate::ledger::UNLIMITED;
 use crate::scores;
 
 /// Reasons of all clusters that take nothing, or no more.
-pub fn refusals(question: Question<'_>, plan: &Plan<'_>, decision: &Decision) -> Vec<Refusal> {
+pub fn refusals(question: Question<'_>, plan: &SharePlan<'_>, decision: &PlacementDecision) -> Vec<Refusal> {
     serving(question).into_iter().filter_map(|entry| refusal(question, plan, decision, entry)).collect()
 }
 
-pub fn verdicts(question: Question<'_>, plan: &Plan<'_>, decision: &Decision) -> Vec<Verdict> {
-    let verdict = |entry: &Entry| Verdict {
+pub fn verdicts(question: Question<'_>, plan: &SharePlan<'_>, decision: &PlacementDecision) -> Vec<Verdict> {
+    let verdict = |entry: &ClusterEntry| Verdict {
         name: entry.state.name.clone(),
         uid: entry.state.uid.clone(),
         share: decision.shares.iter().find(|share| share.uid == entry.state.uid).cloned(),
@@ -23,17 +23,24 @@ pub fn verdicts(question: Question<'_>, plan: &Plan<'_>, decision: &Decision) ->
     serving(question).into_iter().map(verdict).collect()
 }
 
-fn serving(question: Question<'_>) -> Vec<&Entry> {
+fn serving(question: Question<'_>) -> Vec<&ClusterEntry> {
     let found = question.fleet.by_room(&question.demand.workspace_path);
-    let mut found: Vec<&Entry> = found.filter_map(|index| question.fleet.entry(index)).collect();
+    let mut found: Vec<&ClusterEntry> = found.filter_map(|index| question.fleet.entry(index)).collect();
     found.sort_by(|one, other| {
-        let key = |entry: &Entry| (entry.state.registered, entry.state.name.clone(), entry.state.uid.clone());
+        let key = |entry: &ClusterEntry| {
+            (entry.state.registered, entry.state.name.clone(), entry.state.uid.clone())
+        };
         key(one).cmp(&key(other))
     });
     found
 }
 
-fn refusal(question: Question<'_>, plan: &Plan<'_>, decision: &Decision, entry: &Entry) -> Option<Refusal> {
+fn refusal(
+    question: Question<'_>,
+    plan: &SharePlan<'_>,
+    decision: &PlacementDecision,
+    entry: &ClusterEntry,
+) -> Option<Refusal> {
     let cause = cause(question, plan, decision, entry)?;
     Some(Refusal {
         name: entry.state.name.clone(),
@@ -45,9 +52,9 @@ fn refusal(question: Question<'_>, plan: &Plan<'_>, decision: &Decision, entry: 
 
 fn cause<'a>(
     question: Question<'a>,
-    plan: &Plan<'a>,
-    decision: &Decision,
-    entry: &'a Entry,
+    plan: &SharePlan<'a>,
+    decision: &PlacementDecision,
+    entry: &'a ClusterEntry,
 ) -> Option<Cause<'a>> {
     let (demand, rules) = (question.demand, question.rules);
     if decision.shares.is_empty() && decision.unplaced == 0 {

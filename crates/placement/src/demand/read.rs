@@ -31,6 +31,7 @@ impl Demand {
             replicas,
             needs: Arc::new(Needs::of(group, resource, object)),
             runs_once: atoll_fleet::placement::runs_once(group, resource),
+            is_ordered: work == Work::Ordinals && object["spec"]["podManagementPolicy"] != "Parallel",
             may_rebalance: true,
             ..Demand::default()
         }
@@ -89,5 +90,52 @@ impl Needs {
         classes.runtime.extend(text(&pod["runtimeClassName"]).map(str::to_string));
         let spec = PodSpecView::of(pod);
         Needs { requests: pod_requests(spec), node: NodeRequirements::of(spec), classes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn needs_name_the_classes_of_an_object() {
+        let pod = json!({ "priorityClassName": "high", "runtimeClassName": "gvisor", "containers": [] });
+        let claim = json!({ "spec": { "storageClassName": "fast" } });
+        let set = json!({ "spec": { "template": { "spec": pod }, "volumeClaimTemplates": [claim] } });
+        let classes = Needs::of("apps", "statefulsets", &set).classes;
+        let one = |name: &str| [name.to_string()].into();
+        let expected = Classes {
+            priority: one("high"),
+            storage: one("fast"),
+            runtime: one("gvisor"),
+            ..Classes::default()
+        };
+        assert_eq!(classes, expected);
+        let ingress = json!({ "spec": { "ingressClassName": "nginx" } });
+        assert_eq!(Needs::of("networking.k8s.io", "ingresses", &ingress).classes.ingress, one("nginx"));
+        assert!(Needs::of("", "configmaps", &json!({ "spec": { "template": {} } })).classes.is_empty());
+    }
+
+    #[test]
+    fn work_is_known_by_kind() {
+        for (group, resource, spec, expected) in [
+            ("apps", "deployments", json!({ "replicas": 3 }), (Work::Replicas, 3)),
+            ("apps", "deployments", json!({}), (Work::Replicas, 1)),
+            ("", "replicationcontrollers", json!({ "replicas": 2 }), (Work::Replicas, 2)),
+            ("apps", "statefulsets", json!({ "replicas": 0 }), (Work::Ordinals, 0)),
+            (
+                "batch",
+                "jobs",
+                json!({ "completions": 5, "parallelism": 2 }),
+                (Work::Completions { parallelism: 2 }, 5),
+            ),
+            ("batch", "jobs", json!({ "completions": 5, "completionMode": "Indexed" }), (Work::Whole, 1)),
+            ("batch", "jobs", json!({ "parallelism": 4 }), (Work::Whole, 4)),
+            ("example.dev", "widgets", json!({ "replicas": 9 }), (Work::Copy, 1)),
+        ] {
+            assert_eq!(work(group, resource, &json!({ "spec": spec })), expected, "{resource} {spec}");
+        }
     }
 }

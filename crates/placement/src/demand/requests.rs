@@ -39,3 +39,39 @@ pub fn pod_requests(spec: PodSpecView<'_>) -> Resources {
     total.pods = 1;
     total
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requests_of_pods_are_summed_as_the_scheduler_does() {
+        let container = |cpu: &str| json!({ "resources": { "requests": { "cpu": cpu } } });
+        let sidecar =
+            |cpu: &str| json!({ "restartPolicy": "Always", "resources": { "requests": { "cpu": cpu } } });
+        for (spec, expected) in [
+            (json!({ "containers": [container("1"), container("500m")] }), 1500),
+            (
+                json!({ "containers": [container("1")], "initContainers": [container("3"), container("2")] }),
+                3000,
+            ),
+            (json!({ "containers": [container("1")], "initContainers": [sidecar("1")] }), 2000),
+            (
+                json!({ "containers": [container("1")], "initContainers": [sidecar("1"), container("3")] }),
+                4000,
+            ),
+            (
+                json!({ "containers": [container("1")], "initContainers": [container("3"), sidecar("1")] }),
+                3000,
+            ),
+            (json!({ "containers": [container("1")], "resources": { "requests": { "cpu": "5" } } }), 5000),
+            (json!({ "containers": [container("1")], "overhead": { "cpu": "250m" } }), 1250),
+            (json!({}), 0),
+        ] {
+            let found = pod_requests(PodSpecView::of(&spec));
+            assert_eq!((found.milli_cpu, found.pods), (expected, 1), "{spec}");
+        }
+    }
+}

@@ -1,11 +1,10 @@
 //! Filters by what the cluster offers to the workspace and to the object.
 
 use super::{Cause, Question};
-use crate::cluster::resource_name;
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 
 /// Open to the workspace.
-pub fn workspaces<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn workspaces<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let allowed = entry.state.workspaces.as_ref()?;
     let path = question.demand.workspace_path.strip_prefix(&*entry.state.workspace).unwrap_or_default();
     let path = path.strip_prefix(':').unwrap_or(path);
@@ -16,20 +15,17 @@ pub fn workspaces<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<
 }
 
 /// Serves the resource, and lets the syncer write it.
-pub fn apis<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn apis<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let state = &entry.state;
-    if state.apis.is_none() && state.missing_rights.is_empty() {
-        return None;
+    let resource = question.resource;
+    if state.apis.as_ref().is_some_and(|apis| !apis.contains(resource)) {
+        return Some(Cause::NotServed { resource });
     }
-    let name = resource_name(&question.demand.object.group, &question.demand.object.resource);
-    if state.apis.as_ref().is_some_and(|apis| !apis.contains(&name)) {
-        return Some(Cause::NotServed { resource: name });
-    }
-    state.missing_rights.contains(&name).then_some(Cause::RightsMissing { resource: name })
+    state.missing_rights.contains(resource).then_some(Cause::RightsMissing { resource })
 }
 
 /// Has the classes that the object names.
-pub fn classes<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn classes<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let present = entry.state.classes.as_ref()?;
     let (kind, name) = question.demand.needs.classes.missing_in(present)?;
     Some(Cause::ClassMissing { kind, name })

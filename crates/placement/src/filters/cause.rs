@@ -17,10 +17,10 @@ pub enum Cause<'a> {
     },
     WorkspaceRefused,
     NotServed {
-        resource: String,
+        resource: &'a str,
     },
     RightsMissing {
-        resource: String,
+        resource: &'a str,
     },
     ClassMissing {
         kind: &'static str,

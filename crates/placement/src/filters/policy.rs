@@ -1,11 +1,11 @@
 //! Filters by the rules.
 
 use super::{Cause, Question};
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 use crate::rules::Division;
 
 /// Selected by the rules, by name and label, and in a domain where the rules spread over domains.
-pub fn clusters<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn clusters<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let (rules, state) = (question.rules, &entry.state);
     if !rules.clusters.selects(state) {
         return Some(Cause::Excluded { by: &rules.by });
@@ -31,7 +31,7 @@ pub fn weight_of(
 }
 
 /// With the workloads that it requires, and without those that it must not meet.
-pub fn neighbours<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn neighbours<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let (rules, uid) = (question.rules, &entry.state.uid);
     let missing = rules.with.iter().find(|with| with.is_required && !with.clusters.contains(uid));
     if let Some(with) = missing {

@@ -2,11 +2,11 @@
 
 use super::{Cause, Question};
 use crate::cluster::Readiness;
-use crate::fleet::Entry;
+use crate::fleet::ClusterEntry;
 use crate::node::{Effect, Taint};
 
 /// Being removed, only observed, fenced, paused, cordoned.
-pub fn lifecycle<'a>(_: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn lifecycle<'a>(_: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let state = &entry.state;
     let causes = [
         (state.is_being_removed, Cause::BeingRemoved),
@@ -19,7 +19,7 @@ pub fn lifecycle<'a>(_: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
 }
 
 /// Ready, and known to be, unless a user named the cluster.
-pub fn readiness<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn readiness<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     match &entry.state.readiness {
         Readiness::Ready { .. } if entry.account.report().is_none() && !question.rules.names_clusters => {
             Some(Cause::NotReported)
@@ -32,7 +32,7 @@ pub fn readiness<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'
 }
 
 /// Taints that neither the pods nor the policy tolerate.
-pub fn taints<'a>(question: Question<'a>, entry: &'a Entry) -> Option<Cause<'a>> {
+pub fn taints<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let is_tolerated = |taint: &Taint| {
         taint.is_tolerated(&question.rules.tolerations)
             || taint.is_tolerated(&question.demand.needs.node.tolerations)

@@ -1,12 +1,12 @@
 //! Moves of work that must not run twice, or whose data stays behind.
 
-use super::{Phase, Step, find, is_same};
-use crate::decide::{DecidedShare, Decision};
-use crate::demand::Demand;
+use super::{Phase, Step, find, is_same, segments};
+use crate::decide::{DecidedShare, PlacementDecision};
+use crate::demand::{Demand, Work};
 use crate::fleet::Fleet;
 
 /// Breaks before it makes: a share ends, its cluster confirms that, and only then its work begins elsewhere.
-pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &Decision) -> Step {
+pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &PlacementDecision) -> Step {
     let target = &decision.shares;
     let ends: Vec<&DecidedShare> = now.iter().filter(|share| find(target, &share.uid).is_none()).collect();
     let begins = target.iter().any(|share| find(now, &share.uid).is_none());
@@ -19,8 +19,8 @@ pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &Dec
     if !ends.is_empty() && begins {
         return Step::Write { shares: stays, phase: Phase::Stopping };
     }
-    let waits: Vec<&str> =
-        demand.leaving.iter().filter(|uid| !has_stopped(fleet, uid)).map(|uid| name(fleet, uid)).collect();
+    let waits = demand.leaving.iter().filter(|uid| !has_stopped(fleet, uid)).map(|uid| name(fleet, uid));
+    let waits: Vec<&str> = waits.collect();
     if begins && !waits.is_empty() {
         if is_same(now, &stays) {
             let reason = format!("waits until {} has confirmed that it is gone there", waits.join(", "));
@@ -28,11 +28,14 @@ pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &Dec
         }
         return Step::Write { shares: stays, phase: Phase::Settling };
     }
-    let phase = match (begins, demand.leaving.is_empty() && !now.is_empty(), ends.is_empty()) {
-        (true, _, _) if now.is_empty() && demand.leaving.is_empty() => Phase::Settling,
-        (true, _, _) => Phase::Starting,
-        (false, _, false) => Phase::Stopping,
-        (false, _, true) => Phase::Settling,
+    if demand.work == Work::Ordinals && target.iter().any(|share| share.first_ordinal.is_some()) {
+        return segments::step(demand, now, target);
+    }
+    let phase = match (begins, ends.is_empty()) {
+        (true, _) if now.is_empty() && demand.leaving.is_empty() => Phase::Settling,
+        (true, _) => Phase::Starting,
+        (false, false) => Phase::Stopping,
+        (false, true) => Phase::Settling,
     };
     Step::Write { shares: target.clone(), phase }
 }

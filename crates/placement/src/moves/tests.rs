@@ -61,7 +61,7 @@ fn told(step: &Step) -> String {
 }
 
 fn step(fleet: &Fleet, demand: &Demand, target: &str, budget: (Option<i64>, i64)) -> String {
-    let decision = Decision { shares: shares(target), ..Decision::default() };
+    let decision = PlacementDecision { shares: shares(target), ..PlacementDecision::default() };
     let moves = MoveBudget { max_surge: budget.0, max_unavailable: budget.1 };
     told(&next_step(fleet, demand, &decision, &Rules { moves, ..Rules::default() }))
 }
@@ -85,7 +85,7 @@ fn replicas_are_made_before_others_are_broken() {
         // Growth and shrinkage on the same clusters need no waiting.
         ("a=3/3 b=3/3", 10, "a=5 b=5", (None, 0), "adding: a=5 b=5"),
         ("a=5/5 b=5/5", 4, "a=2 b=2", (None, 0), "removing: a=2 b=2"),
-        // What a lost cluster has does not count, and is not waited for.
+        // Replicas of a lost cluster do not count, and is not waited for.
         ("a=3/3 c=3/3", 6, "a=3 b=3", (None, 0), "adding: a=3 b=3"),
         // Replicas that are not ready are taken away first.
         ("a=4/1 b=4/4", 8, "a=2 b=6", (None, 0), "adding: a=2 b=6"),
@@ -131,6 +131,58 @@ fn run_once_work_stops_before_it_starts_elsewhere() {
     }
 }
 
+/// Shares as `a=2@0`.
+fn segments(words: &str) -> Vec<DecidedShare> {
+    let share = |word: &str| {
+        let (share, first) = word.split_once('@').unwrap();
+        let first_ordinal = Some(first.parse().unwrap());
+        DecidedShare { first_ordinal, ..shares(share)[0].clone() }
+    };
+    words.split_whitespace().map(share).collect()
+}
+
+#[test]
+fn ordinals_start_and_stop_in_their_order() {
+    let fleet = fleet(&[ready("a"), ready("b"), ready("c")]);
+    for (current, target, is_ordered, expected) in [
+        ("", "a=2@0 b=2@2", true, "settling: a=2"),
+        ("", "a=2@0 b=2@2", false, "settling: a=2 b=2"),
+        ("a=2@0/1", "a=2@0 b=2@2", true, "settling waits"),
+        ("a=2@0/2", "a=2@0 b=2@2", true, "settling: a=2 b=2"),
+        ("a=2@0/2 b=2@2/2", "a=2@0 b=2@2", true, "done"),
+        ("a=2@0/2 b=2@2/2", "a=1@0 b=0@2", true, "settling: a=2 b=0"),
+        ("a=2@0/2 b=0@2/1", "a=1@0 b=0@2", true, "settling waits"),
+        ("a=2@0/2 b=0@2/0", "a=1@0 b=0@2", true, "settling: a=1 b=0"),
+        ("a=2@0/2 b=2@2/2", "a=1@0 b=0@2", false, "settling: a=1 b=0"),
+        // An ordinal that moves to another cluster stops first.
+        ("a=4@0/4", "a=2@0 b=2@2", false, "settling: a=2"),
+        ("a=2@0/3", "a=2@0 b=2@2", false, "settling waits"),
+        ("a=2@0/2", "a=2@0 b=2@2", false, "settling: a=2 b=2"),
+    ] {
+        let share = |word: &str| {
+            let (share, ready) = word.split_once('/').unwrap();
+            let share = segments(share)[0].clone();
+            CurrentShare {
+                uid: share.uid,
+                replicas: share.replicas,
+                first_ordinal: share.first_ordinal,
+                ready: ready.parse().unwrap(),
+                ..CurrentShare::default()
+            }
+        };
+        let demand = Demand {
+            work: Work::Ordinals,
+            runs_once: true,
+            is_ordered,
+            current: current.split_whitespace().map(share).collect(),
+            ..Demand::default()
+        };
+        let decision = PlacementDecision { shares: segments(target), ..PlacementDecision::default() };
+        let step = next_step(&fleet, &demand, &decision, &Rules::default());
+        assert_eq!(told(&step), expected, "{current} to {target} {is_ordered}");
+    }
+}
+
 #[test]
 fn while_paused_no_cluster_enters_or_leaves() {
     let fleet = fleet(&[ready("a"), ready("b")]);
@@ -156,9 +208,9 @@ fn copies_leave_when_they_have_arrived() {
             .collect(),
         ..Demand::default()
     };
-    let target = |name: &str| Decision {
+    let target = |name: &str| PlacementDecision {
         shares: vec![DecidedShare { name: name.into(), uid: name.into(), ..DecidedShare::default() }],
-        ..Decision::default()
+        ..PlacementDecision::default()
     };
     for (now, expected) in [
         (&[][..], "settling: b=-1"),
@@ -173,7 +225,7 @@ fn copies_leave_when_they_have_arrived() {
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// From any shares to any others, with any budget, and new replicas becoming ready in any order: the move
     /// ends, and never are fewer replicas available than asked for less those that may be unavailable.
@@ -189,7 +241,7 @@ proptest! {
         let total: i64 = after.iter().sum();
         let target: Vec<DecidedShare> =
             NAMES.iter().zip(&after).filter(|(_, replicas)| **replicas > 0).flat_map(|(name, replicas)| shares(&format!("{name}={replicas}"))).collect();
-        let decision = Decision { shares: target, ..Decision::default() };
+        let decision = PlacementDecision { shares: target, ..PlacementDecision::default() };
         let rules = Rules { moves: MoveBudget { max_surge: surge, max_unavailable }, ..Rules::default() };
         let mut now = Demand { work: Work::Replicas, replicas: total, ..Demand::default() };
         now.current = NAMES.iter().zip(&before).filter(|(_, replicas)| **replicas > 0).map(|(uid, replicas)| CurrentShare {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_placement::cluster::{CapacityReport, ClusterState, REGION, Readiness};
-use atoll_placement::decide::{Decision, decide};
+use atoll_placement::decide::{PlacementDecision, decide};
 use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey, Work};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::node::NodeShape;
@@ -55,7 +55,7 @@ impl World {
             name: name.clone(),
             uid: name,
             workspace: "root".into(),
-            registered: i64::try_from(at).unwrap(),
+            registered: i64::try_from(at).unwrap_or(0),
             labels: [(REGION.to_string(), format!("r{}", at % 2))].into(),
             readiness: Readiness::Ready { since: 0 },
             limits: limit.map(|limit| ("cpu".to_string(), limit)).into_iter().collect(),
@@ -76,7 +76,7 @@ impl World {
         }
         let shape = |(size, pods): &(i64, Vec<(usize, i64)>)| {
             let used: i64 = pods.iter().map(|(_, request)| request).sum();
-            let free = resources(size - used, 110 - i64::try_from(pods.len()).unwrap());
+            let free = resources(size - used, 110 - count(pods.len()));
             NodeShape { count: 1, free, ..NodeShape::default() }
         };
         let nodes = cluster.nodes.iter().map(shape).collect();
@@ -89,7 +89,7 @@ impl World {
         self.fleet.set_cluster(self.clusters[at].state.clone());
     }
 
-    /// What the controllers and the scheduler of a cluster do: pods follow shares, and are bound to the node
+    /// The work of the controllers and the scheduler of a cluster: pods follow shares, and are bound to the node
     /// with most room.
     pub fn run(&mut self, at: usize) {
         let cluster = &mut self.clusters[at];
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    pub fn create(&mut self, replicas: i64, request: i64, rules: Rules) -> Decision {
+    pub fn create(&mut self, replicas: i64, request: i64, rules: Rules) -> PlacementDecision {
         let shares = BTreeMap::new();
         self.workloads.push(Workload { replicas, request, rules, shares, unplaced: 0, is_deleted: false });
         self.decide(self.workloads.len() - 1, true)
@@ -139,11 +139,11 @@ impl World {
         let workload = &self.workloads[at];
         let needs = Needs { requests: resources(workload.request, 1), ..Needs::default() };
         let share = |(uid, replicas): (&Arc<str>, &i64)| {
-            let cluster = self.clusters.iter().find(|cluster| cluster.state.uid == *uid).unwrap();
+            let cluster = self.clusters.iter().find(|cluster| cluster.state.uid == *uid);
             CurrentShare {
                 uid: uid.clone(),
                 replicas: Some(*replicas),
-                unschedulable: cluster.pending.get(&at).copied().unwrap_or(0),
+                unschedulable: cluster.and_then(|cluster| cluster.pending.get(&at)).copied().unwrap_or(0),
                 ..CurrentShare::default()
             }
         };
@@ -162,9 +162,9 @@ impl World {
     }
 
     /// Decides about a workload and writes the result at once.
-    pub fn decide(&mut self, at: usize, may_rebalance: bool) -> Decision {
+    pub fn decide(&mut self, at: usize, may_rebalance: bool) -> PlacementDecision {
         if self.workloads[at].is_deleted {
-            return Decision::default();
+            return PlacementDecision::default();
         }
         let demand = self.demand(at, may_rebalance);
         let decision = decide(&self.fleet, &demand, &self.workloads[at].rules);
@@ -172,7 +172,7 @@ impl World {
         self.fleet.reserve(&demand.object, &demand.needs, &decision.reservations(&self.fleet, &demand));
         let workload = &mut self.workloads[at];
         workload.shares =
-            decision.shares.iter().map(|share| (share.uid.clone(), share.replicas.unwrap())).collect();
+            decision.shares.iter().map(|share| (share.uid.clone(), share.replicas.unwrap_or(-1))).collect();
         workload.unplaced = decision.unplaced;
         decision
     }
@@ -193,12 +193,16 @@ impl World {
 impl Cluster {
     pub fn bound(&self, workload: usize) -> i64 {
         let pods = self.nodes.iter().flat_map(|(_, pods)| pods).filter(|(of, _)| *of == workload);
-        i64::try_from(pods.count()).unwrap()
+        count(pods.count())
     }
 
     pub fn size(&self) -> i64 {
         self.nodes.iter().map(|(size, _)| size).sum()
     }
+}
+
+pub fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 pub fn uid(workload: usize) -> Arc<str> {

@@ -167,6 +167,16 @@ fn generation_is_raised_as_in_upstream() {
 }
 
 #[test]
+fn clusters_that_a_deployment_asks_for_are_no_change_of_it() {
+    let annotated = |key: &str| json!({ "metadata": { "annotations": { key: "east" } }, "spec": {} });
+    let old = json!({ "metadata": {}, "spec": {} });
+    for (key, expected) in [("atoll.dev/clusters", false), ("atoll.dev/drift", true)] {
+        let is_raised = (builtin("apps", "deployments").raises_generation)(&annotated(key), &old);
+        assert_eq!(is_raised, expected, "{key}");
+    }
+}
+
+#[test]
 fn a_volume_records_the_time_of_phase_changes() {
     const TIME: &str = "/status/lastPhaseTransitionTime";
     let status = |phase: &str, time: Option<&str>| match time {

@@ -224,7 +224,7 @@ fn with_heartbeat(existing: &Value, heartbeat: &Value, now: i64) -> Value {
         for field in WITH_FREE {
             match heartbeat.get(field) {
                 Some(value) => next["status"][field] = value.clone(),
-                // What an earlier heartbeat reported does not fit this capacity.
+                // Values of an earlier heartbeat do not fit this capacity.
                 None => drop(next["status"].as_object_mut().and_then(|status| status.remove(field))),
             }
         }

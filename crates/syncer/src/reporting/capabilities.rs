@@ -1,4 +1,4 @@
-//! What a cluster can run: the APIs that it serves, the syncer's rights to them, and names of classes.
+//! Capabilities of a cluster: the APIs that it serves, the syncer's rights to them, and names of classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,6 @@ use atoll_meta::object;
 use serde_json::{Map, Value, json};
 
 use crate::connections::cluster_client::ClusterClient;
-use crate::settings::Access;
 use crate::syncer::Syncer;
 
 /// Number of heartbeat intervals between two readings.
@@ -91,7 +90,8 @@ impl Capabilities {
 
 /// Reads the capabilities of the cluster for as long as it is polled.
 pub async fn run(syncer: &Arc<Syncer>) {
-    syncer.registration().await;
+    let registration = syncer.registration().await;
+    let is_observing = syncer.is_observing(&registration);
     loop {
         if let Some(apis) = read_apis(&syncer.below).await {
             syncer.capabilities.known().apis = Some(apis);
@@ -101,7 +101,7 @@ pub async fn run(syncer: &Arc<Syncer>) {
             let right = format!("list {resource}.{group}");
             let found = syncer.below.list_metadata(&path).await;
             let is_missing = found.as_ref().is_err_and(|status| status.code() == 403);
-            syncer.capabilities.set_missing(&right, is_missing && syncer.settings.access == Access::Manage);
+            syncer.capabilities.set_missing(&right, is_missing && !is_observing);
             match found {
                 Ok(list) => drop(syncer.capabilities.known().classes.insert(field, names_of(&list))),
                 Err(status) if status.code() == 404 => {

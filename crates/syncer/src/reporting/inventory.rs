@@ -1,5 +1,6 @@
 //! Inventory of the cluster: capacity and usage of its nodes, and the Pods of placed objects.
 
+mod node;
 mod node_groups;
 mod workload_pods;
 
@@ -11,30 +12,21 @@ use atoll_fleet::view::PodCounts;
 use atoll_informer::{ApiScope, ListWatch, ListWatchEvent, list_and_watch, resources};
 use atoll_meta::object;
 use atoll_meta::quantity::Quantity;
-use atoll_meta::views::{NodeView, PodView, TaintView};
+use atoll_meta::views::PodView;
 use atoll_quota::Amounts;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use node_groups::{Group, NodeGroups, OpenNode, Taint};
+use node::{ENTRY, InventoryNode, limited, size};
+use node_groups::{Group, NodeGroups, OpenNode};
 use workload_pods::{OwnedKind, PodState, WorkloadPods};
 
 pub use workload_pods::Owner;
 
-/// Maximum number of zones and resources that are reported for a cluster.
+/// Maximum number of zones that are reported for a cluster.
 const ZONES: usize = 64;
-const RESOURCES: usize = 64;
-/// Maximum lengths of a label value and of a qualified resource name; longer ones are ignored.
-const LABEL: usize = 63;
-const LABEL_KEY: usize = 317;
-/// Maximum number of labels and taints of a node that are considered.
-const LABELS: usize = 64;
-const TAINTS: usize = 16;
 /// Maximum number of objects whose bound Pods are reported in a heartbeat.
 const BOUND: usize = 5_000;
-const RESOURCE: usize = 317;
-const REGION: &str = "topology.kubernetes.io/region";
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// Selects Pods that still use resources.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
@@ -53,27 +45,13 @@ pub struct PlacedWorkload {
 
 #[derive(Default)]
 struct NodesAndPods {
-    nodes: HashMap<String, Node>,
+    nodes: HashMap<String, InventoryNode>,
     pods: HashMap<String, Pod>,
     workloads: WorkloadPods,
     /// Whether the first list is complete.
     has_nodes: bool,
     has_pods: bool,
     charge: Charge,
-}
-
-#[derive(Clone, Debug)]
-struct Node {
-    name: String,
-    capacity: Amounts,
-    allocatable: Amounts,
-    is_ready: bool,
-    /// Whether Pods that tolerate the taints can be scheduled there.
-    is_schedulable: bool,
-    labels: BTreeMap<String, String>,
-    taints: Vec<Taint>,
-    region: Option<String>,
-    zone: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -86,50 +64,6 @@ struct Pod {
     state: PodState,
 }
 
-impl Node {
-    fn of(node: &Value) -> Node {
-        let view = NodeView::of(node);
-        let is_short = |key: &str, value: &str| key.len() <= LABEL_KEY && value.len() <= LABEL;
-        let labels = object::labels(node).filter(|(key, value)| is_short(key, value)).take(LABELS);
-        let taint = |taint: TaintView<'_>| Taint {
-            key: taint.key().into(),
-            value: taint.value().into(),
-            effect: taint.effect().into(),
-        };
-        let mut taints: Vec<Taint> = view
-            .taints()
-            .filter(|taint| is_short(taint.key(), taint.value()) && taint.effect().len() <= LABEL)
-            .take(TAINTS)
-            .map(taint)
-            .collect();
-        taints.sort();
-        // Nothing is known about the taints that are left out.
-        let has_all_taints = taints.len() == view.taints().count();
-        Node {
-            name: object::name(node).into(),
-            capacity: limited(&Amounts::read(view.capacity())),
-            allocatable: limited(&Amounts::read(view.allocatable())),
-            is_ready: view.is_ready(),
-            is_schedulable: !view.is_unschedulable() && has_all_taints,
-            labels: labels.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
-            taints,
-            region: label(node, REGION),
-            zone: label(node, ZONE),
-        }
-    }
-}
-
-impl Node {
-    /// Estimates the memory of the entry.
-    fn size(&self) -> usize {
-        let texts = [Some(&self.name), self.region.as_ref(), self.zone.as_ref()];
-        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
-        let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len() + TEXTS).sum();
-        let taints: usize = self.taints.iter().map(|taint| taint.key.len() + taint.value.len() + TEXTS).sum();
-        size(&self.capacity) + size(&self.allocatable) + texts + labels + taints + ENTRY
-    }
-}
-
 impl Pod {
     fn size(&self) -> usize {
         let owner = self.owner.as_ref().map_or(0, Owner::size);
@@ -137,37 +71,10 @@ impl Pod {
     }
 }
 
-/// Memory of a map entry in addition to its content.
-const ENTRY: usize = 256;
-/// Memory of an amount.
-const AMOUNT: usize = 96;
-/// Memory of a pair of texts in addition to their content.
-const TEXTS: usize = 64;
-
-fn label(node: &Value, name: &str) -> Option<String> {
-    object::label(node, name).filter(|value| value.len() <= LABEL).map(str::to_string)
-}
-
-/// Limits the number of resources, because a cluster may report any number of them.
-fn limited(amounts: &Amounts) -> Amounts {
-    let short = amounts.iter().filter(|(name, _)| name.len() <= RESOURCE);
-    // Native resources first.
-    let (others, own): (Vec<_>, Vec<_>) = short.partition(|(name, _)| name.contains('/'));
-    let mut limited = Amounts::default();
-    for (name, amount) in own.into_iter().chain(others).take(RESOURCES) {
-        limited.set(name, amount.clone());
-    }
-    limited
-}
-
-fn size(amounts: &Amounts) -> usize {
-    amounts.iter().map(|(name, _)| name.len() + AMOUNT).sum()
-}
-
 impl NodesAndPods {
     /// Adds a node if the memory budget allows it. The budget records the refusal, which the heartbeat
     /// reports.
-    fn add_node(&mut self, uid: &str, node: Node) {
+    fn add_node(&mut self, uid: &str, node: InventoryNode) {
         self.remove_node(uid);
         if self.charge.grow(node.size() + uid.len()).is_ok() {
             self.nodes.insert(uid.into(), node);
@@ -247,7 +154,7 @@ impl Inventory {
     fn node(&self, event: ListWatchEvent<'_>) {
         let mut state = self.state();
         match event {
-            ListWatchEvent::Upserted(node) => state.add_node(object::uid(&node), Node::of(&node)),
+            ListWatchEvent::Upserted(node) => state.add_node(object::uid(&node), InventoryNode::of(&node)),
             ListWatchEvent::Deleted(node) => state.remove_node(object::uid(&node)),
             ListWatchEvent::Listed(present, _) => {
                 for uid in absent(&state.nodes, present) {

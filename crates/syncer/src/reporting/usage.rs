@@ -7,7 +7,6 @@ use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::settings::Access;
 use crate::syncer::Syncer;
 
 /// Number of heartbeat intervals between two readings.
@@ -20,11 +19,15 @@ const RIGHT: &str = "list pods.metrics.k8s.io";
 
 /// Reads the usage for as long as it is polled.
 pub async fn run(syncer: &Arc<Syncer>) {
-    syncer.registration().await;
+    let registration = syncer.registration().await;
+    // An observer has no right to read metrics.
+    if syncer.is_observing(&registration) {
+        return std::future::pending().await;
+    }
     loop {
         let interval = syncer.connection.interval(&syncer.settings) * INTERVALS;
         tokio::time::sleep(syncer.settings.jitter(interval)).await;
-        if syncer.settings.access == Access::Observe || syncer.inventory.pod_count() > MOST_PODS {
+        if syncer.inventory.pod_count() > MOST_PODS {
             continue;
         }
         match read(syncer).await {

@@ -21,6 +21,11 @@ pub const DOCUMENTS: &[Document] = &[
         words: &["scheduled"],
     },
     Document {
+        files: &["crates/syncer/src/reporting/inventory.rs"],
+        reason: "a heartbeat, of which crates/fleet/src/heartbeat.rs has the fields",
+        words: &["freeNodes"],
+    },
+    Document {
         files: &["crates/quota/"],
         reason: "resources that a quota counts (k8s.io/api/core/v1, ResourceName)",
         words: &["services"],

@@ -37,12 +37,37 @@ pub fn read(share: &Value, name: &str, path: &FieldPath, errors: &mut Vec<FieldE
     read
 }
 
-/// Checks the numbers of all shares of an object together.
-pub fn check(
-    row: &Row,
-    existing: &Value,
+/// Refuses ordinals that another cluster still has: it must lose them in an earlier change, so that no Pod runs
+/// twice. A cluster that gets its first share waits until those that leave have confirmed that.
+fn taken(
+    path: &FieldPath,
+    share: &Share,
     current: &Placement,
     shares: &[Share],
+    errors: &mut Vec<FieldError>,
+) {
+    let Some((first, end)) = share.ordinals().filter(|(first, end)| first < end) else { return };
+    let is_new = current.share_of(&share.name, &share.uid).is_none();
+    let stays = |other: &Share| shares.iter().any(|share| share.is_of(&other.name, &other.uid));
+    let others = current.clusters.iter().filter(|other| !other.is_of(&share.name, &share.uid));
+    let holder = others.filter(|other| stays(other) || !is_new).find(|other| {
+        // A share without ordinals has all of them.
+        let (other_first, other_end) = other.ordinals().unwrap_or((0, other.replicas.unwrap_or(i64::MAX)));
+        first < other_end && other_first < end
+    });
+    if let Some(holder) = holder {
+        let message =
+            format!("cluster {} still has some of these ordinals: reduce its share first", holder.name);
+        errors.push(FieldError::forbidden(&path.child("firstOrdinal"), message));
+    }
+}
+
+/// Checks the numbers of all shares of an object together. Duplicated work is `free` to run twice.
+pub fn check(
+    row: &Row,
+    (existing, current): (&Value, &Placement),
+    shares: &[Share],
+    is_free: bool,
     errors: &mut Vec<FieldError>,
 ) {
     let path = FieldPath::new("spec").child("clusters");
@@ -56,6 +81,9 @@ pub fn check(
                 .push(FieldError::forbidden(&path.child("firstOrdinal"), "only StatefulSets have ordinals"));
         } else if share.first_ordinal.is_some() && share.replicas.is_none() {
             errors.push(FieldError::required(&path.child("replicas"), "must be set with firstOrdinal"));
+        }
+        if is_stateful_set && !is_free {
+            taken(&path, share, current, shares, errors);
         }
         if !is_job {
             let fields = [("completions", share.completions), ("parallelism", share.parallelism)];

@@ -1,7 +1,9 @@
-//! What a Placement records besides its shares: its decision maker, a move under way, and past decisions.
+//! Fields of a Placement besides its shares: its decision maker, a move under way, and past decisions.
 
 use atoll_fleet::Placement;
-use atoll_fleet::placement::{Decision, LONGEST_BY, MAX_DECISIONS, MAX_DECISIONS_BYTES, Share, is_printable};
+use atoll_fleet::placement::{
+    LONGEST_BY, MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, Share, is_printable,
+};
 use atoll_meta::text::clean;
 use atoll_meta::{FieldError, FieldPath, names, time};
 use serde_json::Value;
@@ -106,7 +108,7 @@ fn targets(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Vec
     read.collect()
 }
 
-fn decisions(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Vec<Decision> {
+fn decisions(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Vec<PlacementDecision> {
     let Some(items) = given.as_array() else {
         errors.push(FieldError::invalid(path, Value::Null, "must be a list"));
         return Vec::new();
@@ -125,7 +127,7 @@ fn decisions(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> V
             text.to_string()
         };
         let is_line = |text: &str| is_printable(text, MAX_DECISIONS_BYTES);
-        Decision {
+        PlacementDecision {
             time: text("time", &|text| time::parse(text).is_ok(), "must be a time in RFC 3339"),
             by: text("by", &|text| text.is_empty() || is_printable(text, LONGEST_BY), "must be printable"),
             reason: text("reason", &is_line, "must be a line of printable characters"),

@@ -71,7 +71,8 @@ pub fn read(
         let path = FieldPath::new("spec").child("duplicate");
         errors.push(FieldError::invalid(&path, duplicate.clone(), "must be true or false"));
     }
-    numbers::check(row, existing, current, &shares.all, &mut errors);
+    let is_free = *duplicate == true || wanted["spec"]["force"] == true;
+    numbers::check(row, (existing, current), &shares.all, is_free, &mut errors);
     if errors.is_empty() { Ok(shares) } else { Err(errors) }
 }
 

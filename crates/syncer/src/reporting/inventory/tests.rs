@@ -1,3 +1,4 @@
+use super::node::{REGION, RESOURCES, ZONE};
 use super::*;
 
 fn node(name: &str, cpu: &str, memory: &str, zone: &str) -> Value {

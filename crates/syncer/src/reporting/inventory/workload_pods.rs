@@ -133,10 +133,12 @@ pub struct WorkloadPods {
 impl WorkloadPods {
     /// Replaces the state of a Pod.
     pub fn count(&mut self, owner: &Owner, before: Option<&PodState>, now: Option<(&PodState, &str)>) {
-        if before == now.map(|(state, _)| state) {
+        let owned = self.pods.entry(owner.uid.clone()).or_default();
+        let is_same_reason =
+            now.is_none_or(|(state, reason)| !state.is_unschedulable || *owned.counts.reason == *reason);
+        if before == now.map(|(state, _)| state) && is_same_reason {
             return;
         }
-        let owned = self.pods.entry(owner.uid.clone()).or_default();
         if let Some(before) = before {
             owned.add(before, -1);
         }
@@ -300,14 +302,18 @@ mod tests {
         assert_eq!((all.of("uid-web"), all.bound("uid-web")), (expected, 3));
         assert_eq!(all.take_changed(), [owned("Deployment", "web")].into());
 
-        // The Pod is scheduled, and the others are gone.
+        // The message of the scheduler changes.
         let (before, _) = PodState::of(&pods[2]);
+        all.count(&Owner::of(&pods[2]).unwrap(), Some(&before), Some((&before, "0/4 nodes are available")));
+        assert_eq!(all.of("uid-web").reason, "0/4 nodes are available");
+        assert_eq!(all.take_changed().len(), 1);
+
+        // The Pod is scheduled.
         let (now, _) = PodState::of(&pods[0]);
         let owner = Owner::of(&pods[2]).unwrap();
         all.count(&owner, Some(&before), Some((&now, "")));
         let counts = all.of("uid-web");
         assert_eq!((counts.ready, counts.unschedulable, counts.reason.as_str()), (2, 0, ""));
-        all.count(&owner, Some(&now), Some((&now, "")));
         all.take_changed();
         all.count(&owner, Some(&now), Some((&now, "")));
         assert!(all.take_changed().is_empty(), "nothing has changed");
