@@ -1,5 +1,6 @@
 //! `atoll place`: shows and sets the placements of objects.
 
+pub mod by_intent;
 pub mod intent;
 pub mod resources;
 mod selection;
@@ -7,6 +8,7 @@ pub mod shares;
 
 use atoll_client::path;
 use atoll_fleet::placement::Share;
+use atoll_placement::intent::Intent;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -39,35 +41,23 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
         eprintln!("No objects match in namespace {namespace}.");
         return Ok(());
     }
-    if let Some(on) = &options.on {
-        check_clusters(&session, &on.0).await?;
+    let wanted_on = options.intent()?;
+    if let Some(intent) = &wanted_on {
+        check_clusters(&session, intent).await?;
     }
     for SelectedObject { resource, namespace, name } in wanted {
         let path = path::object(&resource.collection(&namespace), &name);
-        let mut before = Value::Null;
-        let answer = match &options.on {
-            None => api.get(&format!("{path}/placement")).await,
-            Some(on) => {
-                match on.0.is_empty() {
-                    true => {
-                        // Once the intent is written, the scheduler removes the placement as well.
-                        before = api.get(&format!("{path}/placement")).await.unwrap_or_default();
-                        intent::write_none(&api, resource, &path, options.dry_run).await?;
-                    }
-                    false => intent::remove(&api, resource, &path, options.dry_run).await?,
-                }
-                let duplicate = options.duplicate.then_some(true);
-                let mut patch = json!({ "spec": { "clusters": on.0, "by": "hand", "duplicate": duplicate } });
-                if options.force {
-                    patch["spec"]["force"] = true.into();
-                }
-                let query = if options.dry_run { "?dryRun=All" } else { "" };
-                api.merge(&format!("{path}/placement{query}"), &patch).await
-            }
-        };
-        let answer = match answer {
-            Ok(answer) => with_leaving(answer, &before),
+        let current = match api.get(&format!("{path}/placement")).await {
+            Ok(current) => current,
             Err(problem) => return Err(placement_failure(&api, resource, &path, problem).await),
+        };
+        let answer = match &wanted_on {
+            None => current,
+            Some(intent) if by_intent::is_scheduled(&current) => {
+                let request = by_intent::PlaceRequest { api: &api, resource, path: &path, intent, options };
+                with_leaving(request.place(&current).await?, &current)
+            }
+            Some(intent) => place_by_hand(&api, resource, &path, intent, options, &current).await?,
         };
         let text = placement_summary(resource, &namespace, &name, &answer);
         output::print(&match options.dry_run {
@@ -76,6 +66,33 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
         });
     }
     Ok(())
+}
+
+/// Writes the placement itself: of kinds that no scheduler places, and without a scheduler.
+async fn place_by_hand(
+    api: &Api,
+    resource: &ApiResource,
+    path: &str,
+    intent: &Intent,
+    options: &PlaceOptions,
+    current: &Value,
+) -> Result<Value, Failure> {
+    match intent.is_none() {
+        true => intent::write_none(api, resource, path, options.dry_run).await?,
+        false => intent::remove(api, resource, path, options.dry_run).await?,
+    }
+    let duplicate = intent.is_duplicate().then_some(true);
+    let shares = by_intent::shares(intent);
+    let mut patch = json!({ "spec": { "clusters": shares, "by": "hand", "duplicate": duplicate } });
+    if options.force {
+        patch["spec"]["force"] = true.into();
+    }
+    let query = if options.dry_run { "?dryRun=All" } else { "" };
+    match api.merge(&format!("{path}/placement{query}"), &patch).await {
+        Ok(answer) if intent.is_none() => Ok(with_leaving(answer, current)),
+        Ok(answer) => Ok(answer),
+        Err(problem) => Err(placement_failure(api, resource, path, problem).await),
+    }
 }
 
 /// Lists all resources that a server serves.
@@ -117,7 +134,7 @@ pub fn parse_object_arg<'a, 'o>(
 }
 
 /// Checks that the clusters are registered in the workspace or above it.
-async fn check_clusters(session: &Session, shares: &[Share]) -> Result<(), Failure> {
+async fn check_clusters(session: &Session, intent: &Intent) -> Result<(), Failure> {
     let mut names = Vec::new();
     let mut workspace = Some(session.current.as_str());
     while let Some(path) = workspace {
@@ -129,11 +146,11 @@ async fn check_clusters(session: &Session, shares: &[Share]) -> Result<(), Failu
         }
         workspace = path.rsplit_once(':').map(|(parent, _)| parent);
     }
-    match shares.iter().find(|share| !names.contains(&share.name)) {
+    match intent.clusters().find(|name| !names.iter().any(|known| known == name)) {
         None => Ok(()),
-        Some(share) => Err(Failure::new(
-            format!("there is no cluster {} for {}", share.name, session.current),
-            suggestion(&share.name, &names, &session.current),
+        Some(name) => Err(Failure::new(
+            format!("there is no cluster {name} for {}", session.current),
+            suggestion(name, &names, &session.current),
         )),
     }
 }
@@ -155,8 +172,12 @@ async fn placement_failure(api: &Api, resource: &ApiResource, path: &str, proble
 /// Adds the clusters of an earlier placement to those that the object is being removed from.
 fn with_leaving(mut placement: Value, before: &Value) -> Value {
     let mut names: Vec<Value> = placement["status"]["leaving"].as_array().cloned().unwrap_or_default();
+    let is_there = |name: &Value| {
+        let shares = placement["spec"]["clusters"].as_array().into_iter().flatten();
+        shares.into_iter().any(|share| share["name"] == *name)
+    };
     for share in before["spec"]["clusters"].as_array().into_iter().flatten() {
-        if !names.contains(&share["name"]) {
+        if !names.contains(&share["name"]) && !is_there(&share["name"]) {
             names.push(share["name"].clone());
         }
     }
@@ -178,6 +199,10 @@ fn placement_summary(resource: &ApiResource, namespace: &str, name: &str, placem
     let slash = if namespace.is_empty() { "" } else { "/" };
     let mut text =
         format!("{} {namespace}{slash}{name} is placed on {}", resource.kind, shares::format_list(&shares));
+    let target: Vec<Share> = serde_json::from_value(placement["spec"]["target"].clone()).unwrap_or_default();
+    if !target.is_empty() {
+        text.push_str(&format!("; it is moving to {}", shares::format_list(&target)));
+    }
     if !leaving.is_empty() {
         text.push_str(&format!("; it is being removed from {}", shares::format_list(&leaving)));
     }

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use atoll_meta::names;
+use atoll_placement::intent::{Amount, Intent, NONE};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Connection, LogOptions};
+use crate::advice::Failure;
 use crate::output::OutputOptions;
-use crate::place::shares::{self, Shares};
 
 #[derive(Subcommand)]
 pub enum ClusterCommand {
@@ -197,12 +198,16 @@ pub struct PlaceOptions {
     #[arg(required_unless_present = "filename", value_name = "RESOURCE/NAME")]
     pub objects: Vec<String>,
 
-    /// Clusters: a,b to place the whole object on each, a=3,b=2 to divide its replicas, none to remove it
+    /// Clusters: a,b to place the object on these, a=2,b=1 to divide its replicas two to one, none to remove it
     /// from all clusters; without --on the placement is printed
-    #[arg(long, value_name = "CLUSTERS", value_parser = shares::parse)]
-    pub on: Option<Shares>,
+    #[arg(long, value_name = "CLUSTERS", value_parser = Intent::parse)]
+    pub on: Option<Intent>,
 
-    /// Place a StatefulSet, Job or CronJob on several clusters, although each of them then runs all of it
+    /// The numbers of --on are exact numbers of replicas, whatever the object says
+    #[arg(long, requires = "on", conflicts_with = "duplicate")]
+    pub exactly: bool,
+
+    /// Let each of the clusters run all of the object, even a StatefulSet, Job or CronJob
     #[arg(long)]
     pub duplicate: bool,
 
@@ -234,12 +239,36 @@ pub struct PlaceOptions {
     pub connection: Connection,
 }
 
+impl PlaceOptions {
+    /// The clusters that the user asks for.
+    pub fn intent(&self) -> Result<Option<Intent>, Failure> {
+        let Some(intent) = &self.on else { return Ok(None) };
+        if intent.is_none() {
+            return Ok(Some(Intent::default()));
+        }
+        let mut intent = intent.clone();
+        for part in &mut intent.parts {
+            part.amount = match part.amount {
+                Amount::Weight(replicas) if self.exactly => Amount::Pin(replicas),
+                Amount::Unset if self.exactly => {
+                    let cluster = &part.cluster;
+                    let what = format!("--exactly needs a number for {cluster}");
+                    return Err(Failure::new(what, format!("as in: --on {cluster}=2 --exactly")));
+                }
+                Amount::Unset if self.duplicate => Amount::All,
+                amount => amount,
+            };
+        }
+        Ok(Some(intent))
+    }
+}
+
 /// Validates the name of a cluster, which becomes part of labels and names of Secrets. `none` is reserved by
 /// `--on`.
 fn cluster_name(text: &str) -> Result<String, String> {
     match names::dns1123_label(text).into_iter().next() {
         Some(problem) => Err(problem),
-        None if text == shares::NONE => {
+        None if text == NONE => {
             Err(format!("`--on {text}` removes an object from all clusters; choose another name"))
         }
         None if text.len() > MAX_NAME_LENGTH => {

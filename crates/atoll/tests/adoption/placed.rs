@@ -237,7 +237,7 @@ async fn cluster_with_the_name_of_a_deleted_one_does_not_count() {
     // A deleted cluster is waited for neither by moved nor by deleted objects.
     let elsewhere = json!({ "spec": { "clusters": [{ "name": "east" }], "force": true } });
     let moved = above.merge(&format!("{WEB}/placement"), elsewhere).await.expect(200);
-    assert_eq!(moved["status"], json!(null), "{moved}");
+    assert_eq!(moved["status"]["leaving"], json!(null), "{moved}");
     above.delete(&format!("{CLUSTERS}/east")).await.expect(200);
     eventually("the second Cluster is deleted", async || {
         above.get(&format!("{CLUSTERS}/east")).await.status == 404

@@ -152,7 +152,7 @@ async fn released_workload_keeps_running_without_a_trace() {
     for path in [&web, &format!("{CORE}/configmaps/own")] {
         let placement = above.get(&format!("{path}/placement")).await.expect(200);
         assert_eq!(
-            (&placement["spec"]["clusters"], &placement["status"]),
+            (&placement["spec"]["clusters"], &placement["status"]["leaving"]),
             (&json!([]), &Value::Null),
             "{path}"
         );

@@ -114,7 +114,7 @@ async fn objects_can_be_placed_by_every_form_of_their_resource_name() {
         ("cm/a --on east=x", "error: invalid value 'east=x' for '--on <CLUSTERS>'"),
         (
             "cm/a --on east,east",
-            "error: invalid value 'east,east' for '--on <CLUSTERS>': east is named twice",
+            "error: invalid value 'east,east' for '--on <CLUSTERS>': names the cluster east twice",
         ),
     ] {
         let errors = fleet.run_failing(&format!("place {line}"));

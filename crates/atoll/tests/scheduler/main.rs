@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod by_annotation;
+mod by_command;
 mod by_default;
 mod by_policy;
 mod fleet;

@@ -8,6 +8,7 @@ mod shares;
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
+use atoll_fleet::placed_condition;
 use atoll_fleet::placement;
 use atoll_meta::{FieldError, FieldPath, Status, json, object};
 use atoll_registry::catalog::ATOLL;
@@ -39,7 +40,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let (wanted, dry_run): (PlacementChange, bool) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &object_ref)?;
-            return Ok(response(&parse(&object.json())?, call));
+            return Ok(response(server, row, &parse(&object.json())?, call));
         }
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
@@ -112,7 +113,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         Ok(decided)
     };
     let placed = server.registry.place(row, &object_ref, None, dry_run, &LimitsOnly, &change).await?;
-    Ok(response(&parse(&placed.json)?, call))
+    Ok(response(server, row, &parse(&placed.json)?, call))
 }
 
 enum PlacementChange {
@@ -166,8 +167,12 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     shown
 }
 
-fn response(object: &Value, call: &Call) -> Response<Body> {
-    let placement = shape(object, &Placement::of(object));
+fn response(server: &Server, row: &Row, object: &Value, call: &Call) -> Response<Body> {
+    let mut placement = shape(object, &Placement::of(object));
+    // Clients then write an intent, and wait for the scheduler.
+    if server.runs_scheduler && placed_condition::is_workload((&row.group, &row.resource)) {
+        placement["status"]["scheduled"] = true.into();
+    }
     respond::value(StatusCode::OK, &placement, call.output)
 }
 

@@ -16,6 +16,11 @@ pub const DOCUMENTS: &[Document] = &[
         words: &["cpu", "memory"],
     },
     Document {
+        files: &["crates/server/src/verbs/placement.rs", "crates/atoll/src/place/by_intent.rs"],
+        reason: "the status of a placement, whether a scheduler makes it",
+        words: &["scheduled"],
+    },
+    Document {
         files: &["crates/syncer/src/reporting/inventory.rs"],
         reason: "a heartbeat, of which crates/fleet/src/heartbeat.rs has the fields",
         words: &["freeNodes"],
