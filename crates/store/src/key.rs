@@ -82,8 +82,10 @@ pub fn custom_group(group: &str) -> String {
 /// The prefix `group/resource/`, extended by the workspace and namespace that are given.
 pub fn prefix(group: &str, resource: &str, workspace: Option<&str>, namespace: Option<&str>) -> String {
     let group = if group.is_empty() { CORE } else { group };
-    let mut prefix = format!("{group}/{resource}/");
-    for segment in [workspace, namespace].into_iter().map_while(|segment| segment) {
+    let further = [workspace, namespace].into_iter().map_while(|segment| segment);
+    let segments = [group, resource].into_iter().chain(further);
+    let mut prefix = String::with_capacity(segments.clone().map(|segment| segment.len() + 1).sum());
+    for segment in segments {
         prefix.push_str(segment);
         prefix.push('/');
     }
