@@ -15,6 +15,9 @@ use super::path_set::Set;
 /// Maximum number of managers of updates.
 const MAX_UPDATERS: usize = 10;
 
+/// Number of entries up to which comparing each with each is cheaper than hashing.
+const FEW_ENTRIES: usize = 8;
+
 /// Manager that combines older managers of updates.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
@@ -147,6 +150,15 @@ pub fn decode(value: Option<&Value>) -> Result<Vec<Entry<'_>>, MalformedEntries>
         Some(Value::Array(list)) => list,
         Some(_) => return Err(MalformedEntries),
     };
+    if list.len() <= FEW_ENTRIES {
+        let mut entries: Vec<Entry<'_>> = Vec::with_capacity(list.len());
+        for value in list {
+            let entry = Entry::decode(value)?;
+            entries.retain(|earlier| !earlier.is_same_manager(&entry));
+            entries.push(entry);
+        }
+        return Ok(entries);
+    }
     let mut entries: Vec<Option<Entry<'_>>> = Vec::with_capacity(list.len());
     let mut indices = HashMap::with_capacity(list.len());
     for value in list {

@@ -113,14 +113,20 @@ fn many_managers_take_few_steps() {
 #[test]
 fn the_last_entry_of_a_manager_counts() {
     let entry = |manager: &str, operation: &str, version: &str, field: &str| json!({"manager": manager, "operation": operation, "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": {field: {}}});
-    let list = json!([
+    let own = [
         entry("a", "Apply", "v1", "f:a"),
         entry("b", "Update", "v1", "f:b"),
         entry("a", "Apply", "v2", "f:c"),
         entry("b", "Update", "v2", "f:d"),
         entry("b", "Update", "v1", "f:e"),
-    ]);
-    let decoded = managed::decode(Some(&list)).unwrap();
-    let fields: Vec<Value> = decoded.iter().map(|entry| entry.set.to_fields()).collect();
-    assert_eq!(fields, [json!({"f:c": {}}), json!({"f:d": {}}), json!({"f:e": {}})]);
+    ];
+    // Short lists are compared, long ones are indexed.
+    for others in [0, 20] {
+        let others = (0..others).map(|number| entry(&format!("m{number}"), "Update", "v1", "f:x"));
+        let list: Value = others.clone().chain(own.clone()).collect();
+        let decoded = managed::decode(Some(&list)).unwrap();
+        let fields: Vec<Value> =
+            decoded.iter().skip(others.len()).map(|entry| entry.set.to_fields()).collect();
+        assert_eq!(fields, [json!({"f:c": {}}), json!({"f:d": {}}), json!({"f:e": {}})]);
+    }
 }
