@@ -23,6 +23,7 @@ use atoll_meta::quantity::Quantity;
 use atoll_store::{Key, Revision, key};
 use atoll_watch::{Object, Observer};
 use bytes::Bytes;
+use memchr::memchr_iter;
 use serde_json::Value;
 
 use crate::bootstrap::ROOT;
@@ -103,8 +104,13 @@ const NESTED_BYTES: usize = 128;
 
 /// The bytes that count for the JSON of an object.
 pub(crate) fn charged_bytes<'a>(json: impl IntoIterator<Item = &'a [u8]>) -> usize {
-    let bytes = |part: &[u8]| part.len() + NESTED_BYTES * part.iter().filter(|byte| **byte == b'{').count();
+    let bytes = |part: &[u8]| part.len() + NESTED_BYTES * memchr_iter(b'{', part).count();
     json.into_iter().map(bytes).sum()
+}
+
+/// Whether a workspace can have limits.
+pub(crate) fn has_limits(workspace: &str) -> bool {
+    workspace != ROOT
 }
 
 /// Parses a quantity that is a string or a number.
@@ -252,7 +258,7 @@ impl Usage {
         before: Option<usize>,
         size: usize,
     ) -> Result<Option<Reservation<'_>>, Status> {
-        if object_ref.workspace == ROOT {
+        if !has_limits(object_ref.workspace) {
             return Ok(None);
         }
         let was = before.map(|before| Amounts::of(key, before)).unwrap_or_default();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
 use atoll_meta::{Status, object};
-use atoll_registry::{Admission, ObjectRef, Row};
+use atoll_registry::{Admission, ObjectRef, Row, size_of};
 use http::Response;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ async fn bind(
         )
     };
     admission.mutate(&mut binding, None).await?;
-    admission.validate(Some(&binding), None).await?;
+    admission.validate(Some(&binding), None, size_of(&binding)).await?;
     server.registry.bind(pods, &object_ref, &binding, options.dry_run).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }
