@@ -301,6 +301,10 @@ async fn with_body<T>(server: &Server, call: &Call, work: impl FnOnce() -> T) ->
 /// Removes duplicate owner references and returns a warning about them.
 fn dedup_owners(object: &mut Value, patched: bool) -> Option<String> {
     let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
+    // Most objects have one owner, and hashing it is not free.
+    if owners.len() < 2 {
+        return None;
+    }
     let mut seen: HashSet<&Value> = HashSet::with_capacity(owners.len());
     let mut repeated = Vec::new();
     let is_first: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();

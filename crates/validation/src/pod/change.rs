@@ -78,7 +78,7 @@ fn tolerations(errors: &mut Errors, new: &FieldValue<'_>, old: &FieldValue<'_>) 
         };
         tolerations.items().map(parts).collect()
     }
-    if !set(old).is_subset(&set(new)) {
+    if old.value != new.value && !set(old).is_subset(&set(new)) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(new.forbidden(detail));
         return;
