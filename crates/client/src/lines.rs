@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use memchr::memchr;
 
 use crate::ResponseBody;
 use crate::memory_limits::{Charge, MAX_WATCH_LINE};
@@ -31,7 +32,7 @@ impl Lines {
     /// breaks. An oversized line of an untrusted server is skipped and recorded in the budget.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(end) = self.pending[self.searched..].iter().position(|byte| *byte == b'\n') {
+            if let Some(end) = memchr(b'\n', &self.pending[self.searched..]) {
                 let mut line = self.pending.split_to(self.searched + end + 1);
                 self.charge.shrink(line.len());
                 line.truncate(line.len() - 1);

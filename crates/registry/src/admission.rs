@@ -24,11 +24,12 @@ pub trait Admission: Sync {
     -> impl Future<Output = Result<(), Status>> + Send;
 
     /// Validates the final object that is about to be written, together with the existing one. Without `new`,
-    /// `old` is about to be deleted.
+    /// `old` is about to be deleted. `size` is the approximate size of the objects, see [`crate::size_of`].
     fn validate(
         &self,
         new: Option<&Value>,
         old: Option<&Value>,
+        size: usize,
     ) -> impl Future<Output = Result<(), Status>> + Send;
 
     /// Called when an object contains a placement annotation, which is not written with the object. The name
@@ -56,7 +57,7 @@ impl Admission for LimitsOnly {
         Ok(())
     }
 
-    async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
+    async fn validate(&self, _: Option<&Value>, _: Option<&Value>, _: usize) -> Result<(), Status> {
         Ok(())
     }
 
@@ -71,7 +72,7 @@ impl Admission for NoAdmission {
         Ok(())
     }
 
-    async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
+    async fn validate(&self, _: Option<&Value>, _: Option<&Value>, _: usize) -> Result<(), Status> {
         Ok(())
     }
 

@@ -14,13 +14,24 @@ use crate::blocking::{Stage, run_in_place, size_of};
 use crate::object_size::{check_memory, check_size};
 use crate::row::{ObjectRef, Row};
 use crate::strategy::Context;
-use crate::usage::charged_bytes;
+use crate::usage::{charged_bytes, has_limits};
 use crate::{
     Admission, Registry, RenderedObject, WriteFailure, WriteOutcome, parse, placement, random, reset_fields,
 };
 
 /// Number of attempts to find an unused generated name.
 const NAME_ATTEMPTS: usize = 8;
+
+/// A finished object that is about to be written.
+struct NewObject {
+    object: Value,
+    /// Its approximate size.
+    size: usize,
+    /// The revision in the request, which must be 0.
+    revision: u64,
+    /// Whether the workspace limits apply.
+    limited: bool,
+}
 
 impl Registry {
     /// Creates `object`, whose kind, types and namespace have been checked, at `object_ref` (without the name if
@@ -132,7 +143,8 @@ impl Registry {
     ) -> Result<RenderedObject, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.set_system_fields(row, object_ref, &mut object, labelled)?;
-        let (object, errors) = self.validate_new(row, object_ref.workspace, object).await?;
+        let size = size_of(&object);
+        let (object, errors) = self.validate_new(row, object_ref.workspace, object, size).await?;
         if !errors.is_empty() {
             return Err(Status::invalid(
                 row.storage_group(),
@@ -148,9 +160,9 @@ impl Registry {
             Some(reserve) => Some(reserve(self, row, *object_ref).await?),
             None => None,
         };
-        admission.validate(Some(&object), None).await?;
-        let limited = admission.is_limited();
-        let (outcome, written) = self.write_new(row, object_ref, object, revision, limited, dry_run).await;
+        admission.validate(Some(&object), None, size).await?;
+        let new = NewObject { object, size, revision, limited: admission.is_limited() };
+        let (outcome, written) = self.write_new(row, object_ref, new, dry_run).await;
         admission.write_finished(written).await;
         outcome
     }
@@ -160,11 +172,10 @@ impl Registry {
         &self,
         row: &Row,
         object_ref: &ObjectRef<'_>,
-        mut object: Value,
-        revision: u64,
-        limited: bool,
+        new: NewObject,
         dry_run: bool,
     ) -> (Result<RenderedObject, Status>, WriteOutcome) {
+        let NewObject { mut object, size, revision, limited } = new;
         let key = row.key(object_ref);
         let taken = || Status::already_exists(&row.group, &row.resource, object_ref.name);
         let snapshot = self.snapshot();
@@ -184,8 +195,8 @@ impl Registry {
             return (Err(refused), WriteOutcome::NotWritten);
         }
         let compiled = self.compile_ahead(row, object_ref.workspace, &object).await;
-        let (encoded, facts) = run_in_place(size_of(&object), || self.encode_stored(row, &mut object));
-        let reserved = match limited {
+        let (encoded, facts) = run_in_place(size, || self.encode_stored(row, &mut object));
+        let reserved = match limited && has_limits(object_ref.workspace) {
             true => {
                 let bytes = charged_bytes([&*encoded]);
                 self.reserve(row, object_ref, &key, None, bytes, compiled.as_deref())

@@ -81,7 +81,7 @@ impl Registry {
             let mut old = parse(&existing.json())?;
             self.remove_missing_clusters(object_ref.workspace, &mut old);
             check_preconditions(row, &old, options)?;
-            admission.validate(None, Some(&old)).await?;
+            admission.validate(None, Some(&old), existing.size()).await?;
             let step = self.next_step(row, &old, options);
             let value = match &step {
                 DeletionStep::Wait => {

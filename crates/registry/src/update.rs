@@ -18,7 +18,7 @@ use crate::blocking::{Stage, run_in_place, size_of};
 use crate::object_size::{check_memory, check_size};
 use crate::row::{ObjectRef, Row};
 use crate::strategy::{Context, Part, raise_generation};
-use crate::usage::charged_bytes;
+use crate::usage::{charged_bytes, has_limits};
 use crate::{
     Admission, Registry, RenderedObject, WriteFailure, WriteOutcome, parse, placement, reset_fields,
 };
@@ -51,7 +51,8 @@ pub struct Update<'a, A> {
 /// The result of one attempt.
 enum UpdateStep {
     Unchanged,
-    Put(Value),
+    /// The new object and its approximate size.
+    Put(Value, usize),
     Delete(Value),
 }
 
@@ -167,7 +168,7 @@ impl Registry {
         if update.subresource.is_empty() {
             self.check_template(row, existing.workspace, &new, existing.old)?;
         }
-        let step = self.step(row, existing.workspace, update, existing.old, new).await?;
+        let step = self.step(row, update, existing, new).await?;
         let limited = update.admission.is_limited();
         let (outcome, written) = self.execute(row, existing, step, limited, update.dry_run).await;
         update.admission.write_finished(written).await;
@@ -191,20 +192,20 @@ impl Registry {
         let mut _reserved = (None, None);
         let (value, answer) = match step {
             UpdateStep::Unchanged => return unwritten(RenderedObject { json: existing.object.json() }),
-            UpdateStep::Put(mut new) => {
+            UpdateStep::Put(mut new, size) => {
                 let compiled = self.compile_ahead(row, existing.workspace, &new).await;
-                let (encoded, facts) = run_in_place(size_of(&new), || self.encode_stored(row, &mut new));
+                let (encoded, facts) = run_in_place(size, || self.encode_stored(row, &mut new));
                 let same = render(&encoded, revision);
                 if same.json == existing.object.json() {
                     return unwritten(same);
                 }
-                if limited {
+                if limited && has_limits(existing.workspace) {
                     let name = object::name(&new);
                     let object_ref = ObjectRef { workspace: existing.workspace, namespace: "", name };
                     let stored = existing.snapshot.stored_revision(existing.key);
                     let before = stored.map(|_| charged_bytes(existing.object.slices()));
-                    let size = charged_bytes([&*same.json]);
-                    match self.reserve(row, &object_ref, existing.key, before, size, compiled.as_deref()) {
+                    let after = charged_bytes([&*same.json]);
+                    match self.reserve(row, &object_ref, existing.key, before, after, compiled.as_deref()) {
                         Ok(reserved) => _reserved = reserved,
                         Err(status) => return (Err(status), WriteOutcome::NotWritten),
                     }
@@ -263,21 +264,28 @@ impl Registry {
     async fn step<A: Admission>(
         &self,
         row: &Row,
-        workspace: &str,
         update: &Update<'_, A>,
-        old: &Arc<Value>,
+        existing: &Existing<'_>,
         mut new: Value,
     ) -> Result<UpdateStep, Status> {
+        let Existing { workspace, old, .. } = *existing;
         restore_immutable(row, update.subresource, &mut new, old, &self.now());
+        let size = size_of(&new);
         // The form of an unchanged custom object may have changed.
         if row.custom.is_none() && (new == **old || differs_in_times_only(&new, old)) {
-            update.admission.validate(Some(&new), Some(old)).await?;
+            update.admission.validate(Some(&new), Some(old), size).await?;
             return Ok(UpdateStep::Unchanged);
         }
         if update.subresource == placement::SUBRESOURCE {
-            return Ok(if is_finished(row, &new) { UpdateStep::Delete(new) } else { UpdateStep::Put(new) });
+            return Ok(if is_finished(row, &new) {
+                UpdateStep::Delete(new)
+            } else {
+                UpdateStep::Put(new, size)
+            });
         }
-        let (mut new, errors) = self.validate_update(row, workspace, update.subresource, new, old).await?;
+        let size_of_both = size.max(existing.object.size());
+        let (mut new, errors) =
+            self.validate_update(row, workspace, update.subresource, new, old, size_of_both).await?;
         if row.custom.is_some() && differs_in_times_only(&new, old) {
             new.clone_from(&**old);
         }
@@ -289,8 +297,8 @@ impl Registry {
                 errors,
             ));
         }
-        update.admission.validate(Some(&new), Some(old)).await?;
-        Ok(if is_finished(row, &new) { UpdateStep::Delete(new) } else { UpdateStep::Put(new) })
+        update.admission.validate(Some(&new), Some(old), size).await?;
+        Ok(if is_finished(row, &new) { UpdateStep::Delete(new) } else { UpdateStep::Put(new, size) })
     }
 }
 

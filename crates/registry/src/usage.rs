@@ -108,6 +108,11 @@ pub(crate) fn charged_bytes<'a>(json: impl IntoIterator<Item = &'a [u8]>) -> usi
     json.into_iter().map(bytes).sum()
 }
 
+/// Whether a workspace can have limits.
+pub(crate) fn has_limits(workspace: &str) -> bool {
+    workspace != ROOT
+}
+
 /// Parses a quantity that is a string or a number.
 pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
     match value {
@@ -253,7 +258,7 @@ impl Usage {
         before: Option<usize>,
         size: usize,
     ) -> Result<Option<Reservation<'_>>, Status> {
-        if object_ref.workspace == ROOT {
+        if !has_limits(object_ref.workspace) {
             return Ok(None);
         }
         let was = before.map(|before| Amounts::of(key, before)).unwrap_or_default();

@@ -7,7 +7,7 @@ use atoll_store::Key;
 use serde_json::Value;
 
 use crate::Registry;
-use crate::blocking::{self, INLINE_TIMEOUT, Stage, run_blocking, run_blocking_check, size_of};
+use crate::blocking::{self, INLINE_TIMEOUT, Stage, run_blocking, run_blocking_check};
 use crate::definitions::Definition;
 use crate::row::{ObjectRef, Row};
 use crate::usage::{CompileReservation, Reservation};
@@ -33,12 +33,13 @@ impl Registry {
         Ok((reservation, compiled.flatten()))
     }
 
-    /// All validation errors of a new object.
+    /// All validation errors of a new object of about `size` bytes.
     pub(crate) async fn validate_new(
         &self,
         row: &Row,
         workspace: &str,
         object: Value,
+        size: usize,
     ) -> Result<(Value, Vec<FieldError>), Status> {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
         if row.strategy.slow_validation {
@@ -52,7 +53,7 @@ impl Registry {
             let errors = strategy.check_create(&object, namespaced, checks);
             row.check_schema(&object, None, errors)
         };
-        let errors = self.run_sized(workspace, size_of(&object), Stage::Started, check).await?;
+        let errors = self.run_sized(workspace, size, Stage::Started, check).await?;
         let Some(custom) = &row.custom else { return Ok((object, errors)) };
         let (kind, api_version) = (row.kind.clone(), row.api_version());
         if !custom.version.schema.is_slow(&object) {
@@ -71,7 +72,7 @@ impl Registry {
         .await
     }
 
-    /// All validation errors of a changed object, or of one of its subresources.
+    /// All validation errors of a changed object of about `size` bytes, or of one of its subresources.
     pub(crate) async fn validate_update(
         &self,
         row: &Row,
@@ -79,6 +80,7 @@ impl Registry {
         subresource: &str,
         new: Value,
         old: &Arc<Value>,
+        size: usize,
     ) -> Result<(Value, Vec<FieldError>), Status> {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
         if row.strategy.slow_validation {
@@ -96,7 +98,6 @@ impl Registry {
                 _ => errors,
             }
         };
-        let size = size_of(&new).max(size_of(old));
         let errors = self.run_sized(workspace, size, Stage::Started, check).await?;
         let Some(custom) = &row.custom else { return Ok((new, errors)) };
         let (kind, api_version) = (row.kind.clone(), row.api_version());

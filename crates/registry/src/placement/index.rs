@@ -179,16 +179,16 @@ impl Observer for Placements {
             if self.dialects.changed(&parts, value) {
                 self.state().clusters.values_mut().for_each(|cluster| cluster.notify(key, revision));
             }
-        }
-        if let Some(workspace) = paused(key) {
-            self.pause(key, workspace, value, revision);
-        }
-        // Notify subscribers of a changed Cluster, because its overrides may have changed.
-        if let Some(name) = cluster(key) {
-            if let Some(cluster) = self.state().clusters.get_mut(name) {
-                cluster.notify(key, revision);
+            if let Some(workspace) = paused(&parts) {
+                self.pause(key, workspace, value, revision);
             }
-            return;
+            // Notify subscribers of a changed Cluster, because its overrides may have changed.
+            if let Some(name) = cluster(&parts) {
+                if let Some(cluster) = self.state().clusters.get_mut(name) {
+                    cluster.notify(key, revision);
+                }
+                return;
+            }
         }
         let placement = self.read(value);
         let mut state = self.state();
@@ -252,16 +252,14 @@ fn placed_cluster(clusters: &mut HashMap<Arc<str>, Cluster>, name: &str, uid: &s
 }
 
 /// The workspace whose pause is stored under a key.
-fn paused(key: &Key) -> Option<&str> {
-    let parts = key.parts()?;
+fn paused<'a>(parts: &key::Parts<'a>) -> Option<&'a str> {
     let is_it = (parts.group, parts.resource) == (key::CORE, "configmaps")
         && (parts.namespace, parts.name) == (SYSTEM_NAMESPACE, pause::NAME);
     is_it.then_some(parts.workspace)
 }
 
 /// The name of the Cluster under a key.
-fn cluster(key: &Key) -> Option<&str> {
-    let parts = key.parts()?;
+fn cluster<'a>(parts: &key::Parts<'a>) -> Option<&'a str> {
     ((parts.group, parts.resource) == (ATOLL, "clusters")).then_some(parts.name)
 }
 

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use atoll_meta::Status;
 
-use super::{Usage, UsageState};
-use crate::bootstrap::ROOT;
+use super::{Usage, UsageState, has_limits};
 use crate::definitions::Definition;
 use crate::row::{ObjectRef, Row};
 
@@ -106,7 +105,7 @@ impl Usage {
         object_ref: &ObjectRef<'_>,
         definition: &Definition,
     ) -> Result<Option<CompileReservation<'_>>, Status> {
-        if object_ref.workspace == ROOT {
+        if !has_limits(object_ref.workspace) {
             return Ok(None);
         }
         let spec = Spec::of(definition);
@@ -140,6 +139,7 @@ mod tests {
 
     use super::super::tests::workspace;
     use super::*;
+    use crate::bootstrap::ROOT;
     use atoll_watch::Observer;
 
     fn definitions() -> Row {

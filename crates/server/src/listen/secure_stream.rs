@@ -2,7 +2,7 @@
 //! buffered or on flush: long responses are written in many small parts, and each system call would wake
 //! their reader.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -47,6 +47,25 @@ impl SecureStream {
         Poll::Ready(Ok(bytes > 0))
     }
 
+    /// Copies decrypted data into the buffer, which is not cleared before: that would cost more than most
+    /// requests have data. Copies nothing at the end of the session.
+    fn take_received(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
+        let mut reader = self.session.reader();
+        let before = buffer.filled().len();
+        while buffer.remaining() > 0 {
+            let received = match reader.fill_buf() {
+                Ok([]) => break,
+                Ok(received) => received,
+                Err(_) if buffer.filled().len() > before => break,
+                Err(error) => return Err(error),
+            };
+            let length = received.len().min(buffer.remaining());
+            buffer.put_slice(&received[..length]);
+            reader.consume(length);
+        }
+        Ok(())
+    }
+
     /// Sends all buffered data.
     fn send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
@@ -66,12 +85,9 @@ impl AsyncRead for SecureStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            match self.session.reader().read(buffer.initialize_unfilled()) {
+            match self.take_received(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
-                read => {
-                    buffer.advance(read?);
-                    return Poll::Ready(Ok(()));
-                }
+                taken => return Poll::Ready(taken),
             }
             self.ended = !ready!(self.receive(context))?;
         }

@@ -7,7 +7,7 @@ use atoll_admission::{AdmissionOptions, Operation, Request, Reservation};
 use atoll_authn::User;
 use atoll_authz::{Attributes, Target};
 use atoll_meta::{Status, object};
-use atoll_registry::{Admission, ObjectRef, Row, Stage, WriteOutcome, size_of};
+use atoll_registry::{Admission, ObjectRef, Row, Stage, WriteOutcome};
 use serde_json::Value;
 
 use super::patch::Warnings;
@@ -64,12 +64,6 @@ impl<'a> RequestAdmission<'a> {
 
     fn reservations(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Reservation>>> {
         self.reservations.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs work on an object, which takes its turn if the object is large.
-    pub(super) async fn run_sized<T>(&self, object: &Value, work: impl FnOnce() -> T) -> Result<T, Status> {
-        let registry = &self.server.registry;
-        registry.run_sized(self.object_ref.workspace, size_of(object), Stage::Started, work).await
     }
 
     /// Calls admission for a connection, which writes nothing.
@@ -163,12 +157,14 @@ impl Admission for RequestAdmission<'_> {
         self.check_escalation(new, old).await
     }
 
-    async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
+    async fn validate(&self, new: Option<&Value>, old: Option<&Value>, size: usize) -> Result<(), Status> {
         match (new, old) {
             (Some(new), old) => {
                 // A scale is validated as the object that it belongs to.
                 let part = if self.subresource == "scale" { "" } else { self.subresource };
-                let warnings = self.run_sized(new, || self.row.write_warnings(part, new, old)).await?;
+                let (registry, workspace) = (&self.server.registry, self.object_ref.workspace);
+                let warnings = || self.row.write_warnings(part, new, old);
+                let warnings = registry.run_sized(workspace, size, Stage::Started, warnings).await?;
                 self.warnings.set_object_warnings(warnings);
                 if self.is_placement_ignored.load(Ordering::Relaxed) {
                     self.warnings.add(warnings::ignored(self.server, self.row, &self.object_ref, new));

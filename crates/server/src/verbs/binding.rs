@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
 use atoll_meta::{Status, object};
-use atoll_registry::{Admission, ObjectRef, Row, reserved_metadata};
+use atoll_registry::{Admission, ObjectRef, Row, reserved_metadata, size_of};
 use http::Response;
 use serde_json::Value;
 
@@ -62,7 +62,7 @@ async fn bind(
         warnings.add_request_warning(format!("metadata.{field}[{key}] is ignored: a Binding cannot set it"));
     }
     admission.mutate(&mut binding, None).await?;
-    admission.validate(Some(&binding), None).await?;
+    admission.validate(Some(&binding), None, size_of(&binding)).await?;
     server.registry.bind(pods, &object_ref, &binding, options.dry_run).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
 use atoll_meta::{FieldError, FieldPath, Status, object};
-use atoll_registry::{Admission, Row};
+use atoll_registry::{Admission, Row, size_of};
 use http::Response;
 use serde_json::Value;
 
@@ -62,7 +62,7 @@ async fn evict(
     }
     let mut options = options::delete(&call.query, Some(own))?;
     options.dry_run |= write.dry_run;
-    admission.validate(Some(&eviction), None).await?;
+    admission.validate(Some(&eviction), None, size_of(&eviction)).await?;
     server.registry.evict(row, &object_ref, &options).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

@@ -9,7 +9,7 @@ use atoll_admission::AdmissionOptions;
 use atoll_authn::service_account::{Lifetime, Subject};
 use atoll_merge::apply::{Author, Kind, ResetFields};
 use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
-use atoll_registry::{Admission, ObjectRef, Row};
+use atoll_registry::{Admission, ObjectRef, Row, size_of};
 use atoll_schema::Types;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ async fn issue(
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", errors));
     }
-    admission.validate(Some(&request), None).await?;
+    admission.validate(Some(&request), None, size_of(&request)).await?;
     let bound = bound(server, &request, &object_ref)?;
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     let audiences: Vec<String> = texts(&request["spec"]["audiences"]).map(String::from).collect();
