@@ -78,7 +78,15 @@ async fn cluster_joins_gets_labelled_objects_and_leaves() {
     let policies = admin.get("/apis/atoll.dev/v1alpha1/clusterplacementpolicies").await.expect(200);
     assert_eq!(names(&policies), ["kcp"]);
     let web = "/apis/apps/v1/namespaces/default/deployments/web";
-    admin.post(web.trim_end_matches("/web"), deployment("web", 4)).await.expect(201);
+    let labels = json!({ "app": "web" });
+    let pods = json!({
+        "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "main", "image": "example/app:1" }] },
+    });
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" },
+        "spec": { "replicas": 4, "selector": { "matchLabels": labels }, "template": pods },
+    });
+    admin.post("/apis/apps/v1/namespaces/default/deployments", object).await.expect(201);
     for (cluster, below) in [("east", &east), ("west", &west)] {
         wait_for("the cluster has its half", &below.admin(), web, |object| {
             object["spec"]["replicas"] == 2
