@@ -13,6 +13,8 @@
 
 mod changes;
 mod counts;
+mod decisions;
+mod handle;
 mod ledger;
 mod neighbours;
 mod pending;
@@ -36,6 +38,7 @@ use tokio::task::JoinSet;
 
 use crate::changes::Changes;
 use crate::counts::Counts;
+pub use crate::handle::SchedulerHandle;
 use crate::ledger::Ledger;
 use crate::pending::Pending;
 use crate::policies::Policies;
@@ -57,6 +60,8 @@ pub struct Setup {
     pub informers: Arc<Informers>,
     pub clock: Arc<dyn Clock>,
     pub dialects: DialectIntents,
+    /// Receives the scheduler once it runs.
+    pub handle: SchedulerHandle,
 }
 
 struct Scheduler {
@@ -77,7 +82,7 @@ struct Scheduler {
 
 /// Runs the scheduler until it is dropped. Without clusters it does nothing: the watches would only cost memory.
 pub async fn run(setup: Setup) {
-    let Setup { informers, clock, dialects } = setup;
+    let Setup { informers, clock, dialects, handle } = setup;
     let clusters = informers.of(&resources::CLUSTERS);
     let (exists, mut joined) = tokio::sync::watch::channel(false);
     clusters.listen(move |_| {
@@ -110,6 +115,7 @@ pub async fn run(setup: Setup) {
     for cache in scheduler.caches() {
         cache.synced().await;
     }
+    handle.set(&scheduler);
     let worker = scheduler.clone();
     let working = scheduler.queue.work_in_batches("placements", BATCH, move |keys| {
         let scheduler = worker.clone();

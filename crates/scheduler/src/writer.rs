@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_fleet::Placement;
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{self, ConditionValue};
 use atoll_fleet::placement::{Share, names_of};
@@ -10,6 +11,8 @@ use atoll_informer::{ApiScope, Clock, Key, Next, Recorder, Resource};
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
+
+use crate::decisions;
 
 /// Delay before a paused placement is tried again, because there is no event when the pause ends.
 const PAUSED_DELAY: Duration = Duration::from_secs(2);
@@ -60,6 +63,7 @@ impl Writer {
                 "clusters": wanted.shares,
                 "by": wanted.by,
                 "duplicate": wanted.duplicate.then_some(true),
+                "decisions": decisions::recorded(&Placement::of(&target.object), wanted, self.clock.now().to_time()),
             },
         });
         match self.api.patch(target.resource, &target.at, PLACEMENT, &patch).await {
