@@ -1,9 +1,10 @@
 //! The record of a decision: what it changes, and why.
 
 use atoll_fleet::Placement;
-use atoll_fleet::placement::{PlacementDecision, Share};
+use atoll_fleet::placement::{PlacementDecision, Share, names_of};
 use atoll_meta::text::clean;
 
+use crate::moving::AWAY;
 use crate::writer::Wanted;
 
 /// Longest reason of a decision, so that several fit into the record.
@@ -22,8 +23,13 @@ fn cause(current: &Placement, wanted: &Wanted) -> String {
     let total = |shares: &[Share]| shares.iter().filter_map(amount).sum::<i64>();
     let (before, after) = (total(&current.clusters), total(&wanted.shares));
     match (current.clusters.is_empty(), wanted.shares.is_empty()) {
-        (true, _) => "placed".to_string(),
+        (true, false) if current.phase.is_empty() => "placed".to_string(),
+        _ if wanted.phase == AWAY => "its cluster is lost".to_string(),
+        _ if !wanted.phase.is_empty() => {
+            format!("{}, moving to {}", wanted.phase, names_of(&wanted.target))
+        }
         (false, true) => "removed from all clusters".to_string(),
+        _ if !current.phase.is_empty() && wanted.phase.is_empty() => "the move ended".to_string(),
         _ if current.by != wanted.by => format!("decided by {} before", current.by),
         _ if before != after => format!("scaled from {before} to {after}"),
         _ => "rebalanced".to_string(),
@@ -73,8 +79,11 @@ mod tests {
             by: by.into(),
             ..Placement::default()
         };
-        let wanted =
-            |shares: &[Share], by: &str| Wanted { shares: shares.to_vec(), by: by.into(), duplicate: false };
+        let wanted = |shares: &[Share], by: &str| Wanted {
+            shares: shares.to_vec(),
+            by: by.into(),
+            ..Wanted::default()
+        };
         let (east, west) = (share("east", Some(2)), share("west", Some(1)));
         let (more, all) = (share("east", Some(3)), share("east", None));
         for (before, after, expected) in [
@@ -111,7 +120,7 @@ mod tests {
         let many: Vec<Share> = (0..500).map(|number| share(&format!("cluster-{number}"), Some(1))).collect();
         let mut placement = Placement::default();
         for _ in 0..8 {
-            let wanted = Wanted { shares: many.clone(), by: "p".into(), duplicate: false };
+            let wanted = Wanted { shares: many.clone(), by: "p".into(), ..Wanted::default() };
             placement.decisions = recorded(&placement, &wanted, "2026-01-01T00:00:00Z".into());
             assert!(placement.decisions_size() <= atoll_fleet::placement::MAX_DECISIONS_BYTES);
         }
