@@ -162,7 +162,7 @@ impl Round<'_> {
     }
 
     /// Fills in what clusters report about the shares of an object.
-    fn read_reports(
+    pub fn read_reports(
         &mut self,
         key: &Key,
         target: &PlacementTarget,
@@ -190,7 +190,7 @@ impl Round<'_> {
     }
 
     /// Finds shares on lost clusters, evicts those that are to be replaced, and wakes up for the others.
-    fn losses(
+    pub fn losses(
         &mut self,
         key: &Key,
         demand: &mut Demand,

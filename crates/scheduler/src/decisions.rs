@@ -23,10 +23,13 @@ fn cause(current: &Placement, wanted: &Wanted) -> String {
     let total = |shares: &[Share]| shares.iter().filter_map(amount).sum::<i64>();
     let (before, after) = (total(&current.clusters), total(&wanted.shares));
     match (current.clusters.is_empty(), wanted.shares.is_empty()) {
-        (true, _) => "placed".to_string(),
-        (false, true) => "removed from all clusters".to_string(),
+        (true, false) if current.phase.is_empty() => "placed".to_string(),
         _ if wanted.phase == AWAY => "its cluster is lost".to_string(),
-        _ if !wanted.phase.is_empty() => format!("moving to {}, {}", names_of(&wanted.target), wanted.phase),
+        _ if !wanted.phase.is_empty() => {
+            format!("{}, moving to {}", wanted.phase, names_of(&wanted.target))
+        }
+        (false, true) => "removed from all clusters".to_string(),
+        _ if !current.phase.is_empty() && wanted.phase.is_empty() => "the move ended".to_string(),
         _ if current.by != wanted.by => format!("decided by {} before", current.by),
         _ if before != after => format!("scaled from {before} to {after}"),
         _ => "rebalanced".to_string(),

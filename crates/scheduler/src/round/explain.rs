@@ -13,8 +13,8 @@ use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
 use super::{NO_CLUSTER, Prepared, Round, why_above};
-use crate::workloads;
 use crate::writer::PlacementTarget;
+use crate::{moving, workloads};
 
 /// The score that says how much is free. Of inherited clusters it would tell their size.
 const ROOM: &str = "Room";
@@ -42,7 +42,7 @@ impl Round<'_> {
         let candidates = self.candidates(&target.at);
         let prepared =
             self.prepare(key, &target, &placement, &path, (&namespace, intent.as_ref()), &candidates);
-        let Prepared { selection, demand, mut rules } = prepared;
+        let Prepared { selection, mut demand, mut rules } = prepared;
         let mut explanation = Explanation {
             by: rules.by.to_string(),
             replicas: demand.has_replicas().then_some(demand.replicas),
@@ -58,9 +58,16 @@ impl Round<'_> {
             explanation.note = NO_CLUSTER.to_string();
             return Some(explanation);
         }
+        let now = self.scheduler.writer.clock.seconds();
+        self.read_reports(key, &target, &mut demand, now);
+        let bound_for = self.ledger.shares(&placement.target, &demand.workspace_path);
+        let is_moving = moving::is_moving(&placement);
+        let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);
+        let demand = if is_moving { moving::as_if_on(&demand, bound_for) } else { demand };
         let decision = self.decide_allowed((&target, &namespace), &demand, &mut rules, intent.as_ref());
         explanation.unplaced = decision.unplaced;
-        explanation.note = decision.reason.clone().unwrap_or_default();
+        let held = losses.held.map(|(_, reason)| reason);
+        explanation.note = held.or(decision.reason.clone()).unwrap_or_default();
         let (_, verdicts) = explain(&self.ledger.fleet, &demand, &rules);
         let of =
             |verdict: &Verdict| self.of_cluster((&target, &namespace), &demand, &rules, &decision, verdict);
