@@ -21,7 +21,8 @@ use crate::output::OutputOptions;
 use crate::style::ColorMode;
 
 pub use self::cluster::{
-    ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
+    ClusterCommand, ClusterName, DrainOptions, FleetSettings, JoinOptions, Mode, MoveOptions, PlaceOptions,
+    SyncerOptions,
 };
 pub use self::dialect::{DialectCommand, DialectOptions};
 pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
@@ -58,13 +59,15 @@ pub enum Command {
     /// Create, switch to, show and delete workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
-    /// Join, show, cordon, fence and remove clusters
+    /// Join, show, cordon, drain, fence and remove clusters
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Sync a cluster that joined with --mode none: apply placed objects there and report their status
     Syncer(SyncerOptions),
     /// Place objects on clusters
     Place(PlaceOptions),
+    /// Move workloads to other clusters: new replicas are available before old ones are taken away
+    Move(MoveOptions),
     /// Bring objects that already run in a cluster under Atoll's management, without restarting them
     #[command(after_help = management::ADOPT_HELP)]
     Adopt(AdoptOptions),
@@ -281,7 +284,7 @@ pub enum LogFormat {
 }
 
 /// The kubeconfig and context of the control plane.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct Connection {
     /// Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config
     #[arg(long, global = true, value_name = "FILE")]
