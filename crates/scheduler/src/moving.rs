@@ -132,6 +132,10 @@ pub fn next_shares(
             }
             Ok(NextShares { shares, phase: phase.name().to_string(), target, is_waiting: false })
         }
+        Step::Wait { .. } if rules.moves.max_surge == Some(0) => {
+            let reason = format!("{} allows no moves: its spec.disruption.maxMoving is 0", rules.by);
+            Err(("MoveBlocked", reason))
+        }
         Step::Wait { phase, .. } => {
             let now = demand.current.iter().filter_map(|share| as_decided(fleet, share));
             let phase = phase.name().to_string();
