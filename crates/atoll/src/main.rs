@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         Command::Syncer(options) => syncer::run(options),
         Command::Place(options) => place::run(options),
         Command::Explain(options) => explain::run(options),
+        Command::Move(options) => place::move_to::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Release(options) => release::run(options),
         Command::Orphans(command) => orphans::run(command),

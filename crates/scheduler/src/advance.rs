@@ -27,7 +27,7 @@ use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
 /// Annotation of an object that may start with empty volumes on another cluster.
 pub const ACCEPT_EMPTY_VOLUMES: &str = "atoll.dev/accept-empty-volumes";
 /// Taint of a cluster that is being drained.
-const DRAIN: &str = "atoll.dev/drain";
+pub const DRAIN: &str = "atoll.dev/drain";
 /// The reason of the event about a move without room.
 const MOVE_BLOCKED: &str = "MoveBlocked";
 
@@ -65,7 +65,8 @@ impl Round<'_> {
         let settled = asked.clone();
         let mut returns = false;
         if is_balanced {
-            let may_move = !is_moving && !demand.is_paused;
+            // What is lost goes to any other cluster, however new that is.
+            let may_move = !is_moving && !demand.is_paused && losses.replaced.is_empty();
             self.scheduler.rebalancing.set_waiting(key, !may_move);
             if may_move {
                 returns = self.balance(key, &mut asked, (placement, &bound_for), &rules, now);
@@ -259,7 +260,11 @@ fn report(target: PlacementTarget, reason: &'static str, message: String) -> Dec
 /// Sets the shares, the phase and the target of a placement.
 fn describe(wanted: &mut Wanted, next: &NextShares) {
     wanted.shares = next.shares.iter().map(share).collect();
-    wanted.phase = next.phase.clone();
+    wanted.phase = match next.is_waiting && moving::is_moving(placement) {
+        // A change of the phase alone is not worth a write.
+        true => placement.phase.clone(),
+        false => next.phase.clone(),
+    };
     wanted.target = next.target.iter().map(share).collect();
 }
 

@@ -35,6 +35,9 @@ mod suspicion;
 mod workloads;
 mod writer;
 
+pub use self::advance::{ACCEPT_EMPTY_VOLUMES, DRAIN};
+pub use self::moving::AWAY;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -184,7 +184,7 @@ impl<'a> Round<'a> {
         }
         demand.may_rebalance = self.may_rebalance(key, placement, &rules);
         if let Some(most) = selection.winner.and_then(|policy| policy.max_moving) {
-            rules.moves.max_surge = Some(most.of(demand.replicas).max(1));
+            rules.moves.max_surge = Some(most.of(demand.replicas));
         }
         Prepared { selection, demand, rules }
     }
