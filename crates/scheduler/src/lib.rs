@@ -11,6 +11,7 @@
 //! Decisions are made one after the other, in batches, and each reserves what it takes before the next one is
 //! made. Only then are the placements of the batch written, each on condition that its object has not changed.
 
+mod beyond_policy;
 mod changes;
 mod counts;
 mod ledger;
@@ -21,6 +22,7 @@ mod policy_status;
 mod report;
 mod round;
 mod rules;
+mod taking_over;
 mod workloads;
 mod writer;
 
@@ -196,6 +198,13 @@ impl Scheduler {
                         (key, outcome)
                     });
                 }
+                DecidedStep::TakeOver(target, intent) => {
+                    let scheduler = self.clone();
+                    writing.spawn(async move {
+                        let outcome = taking_over::write(&scheduler.api, &target, &intent).await;
+                        (key, outcome)
+                    });
+                }
                 DecidedStep::Report(target, verdict) => {
                     let scheduler = self.clone();
                     writing.spawn(async move {
@@ -235,7 +244,7 @@ impl Scheduler {
             Written::At(_) => {
                 self.changes.decided(key);
                 match message {
-                    Some(message) => self.tell_missing(key, target, message),
+                    Some(message) => self.tell_missing(key, target, UNSCHEDULABLE, message),
                     None => self.pending.remove(key),
                 }
                 Ok(Next::Done)
@@ -253,9 +262,9 @@ impl Scheduler {
     }
 
     /// Reports replicas that have no place, of an object of which others have one.
-    fn tell_missing(&self, key: &Key, target: &PlacementTarget, message: String) {
+    fn tell_missing(&self, key: &Key, target: &PlacementTarget, reason: &str, message: String) {
         if self.pending.insert(key.clone(), &message) {
-            self.writer.recorder.warning(target.resource, &target.object, UNSCHEDULABLE, message);
+            self.writer.recorder.warning(target.resource, &target.object, reason, message);
         }
     }
 
@@ -267,7 +276,7 @@ impl Scheduler {
         verdict: &ConditionValue,
     ) -> Result<Next, Status> {
         if !atoll_fleet::Placement::of(&target.object).clusters.is_empty() {
-            self.tell_missing(key, target, verdict.message.clone());
+            self.tell_missing(key, target, verdict.reason, verdict.message.clone());
             return Ok(Next::Done);
         }
         let is_news = self.pending.insert(key.clone(), &verdict.message);
