@@ -45,7 +45,7 @@ pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Sh
     }
 }
 
-fn whole<'a>(found: &Candidate<'_>, replicas: i64) -> SharePlan {
+fn whole(found: &Candidate<'_>, replicas: i64) -> SharePlan {
     SharePlan::of(vec![(found.index, replicas)], 0)
 }
 
