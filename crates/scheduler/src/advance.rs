@@ -116,7 +116,7 @@ impl Round<'_> {
         let is_default = &*rules.by == placed_by::DEFAULT;
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let mut wanted = wanted(&decision, &demand, &rules);
-        describe(&mut wanted, &next);
+        describe(&mut wanted, &next, placement);
         let fleet = &self.ledger.fleet;
         let rollout = Rollout {
             object: &target.object,
@@ -258,7 +258,7 @@ fn report(target: PlacementTarget, reason: &'static str, message: String) -> Dec
 }
 
 /// Sets the shares, the phase and the target of a placement.
-fn describe(wanted: &mut Wanted, next: &NextShares) {
+fn describe(wanted: &mut Wanted, next: &NextShares, placement: &Placement) {
     wanted.shares = next.shares.iter().map(share).collect();
     wanted.phase = match next.is_waiting && moving::is_moving(placement) {
         // A change of the phase alone is not worth a write.

@@ -12,6 +12,7 @@
 //! made. Only then are the placements of the batch written, each on condition that its object has not changed.
 
 mod advance;
+mod beyond_policy;
 mod changes;
 mod counts;
 mod decisions;
@@ -32,6 +33,7 @@ mod rollouts;
 mod round;
 mod rules;
 mod suspicion;
+mod taking_over;
 mod workloads;
 mod writer;
 
@@ -235,6 +237,13 @@ impl Scheduler {
                     let scheduler = self.clone();
                     writing.spawn(async move {
                         let outcome = scheduler.place(&key, &target, &wanted, told).await;
+                        (key, outcome)
+                    });
+                }
+                DecidedStep::TakeOver(target, intent) => {
+                    let scheduler = self.clone();
+                    writing.spawn(async move {
+                        let outcome = taking_over::write(&scheduler.api, &target, &intent).await;
                         (key, outcome)
                     });
                 }
