@@ -2,6 +2,7 @@
 
 mod cluster;
 mod dialect;
+mod explain;
 mod management;
 mod playground;
 mod settings;
@@ -25,6 +26,7 @@ pub use self::cluster::{
     SyncerOptions,
 };
 pub use self::dialect::{DialectCommand, DialectOptions};
+pub use self::explain::ExplainOptions;
 pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimArgs, SimCommand, SimOptions};
@@ -68,6 +70,9 @@ pub enum Command {
     Place(PlaceOptions),
     /// Move workloads to other clusters: new replicas are available before old ones are taken away
     Move(MoveOptions),
+    /// Explain why an object runs where it does, cluster by cluster
+    #[command(after_help = explain::EXPLAIN_HELP)]
+    Explain(ExplainOptions),
     /// Bring objects that already run in a cluster under Atoll's management, without restarting them
     #[command(after_help = management::ADOPT_HELP)]
     Adopt(AdoptOptions),
