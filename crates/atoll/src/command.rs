@@ -68,11 +68,11 @@ pub enum Command {
     Syncer(SyncerOptions),
     /// Place objects on clusters
     Place(PlaceOptions),
+    /// Move workloads to other clusters: new replicas are available before old ones are taken away
+    Move(MoveOptions),
     /// Explain why an object runs where it does, cluster by cluster
     #[command(after_help = explain::EXPLAIN_HELP)]
     Explain(ExplainOptions),
-    /// Move workloads to other clusters: new replicas are available before old ones are taken away
-    Move(MoveOptions),
     /// Bring objects that already run in a cluster under Atoll's management, without restarting them
     #[command(after_help = management::ADOPT_HELP)]
     Adopt(AdoptOptions),
