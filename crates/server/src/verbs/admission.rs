@@ -171,7 +171,7 @@ impl Admission for RequestAdmission<'_> {
                 }
                 if old.is_none() && part.is_empty() {
                     let unplaced = || warnings::unplaced(self.server, self.row, &self.object_ref, new);
-                    let unplaced = self.run_sized(new, unplaced).await?;
+                    let unplaced = registry.run_sized(workspace, size, Stage::Started, unplaced).await?;
                     unplaced.into_iter().for_each(|text| self.warnings.add(text));
                 }
                 self.validate_by_dialects(new, old)?;
