@@ -26,6 +26,7 @@ mod writer;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use atoll_fleet::placed_condition::{ConditionValue, UNSCHEDULABLE};
 use atoll_informer::{ApiScope, Cache, Clock, Events, Informers, Key, Next, Queue, resources};
@@ -44,6 +45,9 @@ use crate::writer::{PlacementTarget, Wanted, Writer, Written};
 
 /// Most objects of a batch. Its decisions hold the ledger, and its writes are concurrent.
 const BATCH: usize = 256;
+/// Time for the decisions of a batch. The rest of it comes later, after the objects of other workspaces: a decision
+/// may take long where there are many rules, clusters or neighbours.
+const BATCH_TIME: Duration = Duration::from_millis(100);
 /// The component of events.
 const COMPONENT: &str = "atoll-scheduler";
 
@@ -179,12 +183,20 @@ impl Scheduler {
 
     /// Decides about a batch of objects, then writes the decisions.
     async fn schedule(self: Arc<Self>, keys: Vec<Key>) -> Vec<(Key, Result<Next, Status>)> {
-        let steps: Vec<(Key, DecidedStep)> = {
-            let mut round = Round::begin(&self);
-            keys.into_iter().map(|key| (key.clone(), round.decide(&key))).collect()
-        };
-        let mut writing = JoinSet::new();
         let mut outcomes = Vec::new();
+        let mut steps: Vec<(Key, DecidedStep)> = Vec::new();
+        {
+            let mut round = Round::begin(&self);
+            let begun = Instant::now();
+            for key in keys {
+                if begun.elapsed() < BATCH_TIME {
+                    steps.push((key.clone(), round.decide(&key)));
+                } else {
+                    outcomes.push((key, Ok(Next::After(Duration::ZERO))));
+                }
+            }
+        }
+        let mut writing = JoinSet::new();
         for (key, step) in steps {
             match step {
                 DecidedStep::Settled => {}
