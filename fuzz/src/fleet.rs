@@ -7,14 +7,10 @@ use atoll_fleet::references::references;
 use atoll_fleet::shape::shape;
 use atoll_fleet::view::{Report, SyncLine};
 use atoll_meta::{FieldPath, json};
+use atoll_placement::intent::Intent;
 use serde_json::Value;
 
 use crate::{Accepted, lines, text};
-
-// The atoll crate has no library.
-#[allow(dead_code, reason = "only the parser is used")]
-#[path = "../../crates/atoll/src/place/shares.rs"]
-mod shares_on_the_line;
 
 /// A placement that is written and parsed again is equal, and no cluster is lost when a placement becomes
 /// empty.
@@ -80,10 +76,11 @@ pub fn locator(bytes: &[u8]) -> Accepted {
     Some(())
 }
 
-/// Shares on the command line name each cluster once.
-pub fn shares(bytes: &[u8]) -> Accepted {
-    let shares = shares_on_the_line::parse(text(bytes)?).ok()?;
-    let mut names: Vec<&str> = shares.0.iter().map(|share| share.name.as_str()).collect();
+/// An intent names each cluster once, and is equal when it is written and parsed again.
+pub fn intent(bytes: &[u8]) -> Accepted {
+    let intent = Intent::parse(text(bytes)?).ok()?;
+    assert_eq!(Intent::parse(&intent.to_string()).as_ref(), Ok(&intent));
+    let mut names: Vec<&str> = intent.clusters().collect();
     let count = names.len();
     names.sort_unstable();
     names.dedup();

@@ -17,6 +17,8 @@ use crate::style::Paint;
 use crate::workspace::session::Session;
 use atoll_joining::client::Problem;
 
+const POLICIES: &str = "/apis/atoll.dev/v1alpha1/clusterplacementpolicies";
+
 pub fn run(command: DialectCommand) -> Result<(), String> {
     process::run_command(async {
         let outcome = match command {
@@ -110,6 +112,9 @@ async fn enable(options: &DialectOptions) -> Result<(), Failure> {
             "metadata": { "name": MARKER, "namespace": SYSTEM_NAMESPACE }, "data": data,
         });
         create(&session, &path, &config_maps(), &marker).await?;
+    }
+    for policy in dialect.policies() {
+        create(&session, &path, POLICIES, &policy).await?;
     }
     output::print(&format!(
         "{path} now speaks {name}, and so do all workspaces below it: {}\n",

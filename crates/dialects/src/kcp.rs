@@ -17,8 +17,9 @@ mod status;
 
 use std::sync::Arc;
 
-use atoll_registry::dialect::{Dialect, DialectTexts, Intent, SealedField};
-use serde_json::Value;
+use atoll_meta::object;
+use atoll_registry::dialect::{Dialect, DialectTexts, Intent, SealedField, ShareMetadata, ShareTarget};
+use serde_json::{Value, json};
 
 use crate::{DialectController, Registration, intents};
 
@@ -36,7 +37,8 @@ const HELP: &str = "\
     With kcp, \"kubectl apply\" accepts Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1. Such a cluster joins \
     automatically, as with \"atoll cluster join\": its kubeconfig is moved to a Secret before it is stored, is used once to \
     create the syncer's account, and is then deleted; spec.kubeconfig reads as empty. An object with the label \
-    workloads.kcp.dev/cluster: NAME is placed on that cluster, unless it was placed by hand, by a policy or by a reference.";
+    workloads.kcp.dev/cluster: NAME is placed on that cluster, unless its annotation atoll.dev/clusters says otherwise or it is placed as a dependent. \
+    Other Deployments are divided evenly between the clusters, by the ClusterPlacementPolicy kcp.";
 
 const CONTROLLERS: &[DialectController] = &[
     DialectController {
@@ -79,13 +81,32 @@ impl Dialect for Kcp {
         labels::intents(object)
     }
 
+    /// kcp's splitter divides Deployments evenly between all clusters.
+    fn policies(&self) -> Vec<Value> {
+        vec![json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "ClusterPlacementPolicy",
+            "metadata": { "name": NAME },
+            "spec": { "objects": [{ "kind": "Deployment" }], "replicas": { "division": "Even" } },
+        })]
+    }
+
+    /// In kcp, the part of an object on a cluster has a label with the cluster's name.
+    fn share_metadata(&self, share: &ShareTarget<'_>, _object: &Value) -> ShareMetadata {
+        let cluster = object::name(share.cluster).to_string();
+        ShareMetadata { labels: vec![(labels::CLUSTER.to_string(), cluster)], ..ShareMetadata::default() }
+    }
+
     fn texts(&self) -> DialectTexts {
         DialectTexts {
             about: "Clusters with an inline kubeconfig, and the label workloads.kcp.dev/cluster",
             help: HELP,
             serves: "workload.kcp.dev/v1alpha1",
-            enabled: "Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1 are served there.",
-            disabled: "Objects that a label has placed stay where they are; change that with: {atoll} place",
+            enabled: "Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1 are served there. The \
+                      ClusterPlacementPolicy kcp divides Deployments evenly between clusters, as kcp does; \
+                      change it with: kubectl edit clusterplacementpolicy kcp",
+            disabled: "Objects that a label has placed stay where they are; change that with: {atoll} place. The \
+                       ClusterPlacementPolicy kcp stays as well; delete it with: kubectl delete \
+                       clusterplacementpolicy kcp",
             objects: "clusters",
         }
     }

@@ -28,6 +28,8 @@ pub struct RolloutShare {
     pub available: i64,
     /// Whether the cluster already has the new template.
     pub has_started: bool,
+    /// Whether the cluster is not Ready: it has no turn, and its replicas count as unavailable.
+    pub is_lost: bool,
 }
 
 /// How many replicas of the whole workload may be missing or extra.
@@ -64,6 +66,9 @@ pub fn stage(shares: &[RolloutShare], budget: RolloutBudget) -> Vec<Turn> {
         let share = &shares[at];
         if is_finished(share) {
             turns[at] = Turn::Finished;
+            continue;
+        }
+        if share.is_lost {
             continue;
         }
         if share.replicas == 0 {

@@ -25,5 +25,6 @@ pub mod node;
 mod ordinals;
 pub mod policy;
 pub mod resources;
+pub mod rollout;
 pub mod rules;
 mod scores;

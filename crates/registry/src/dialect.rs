@@ -120,6 +120,12 @@ pub trait Dialect: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// ClusterPlacementPolicies that `atoll dialect enable` creates in the workspace, unless they exist: how
+    /// the other system places work. Users may change and delete them.
+    fn policies(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
     /// The name of a namespace in a cluster. Without one, the syncer chooses it. A namespace that exists
     /// there and belongs to others is never used, whatever its name.
     fn namespace_below(&self, _namespace: &NamespaceAbove<'_>) -> Option<String> {

@@ -7,7 +7,7 @@ mod namespaces;
 mod policies;
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
-use atoll_fleet::{Pause, Placement, placed_condition, placement};
+use atoll_fleet::{Pause, Placement, placed_by, placed_condition, placement};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -50,6 +50,26 @@ pub(crate) fn keep(new: &mut Value, old: Option<&Value>) -> bool {
         set(new, kept.cloned());
     }
     is_another
+}
+
+/// Holds the shares of a divided workload whose Pod template changes, in the same write: otherwise every
+/// cluster would roll the template out before the scheduler can say whose turn it is. Shares that other
+/// writers than the scheduler made are not held, because only the scheduler gives turns.
+pub(crate) fn hold_rollout(row: &Row, new: &mut Value, old: &Value) {
+    let rolls_out =
+        row.group == "apps" && matches!(row.resource.as_str(), "deployments" | "statefulsets" | "daemonsets");
+    if !rolls_out || old["metadata"]["annotations"].get(PLACEMENT).is_none() {
+        return;
+    }
+    let mut placement = Placement::of(old);
+    if placement.clusters.len() < 2
+        || !placed_by::is_scheduled(&placement.by)
+        || new["spec"]["template"] == old["spec"]["template"]
+    {
+        return;
+    }
+    placement.clusters.iter_mut().for_each(|share| share.held = true);
+    set(new, placement.text().map(Value::String));
 }
 
 /// Whether some cluster may still have the object, so that it cannot be removed yet.

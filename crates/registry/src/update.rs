@@ -298,6 +298,9 @@ impl Registry {
             ));
         }
         update.admission.validate(Some(&new), Some(old), size).await?;
+        if update.subresource.is_empty() {
+            placement::hold_rollout(row, &mut new, old);
+        }
         Ok(if is_finished(row, &new) { UpdateStep::Delete(new) } else { UpdateStep::Put(new, size) })
     }
 }

@@ -61,9 +61,17 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
     let follower = scheduler.clone();
     scheduler.clusters.listen(move |change| {
         follower.changes.cluster(change.key.clone());
+        follower.rebalancing.cluster_changed(change);
+        follower.suspicions.cluster_changed(change);
         follower.pending.retry();
         if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
             follower.enqueue_daemon_sets();
+        }
+    });
+    let follower = scheduler.clone();
+    scheduler.reports.cache.listen(move |change| {
+        if let Some(key) = follower.reports.changed(change, &*follower.writer.clock) {
+            follower.queue.add(key);
         }
     });
     let follower = scheduler.clone();

@@ -12,7 +12,7 @@ use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey};
 use atoll_placement::fleet::Fleet;
 use serde_json::Value;
 
-use crate::report;
+use crate::{moving, report};
 
 /// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
 #[derive(Default)]
@@ -85,8 +85,17 @@ impl Ledger {
             return;
         }
         let placement = Placement::of(object);
-        let shares = self.shares(&placement.clusters, &demand.workspace_path);
-        let shares = shares.into_iter().map(|share| (share.uid.clone(), demand.pods_of(&share))).collect();
+        let mut shares: Vec<(Arc<str>, i64)> = Vec::new();
+        // What is moving takes room on both sides.
+        let target = placement.target.iter().filter(|_| moving::is_moving(&placement));
+        let all: Vec<Share> = placement.clusters.iter().chain(target).cloned().collect();
+        for share in self.shares(&all, &demand.workspace_path) {
+            let pods = demand.pods_of(&share);
+            match shares.iter_mut().find(|(uid, _)| *uid == share.uid) {
+                Some((_, most)) => *most = pods.max(*most),
+                None => shares.push((share.uid.clone(), pods)),
+            }
+        }
         let is_default = placement.by == placed_by::DEFAULT;
         self.reserve(key, (&demand.object, &demand.needs), shares, is_default);
     }
@@ -135,6 +144,17 @@ impl Ledger {
             self.count(key, &entry, false);
             self.fleet.forget(&entry.uid);
         }
+    }
+
+    /// Queue keys of placed objects whose clusters, by uid, meet a condition.
+    pub fn placed(&self, is_met: impl Fn(&[Arc<str>]) -> bool) -> Vec<Key> {
+        let placed = self.objects.iter().filter(|(_, entry)| !entry.clusters.is_empty());
+        placed.filter(|(_, entry)| is_met(&entry.clusters)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Number of objects.
+    pub fn objects(&self) -> usize {
+        self.objects.len()
     }
 
     /// Uids of the clusters of an object.

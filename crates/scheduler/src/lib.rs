@@ -11,16 +11,24 @@
 //! Decisions are made one after the other, in batches, and each reserves what it takes before the next one is
 //! made. Only then are the placements of the batch written, each on condition that its object has not changed.
 
+mod advance;
 mod changes;
 mod counts;
+mod hourly_cap;
 mod ledger;
+mod losses;
+mod moving;
 mod neighbours;
+mod pauses;
 mod pending;
 mod policies;
 mod policy_status;
+mod rebalancing;
 mod report;
+mod reports;
 mod round;
 mod rules;
+mod suspicion;
 mod workloads;
 mod writer;
 
@@ -28,6 +36,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use atoll_fleet::Placement;
+use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{ConditionValue, UNSCHEDULABLE};
 use atoll_informer::{ApiScope, Cache, Clock, Events, Informers, Key, Next, Queue, resources};
 use atoll_meta::Status;
@@ -38,10 +48,15 @@ use tokio::task::JoinSet;
 use crate::changes::Changes;
 use crate::counts::Counts;
 use crate::ledger::Ledger;
+use crate::losses::SUSPECT;
+use crate::pauses::Pauses;
 use crate::pending::Pending;
 use crate::policies::Policies;
+use crate::rebalancing::Rebalancing;
+use crate::reports::Reports;
 use crate::round::{DecidedStep, Round};
-use crate::writer::{PlacementTarget, Wanted, Writer, Written};
+use crate::suspicion::Suspicions;
+use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted, Writer, Written};
 
 /// Most objects of a batch. Its decisions hold the ledger, and its writes are concurrent.
 const BATCH: usize = 256;
@@ -74,6 +89,10 @@ struct Scheduler {
     ledger: Mutex<Ledger>,
     changes: Changes,
     pending: Pending,
+    pauses: Pauses,
+    rebalancing: Rebalancing,
+    reports: Reports,
+    suspicions: Suspicions,
     counts: Counts,
     queue: Queue,
     writer: Writer,
@@ -105,6 +124,10 @@ pub async fn run(setup: Setup) {
         ledger: Mutex::default(),
         changes: Changes::default(),
         pending: Pending::default(),
+        pauses: Pauses::default(),
+        rebalancing: Rebalancing::default(),
+        reports: Reports::new(informers.of(&resources::OBJECT_STATUSES)),
+        suspicions: Suspicions::default(),
         counts: Counts::default(),
         queue: Queue::new(),
         writer: Writer { api: api.clone(), clock, recorder },
@@ -119,13 +142,18 @@ pub async fn run(setup: Setup) {
         let scheduler = worker.clone();
         async move { scheduler.schedule(keys).await }
     });
-    tokio::join!(working, scheduler.pending.wake(&scheduler.queue), policy_status::run(&scheduler));
+    tokio::join!(
+        working,
+        scheduler.pending.wake(&scheduler.queue),
+        rebalancing::run(&scheduler),
+        policy_status::run(&scheduler)
+    );
 }
 
 impl Scheduler {
     fn caches(&self) -> impl Iterator<Item = &Arc<Cache>> {
         let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
-        self.kinds.iter().chain([&self.clusters, &self.namespaces]).chain(policies)
+        self.kinds.iter().chain([&self.clusters, &self.namespaces, &self.reports.cache]).chain(policies)
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -195,16 +223,19 @@ impl Scheduler {
                     outcomes.push((key, Ok(Next::After(Duration::ZERO))));
                 }
             }
+            for (key, delay) in std::mem::take(&mut round.wakes) {
+                self.queue.add_after(key, delay);
+            }
         }
         let mut writing = JoinSet::new();
         for (key, step) in steps {
             match step {
                 DecidedStep::Settled => {}
                 DecidedStep::Failed(status) => outcomes.push((key, Err(status))),
-                DecidedStep::Place(target, wanted, message) => {
+                DecidedStep::Place(target, wanted, told) => {
                     let scheduler = self.clone();
                     writing.spawn(async move {
-                        let outcome = scheduler.place(&key, &target, &wanted, message).await;
+                        let outcome = scheduler.place(&key, &target, &wanted, told).await;
                         (key, outcome)
                     });
                 }
@@ -229,7 +260,7 @@ impl Scheduler {
         key: &Key,
         target: &PlacementTarget,
         wanted: &Wanted,
-        message: Option<String>,
+        told: Option<(&'static str, String)>,
     ) -> Result<Next, Status> {
         let written = self.writer.place(target, wanted).await;
         {
@@ -246,13 +277,25 @@ impl Scheduler {
         match written? {
             Written::At(_) => {
                 self.changes.decided(key);
-                match message {
-                    Some(message) => self.tell_missing(key, target, message),
+                self.rebalancing.decided(key);
+                match told {
+                    Some((reason, message)) => self.tell(key, target, reason, message),
                     None => self.pending.remove(key),
                 }
                 Ok(Next::Done)
             }
             Written::Stale => Ok(Next::Again),
+            Written::Paused { message } if Placement::of(&target.object).clusters.is_empty() => {
+                let verdict = ConditionValue { status: "False", reason: UNSCHEDULABLE, message };
+                self.report(key, target, &verdict).await?;
+                Ok(Next::After(PAUSED_DELAY))
+            }
+            Written::Paused { message } => {
+                self.tell(key, target, CAUSE, message);
+                self.pauses.insert(key.clone());
+                self.queue.add(key.clone());
+                Ok(Next::Done)
+            }
             Written::Refused { message, next } => {
                 if wanted.shares.is_empty() {
                     return Ok(next);
@@ -264,10 +307,13 @@ impl Scheduler {
         }
     }
 
-    /// Reports replicas that have no place, of an object of which others have one.
-    fn tell_missing(&self, key: &Key, target: &PlacementTarget, message: String) {
-        if self.pending.insert(key.clone(), &message) {
-            self.writer.recorder.warning(target.resource, &target.object, UNSCHEDULABLE, message);
+    /// Reports why replicas of a placed object have no place, or do not move.
+    fn tell(&self, key: &Key, target: &PlacementTarget, reason: &'static str, message: String) {
+        if reason == SUSPECT {
+            self.pending.insert(key.clone(), &message);
+            self.suspicions.tell(self, target, &message);
+        } else if self.pending.insert(key.clone(), &message) {
+            self.writer.recorder.warning(target.resource, &target.object, reason, message);
         }
     }
 
@@ -278,8 +324,8 @@ impl Scheduler {
         target: &PlacementTarget,
         verdict: &ConditionValue,
     ) -> Result<Next, Status> {
-        if !atoll_fleet::Placement::of(&target.object).clusters.is_empty() {
-            self.tell_missing(key, target, verdict.message.clone());
+        if !Placement::of(&target.object).clusters.is_empty() {
+            self.tell(key, target, verdict.reason, verdict.message.clone());
             return Ok(Next::Done);
         }
         let is_news = self.pending.insert(key.clone(), &verdict.message);

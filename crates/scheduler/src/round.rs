@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
-use atoll_fleet::placed_condition::{CONDITION, ConditionValue, NOT_PLACED, UNSCHEDULABLE};
+use atoll_fleet::placed_condition::{CONDITION, ConditionValue, NOT_PLACED};
 use atoll_fleet::placement::Share;
-use atoll_fleet::{Placement, placed_by, pod_security};
+use atoll_fleet::{Placement, pod_security};
 use atoll_informer::Key;
 use atoll_meta::text::clean;
 use atoll_meta::views::condition;
@@ -19,6 +20,7 @@ use atoll_placement::rules::{ClusterFilter, Division, Rules};
 use serde_json::{Value, json};
 
 use crate::Scheduler;
+use crate::advance::Decidable;
 use crate::ledger::Ledger;
 use crate::neighbours;
 use crate::rules::{pins, rules};
@@ -44,18 +46,20 @@ type Candidates = Arc<Vec<Policy>>;
 pub enum DecidedStep {
     /// Nothing is to be written.
     Settled,
-    /// The placement is to be written. The message says which replicas have no place.
-    Place(PlacementTarget, Wanted, Option<String>),
+    /// The placement is to be written. The reason and the message say which replicas have no place.
+    Place(PlacementTarget, Wanted, Option<(&'static str, String)>),
     /// The object stays as it is, and its user is told why.
     Report(PlacementTarget, ConditionValue),
     Failed(Status),
 }
 
 pub struct Round<'a> {
-    scheduler: &'a Scheduler,
-    ledger: MutexGuard<'a, Ledger>,
+    pub scheduler: &'a Scheduler,
+    pub ledger: MutexGuard<'a, Ledger>,
     /// Policies that may apply, by workspace and namespace.
     candidates: HashMap<(Arc<str>, Arc<str>), Candidates>,
+    /// Objects to decide about again after a delay.
+    pub wakes: Vec<(Key, Duration)>,
 }
 
 impl<'a> Round<'a> {
@@ -63,7 +67,7 @@ impl<'a> Round<'a> {
     pub fn begin(scheduler: &'a Scheduler) -> Round<'a> {
         let mut ledger = scheduler.ledger();
         scheduler.update(&mut ledger);
-        Round { scheduler, ledger, candidates: HashMap::new() }
+        Round { scheduler, ledger, candidates: HashMap::new(), wakes: Vec::new() }
     }
 
     /// Decides about the object with this queue key, and reserves its shares.
@@ -72,6 +76,8 @@ impl<'a> Round<'a> {
         let cache = &self.scheduler.kinds[kind];
         let Some(object) = cache.get(&at) else {
             self.scheduler.pending.remove(key);
+            self.scheduler.rebalancing.remove(key);
+            self.scheduler.reports.set_awaited(key, false);
             return DecidedStep::Settled;
         };
         let placement = Placement::of(&object);
@@ -144,6 +150,9 @@ impl<'a> Round<'a> {
             None => self.scheduler.counts.remove(key),
         }
         demand.may_rebalance = self.may_rebalance(key, placement, &rules);
+        if let Some(most) = selection.winner.and_then(|policy| policy.max_moving) {
+            rules.moves.max_surge = Some(most.of(demand.replicas).max(1));
+        }
         if rules.division == Division::Nowhere {
             self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false);
             return self.stays_above(target, placement, &rules, intent.as_ref());
@@ -156,36 +165,13 @@ impl<'a> Round<'a> {
                 _ => DecidedStep::Settled,
             };
         }
-        let decision = self.decide_allowed((&target, namespace), &demand, &mut rules, intent.as_ref());
-        let message = (decision.unplaced > 0).then(|| message(&decision));
-        if decision.shares.is_empty() {
-            // A placed object stays until there is another place for it.
-            let message = message.unwrap_or_else(|| "no cluster takes it".to_string());
-            return DecidedStep::Report(
-                target,
-                ConditionValue { status: "False", reason: UNSCHEDULABLE, message },
-            );
-        }
-        let taken = decision.shares.iter().map(|share| (share.uid.clone(), pods(share, &demand)));
-        let (taken, is_default) = (taken.collect(), &*rules.by == placed_by::DEFAULT);
-        self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
-        let wanted = wanted(&decision, &demand, &rules);
-        match (is_same(placement, &wanted), message) {
-            (true, None) => {
-                self.scheduler.pending.remove(key);
-                DecidedStep::Settled
-            }
-            (true, Some(message)) => DecidedStep::Report(
-                target,
-                ConditionValue { status: "False", reason: UNSCHEDULABLE, message },
-            ),
-            (false, message) => DecidedStep::Place(target, wanted, message),
-        }
+        let intent = intent.as_ref();
+        self.advance(key, Decidable { target, placement, demand, rules, namespace, intent })
     }
 
     /// Decides without the clusters whose Pod Security level does not allow the pods. Only clusters that would
     /// be chosen are checked, because the check reads the whole pod template.
-    fn decide_allowed(
+    pub fn decide_allowed(
         &self,
         (target, namespace): (&PlacementTarget, &Value),
         demand: &Demand,
@@ -262,7 +248,7 @@ impl<'a> Round<'a> {
         intent: Option<&(Intent, IntentSource)>,
     ) -> DecidedStep {
         if !placement.clusters.is_empty() {
-            let wanted = Wanted { shares: Vec::new(), by: rules.by.to_string(), duplicate: false };
+            let wanted = Wanted { by: rules.by.to_string(), ..Wanted::default() };
             return DecidedStep::Place(target, wanted, None);
         }
         let why = match intent {
@@ -306,13 +292,13 @@ fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&I
 }
 
 /// The placement that a decision leads to.
-fn wanted(decision: &PlacementDecision, demand: &Demand, rules: &Rules) -> Wanted {
+pub fn wanted(decision: &PlacementDecision, demand: &Demand, rules: &Rules) -> Wanted {
     let shares: Vec<Share> = decision.shares.iter().map(share).collect();
     let is_copied = rules.division == Division::Duplicate && demand.runs_once && shares.len() > 1;
-    Wanted { shares, by: decision.by.to_string(), duplicate: is_copied }
+    Wanted { shares, by: decision.by.to_string(), duplicate: is_copied, ..Wanted::default() }
 }
 
-fn share(decided: &DecidedShare) -> Share {
+pub fn share(decided: &DecidedShare) -> Share {
     Share {
         name: decided.name.to_string(),
         uid: decided.uid.to_string(),
@@ -325,7 +311,7 @@ fn share(decided: &DecidedShare) -> Share {
 }
 
 /// The number of pods of a share.
-fn pods(share: &DecidedShare, demand: &Demand) -> i64 {
+pub fn pods(share: &DecidedShare, demand: &Demand) -> i64 {
     demand.pods_of(&CurrentShare {
         uid: share.uid.clone(),
         replicas: share.replicas,
@@ -336,19 +322,8 @@ fn pods(share: &DecidedShare, demand: &Demand) -> i64 {
     })
 }
 
-/// Whether a placement is already as wanted. The order of shares does not matter.
-fn is_same(placement: &Placement, wanted: &Wanted) -> bool {
-    let amounts = |share: &Share| (share.replicas, share.first_ordinal, share.completions, share.parallelism);
-    placement.by == wanted.by
-        && placement.duplicate == wanted.duplicate
-        && placement.clusters.len() == wanted.shares.len()
-        && wanted.shares.iter().all(|share| {
-            placement.share_of(&share.name, &share.uid).is_some_and(|known| amounts(known) == amounts(share))
-        })
-}
-
 /// Tells why replicas have no place, with a reason for each cluster.
-fn message(decision: &PlacementDecision) -> String {
+pub fn message(decision: &PlacementDecision) -> String {
     let mut parts: Vec<String> = decision.reason.iter().map(|reason| clean(reason, LONGEST_REASON)).collect();
     let reasons = decision.refusals.iter().take(MAX_REASONS);
     parts.extend(reasons.map(|refusal| format!("{} {}", refusal.name, clean(&refusal.text, LONGEST_REASON))));

@@ -3,21 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_fleet::Placement;
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{self, ConditionValue};
-use atoll_fleet::placement::{Share, names_of};
+use atoll_fleet::placement::{PlacementDecision, Share, names_of};
 use atoll_informer::{ApiScope, Clock, Key, Next, Recorder, Resource};
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
+use crate::moving::{AWAY, have_same_amounts};
+
 /// Delay before a paused placement is tried again, because there is no event when the pause ends.
-const PAUSED_DELAY: Duration = Duration::from_secs(2);
+pub const PAUSED_DELAY: Duration = Duration::from_secs(2);
 /// Delay before a refused placement is tried again: the server may know what the caches do not contain yet.
 const REFUSED_DELAY: Duration = Duration::from_secs(5);
 const PLACEMENT: &str = "placement";
 /// Reasons of events.
 const PLACED: &str = "Placed";
+const MOVING: &str = "Moving";
+const FAILED_OVER: &str = "FailedOver";
 const REFUSED: &str = "PlacementRefused";
 
 /// An object to place.
@@ -28,11 +33,43 @@ pub struct PlacementTarget {
 }
 
 /// A placement to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub shares: Vec<Share>,
     pub by: String,
     pub duplicate: bool,
+    /// The step of a move; empty if the shares are to stay.
+    pub phase: String,
+    /// The shares that the move leads to.
+    pub target: Vec<Share>,
+}
+
+impl Wanted {
+    /// Whether a placement is already like this. The order of shares does not matter.
+    pub fn is_same(&self, placement: &Placement) -> bool {
+        placement.by == self.by
+            && placement.duplicate == self.duplicate
+            && placement.phase == self.phase
+            && have_same_amounts(&placement.clusters, &self.shares)
+            && have_same_amounts(&placement.target, &self.target)
+    }
+
+    /// The reason and the message of the event about the placement.
+    fn event(&self) -> (&'static str, String) {
+        let (shares, by) = (names_of(&self.shares), &self.by);
+        match self.phase.as_str() {
+            "" => (PLACED, format!("placed on {shares} by {by}")),
+            AWAY => {
+                let home = names_of(&self.target);
+                (FAILED_OVER, format!("placed on {shares}, because its cluster is lost; returns to {home}"))
+            }
+            phase => {
+                let to = names_of(&self.target);
+                let on = if shares.is_empty() { "no cluster" } else { &shares };
+                (MOVING, format!("{phase}: on {on}, moving to {to} by {by}"))
+            }
+        }
+    }
 }
 
 /// The outcome of writing a placement.
@@ -41,6 +78,8 @@ pub enum Written {
     At(u64),
     /// The object was changed or deleted: its next change is on the way.
     Stale,
+    /// Not while a pause applies.
+    Paused { message: String },
     /// Not now; the reason, and when to try again.
     Refused { message: String, next: Next },
 }
@@ -60,21 +99,23 @@ impl Writer {
                 "clusters": wanted.shares,
                 "by": wanted.by,
                 "duplicate": wanted.duplicate.then_some(true),
+                "phase": (!wanted.phase.is_empty()).then_some(&wanted.phase),
+                "target": (!wanted.target.is_empty()).then_some(&wanted.target),
+                "decisions": self.decisions(target, wanted),
             },
         });
         match self.api.patch(target.resource, &target.at, PLACEMENT, &patch).await {
             Ok(placement) => {
-                if !wanted.shares.is_empty() {
-                    let message = format!("placed on {} by {}", names_of(&wanted.shares), wanted.by);
-                    self.recorder.normal(target.resource, &target.object, PLACED, message);
+                if !wanted.shares.is_empty() || !wanted.phase.is_empty() {
+                    let (reason, message) = wanted.event();
+                    self.recorder.normal(target.resource, &target.object, reason, message);
                 }
                 Ok(Written::At(object::resource_version(&placement).parse().unwrap_or(0)))
             }
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Written::Stale),
-            Err(status) if status.has_cause(CAUSE) => Ok(Written::Refused {
-                message: status.message().to_string(),
-                next: Next::After(PAUSED_DELAY),
-            }),
+            Err(status) if status.has_cause(CAUSE) => {
+                Ok(Written::Paused { message: status.message().to_string() })
+            }
             Err(status) if matches!(status.code(), 403 | 422) => {
                 let message = status.message().to_string();
                 self.recorder.warning(target.resource, &target.object, REFUSED, message.clone());
@@ -82,6 +123,15 @@ impl Writer {
             }
             Err(status) => Err(status),
         }
+    }
+
+    /// The recorded decisions with this one.
+    fn decisions(&self, target: &PlacementTarget, wanted: &Wanted) -> Vec<PlacementDecision> {
+        let mut placement = Placement::of(&target.object);
+        let (_, reason) = wanted.event();
+        let time = self.clock.now().to_time();
+        placement.record(PlacementDecision { time, by: wanted.by.clone(), reason });
+        placement.decisions
     }
 
     /// Tells why an object is not placed. An event is written if `is_news`.

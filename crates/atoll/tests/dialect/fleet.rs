@@ -74,6 +74,31 @@ async fn cluster_joins_gets_labelled_objects_and_leaves() {
     let again = admin.merge(&at_east, json!({ "spec": { "kubeconfig": admin_east } })).await.expect(200);
     assert_eq!(again["metadata"]["annotations"], before["metadata"]["annotations"]);
 
+    // A Deployment is divided between the clusters by kcp's policy, as its splitter does.
+    let policies = admin.get("/apis/atoll.dev/v1alpha1/clusterplacementpolicies").await.expect(200);
+    assert_eq!(names(&policies), ["kcp"]);
+    let web = "/apis/apps/v1/namespaces/default/deployments/web";
+    let labels = json!({ "app": "web" });
+    let pods = json!({
+        "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "main", "image": "example/app:1" }] },
+    });
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" },
+        "spec": { "replicas": 4, "selector": { "matchLabels": labels }, "template": pods },
+    });
+    admin.post("/apis/apps/v1/namespaces/default/deployments", object).await.expect(201);
+    for (cluster, below) in [("east", &east), ("west", &west)] {
+        wait_for("the cluster has its half", &below.admin(), web, |object| {
+            object["spec"]["replicas"] == 2
+                && object["metadata"]["labels"]["workloads.kcp.dev/cluster"] == cluster
+        })
+        .await;
+    }
+    let placed = admin.get(&format!("{web}/placement")).await.expect(200);
+    assert_eq!(placed["spec"]["by"], "clusterplacementpolicy/kcp");
+    admin.delete(web).await.expect(200);
+    eventually("the Deployment is deleted", async || admin.get(web).await.status == 404).await;
+
     // A labelled object is created there, moved and removed.
     let mut map = config_map_with("a", "1");
     map["metadata"]["labels"] = json!({ "workloads.kcp.dev/cluster": "east" });

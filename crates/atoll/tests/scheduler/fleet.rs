@@ -143,6 +143,47 @@ pub fn condition(object: &Value, kind: &str) -> (String, String, String) {
     (text("status"), text("reason"), text("message"))
 }
 
+/// Reports, as a syncer would, that pods of an object are available on a cluster.
+pub async fn report_pods(admin: &Client, path: &str, cluster: &str, pods: i64) {
+    let status = json!({ "replicas": pods, "readyReplicas": pods, "availableReplicas": pods });
+    let counts = json!({ "total": pods, "ready": pods, "pending": 0, "unschedulable": 0, "bound": pods });
+    report_object(admin, path, cluster, json!({ "state": "Applied", "status": status, "pods": counts })).await;
+}
+
+/// Reports, as a syncer would, that an object is gone from a cluster.
+pub async fn report_gone(admin: &Client, path: &str, cluster: &str) {
+    report_object(admin, path, cluster, json!({ "state": "Gone" })).await;
+}
+
+pub async fn report_object(admin: &Client, path: &str, cluster: &str, mut record: Value) {
+    let object = admin.get(path).await.expect(200);
+    let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let plural = path.rsplit('/').nth(1).unwrap();
+    record["resource"] = json!({
+        "group": group, "version": version, "resource": plural, "kind": kind, "namespaced": true,
+    });
+    record["workspace"] = "root".into();
+    for field in ["namespace", "name", "uid", "generation"] {
+        record[field] = object["metadata"][field].clone();
+    }
+    record["observed"] = true.into();
+    admin.post(&format!("/services/sync/{cluster}"), json!({ "records": [record] })).await.expect(200);
+}
+
+/// Sets the Ready condition of a cluster, as it is since some seconds ago.
+pub async fn set_ready(admin: &Client, cluster: &str, is_ready: bool, seconds_ago: u64) {
+    let since = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds_ago);
+    let since = since.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let (status, reason) = if is_ready { ("True", "Synced") } else { ("False", "HeartbeatMissed") };
+    let condition = json!({
+        "type": "Ready", "status": status, "reason": reason, "message": "",
+        "lastTransitionTime": atoll_meta::time::format(since.cast_signed()),
+    });
+    let path = format!("{CLUSTERS}/{cluster}/status");
+    admin.merge(&path, json!({ "status": { "conditions": [condition] } })).await.expect(200);
+}
+
 /// Whether there is an event with this reason about an object.
 pub async fn has_event(admin: &Client, name: &str, reason: &str) -> bool {
     let events = admin.get("/api/v1/namespaces/default/events").await.expect(200);

@@ -5,7 +5,7 @@ use atoll_registry::dialect::{Intent, IntentSource};
 use serde_json::Value;
 
 /// kcp: names the only cluster.
-const CLUSTER: &str = "workloads.kcp.dev/cluster";
+pub const CLUSTER: &str = "workloads.kcp.dev/cluster";
 /// Later versions of kcp: each label with one of these prefixes and the value `Sync` names a cluster.
 const STATES: [&str; 2] = ["state.workload.kcp.io/", "state.workload.kcp.dev/"];
 const SYNC: &str = "Sync";

@@ -23,6 +23,13 @@ pub struct Share {
     pub completions: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i64>,
+    /// Pods that may be unavailable while the cluster rolls out a Pod template: its part of the budget of the
+    /// whole workload. Unset when there is no rollout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<i64>,
+    /// Extra Pods while the cluster rolls out a Pod template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_surge: Option<i64>,
     /// Whether the turn of this cluster in a rollout has not come, so that it keeps its Pod template.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
@@ -35,6 +42,8 @@ pub struct ShareNumbers {
     pub first_ordinal: Option<i64>,
     pub completions: Option<i64>,
     pub parallelism: Option<i64>,
+    pub max_unavailable: Option<i64>,
+    pub max_surge: Option<i64>,
 }
 
 impl From<Option<i64>> for ShareNumbers {
@@ -60,8 +69,19 @@ impl Share {
     }
 
     pub fn numbers(&self) -> ShareNumbers {
-        let Share { replicas, first_ordinal, completions, parallelism, .. } = *self;
-        ShareNumbers { replicas, first_ordinal, completions, parallelism }
+        ShareNumbers {
+            replicas: self.replicas,
+            first_ordinal: self.first_ordinal,
+            completions: self.completions,
+            parallelism: self.parallelism,
+            max_unavailable: self.max_unavailable,
+            max_surge: self.max_surge,
+        }
+    }
+
+    /// Whether the cluster has a part of the budget of a rollout.
+    pub fn is_rolling_out(&self) -> bool {
+        self.max_unavailable.is_some() || self.max_surge.is_some()
     }
 
     /// Returns the first and the last number, exclusive, of the Pods of a divided StatefulSet.

@@ -19,9 +19,12 @@ pub(super) fn divide(shaped: &mut Value, object: &Value, share: ShareNumbers) {
                 ordinals(shaped, object, first.max(0));
             }
         }
-        ("apps", "Deployment" | "ReplicaSet") | ("", "ReplicationController") => {
+        ("apps", "Deployment") => {
             set(shaped, "replicas", replicas);
+            rollout_budget(shaped, object, "strategy", share);
         }
+        ("apps", "DaemonSet") => rollout_budget(shaped, object, "updateStrategy", share),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => set(shaped, "replicas", replicas),
         // A percentage applies to the Pods of each cluster.
         ("policy", "PodDisruptionBudget") => {
             for field in ["minAvailable", "maxUnavailable"] {
@@ -53,6 +56,20 @@ fn ordinals(shaped: &mut Value, object: &Value, first: i64) {
     {
         *partition = whole.saturating_sub(first).max(0).into();
     }
+}
+
+/// Sets the part of a share in the budget of a rolling update.
+fn rollout_budget(shaped: &mut Value, object: &Value, strategy: &str, share: ShareNumbers) {
+    let is_rolling = matches!(object["spec"][strategy]["type"].as_str(), None | Some("RollingUpdate"));
+    if !is_rolling || (share.max_unavailable, share.max_surge) == (None, None) {
+        return;
+    }
+    let Some(spec) = spec(shaped) else { return };
+    let budget = json!({
+        "maxUnavailable": share.max_unavailable.unwrap_or(0).max(0),
+        "maxSurge": share.max_surge.unwrap_or(0).max(0),
+    });
+    spec.insert(strategy.to_owned(), json!({ "type": "RollingUpdate", "rollingUpdate": budget }));
 }
 
 fn set(shaped: &mut Value, field: &str, number: Option<i64>) {

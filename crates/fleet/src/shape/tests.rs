@@ -215,6 +215,17 @@ fn divided_work_has_the_numbers_of_its_share() {
         first_ordinal,
         completions,
         parallelism,
+        ..ShareNumbers::default()
+    };
+    let budget = |max_unavailable, max_surge| ShareNumbers {
+        max_unavailable: Some(max_unavailable),
+        max_surge: Some(max_surge),
+        ..ShareNumbers::default()
+    };
+    let within = |unavailable: i64, surge: i64| {
+        json!({
+            "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": unavailable, "maxSurge": surge },
+        })
     };
     let rolling = |partition: i64| json!({ "rollingUpdate": { "partition": partition } });
     let cases = [
@@ -249,6 +260,19 @@ fn divided_work_has_the_numbers_of_its_share() {
             numbers(None, None, Some(4), Some(2)),
             json!({ "completions": 4, "parallelism": 2 }),
         ),
+        (
+            ("apps/v1", "Deployment"),
+            json!({ "strategy": { "rollingUpdate": { "maxUnavailable": "50%" } } }),
+            budget(1, 0),
+            json!({ "strategy": within(1, 0) }),
+        ),
+        (
+            ("apps/v1", "Deployment"),
+            json!({ "strategy": { "type": "Recreate" } }),
+            budget(1, 0),
+            json!({ "strategy": { "type": "Recreate" } }),
+        ),
+        (("apps/v1", "DaemonSet"), json!({}), budget(0, 2), json!({ "updateStrategy": within(0, 2) })),
         (
             ("policy/v1", "PodDisruptionBudget"),
             json!({ "minAvailable": 5 }),

@@ -25,6 +25,8 @@ pub fn read(share: &Value, name: &str, path: &FieldPath, errors: &mut Vec<FieldE
         first_ordinal: number("firstOrdinal"),
         completions: number("completions"),
         parallelism: number("parallelism"),
+        max_unavailable: number("maxUnavailable"),
+        max_surge: number("maxSurge"),
         ..Share::default()
     };
     match &share["held"] {
@@ -81,6 +83,12 @@ pub fn check(
                 .push(FieldError::forbidden(&path.child("firstOrdinal"), "only StatefulSets have ordinals"));
         } else if share.first_ordinal.is_some() && share.replicas.is_none() {
             errors.push(FieldError::required(&path.child("replicas"), "must be set with firstOrdinal"));
+        }
+        let rolls_out = row.group == "apps" && matches!(row.resource.as_str(), "deployments" | "daemonsets");
+        let budgets = [("maxUnavailable", share.max_unavailable), ("maxSurge", share.max_surge)];
+        for (field, _) in budgets.iter().filter(|(_, number)| number.is_some() && !rolls_out) {
+            let message = "only Deployments and DaemonSets have a budget for each cluster";
+            errors.push(FieldError::forbidden(&path.child(*field), message));
         }
         if is_stateful_set && !is_free {
             taken(&path, share, current, shares, errors);

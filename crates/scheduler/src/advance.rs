@@ -1,0 +1,278 @@
+//! The next step of one object: what is lost, what is under way and what is balanced, then the decision.
+
+use std::time::Duration;
+
+use atoll_fleet::Placement;
+use atoll_fleet::placed_by;
+use atoll_fleet::placed_condition::{ConditionValue, UNSCHEDULABLE};
+use atoll_informer::Key;
+use atoll_meta::object;
+use atoll_meta::views::items;
+use atoll_placement::demand::{CurrentShare, Demand, Work};
+use atoll_placement::failover::returns_at;
+use atoll_placement::intent::{Intent, IntentSource};
+use atoll_placement::node::Toleration;
+use atoll_placement::rules::{Division, Rules};
+use serde_json::Value;
+
+use crate::losses::{self, Losses};
+use crate::moving::{self, AWAY, NextShares};
+use crate::rebalancing;
+use crate::round::{DecidedStep, Round, message, pods, share, wanted};
+use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
+
+/// Annotation of an object that may start with empty volumes on another cluster.
+pub const ACCEPT_EMPTY_VOLUMES: &str = "atoll.dev/accept-empty-volumes";
+/// Taint of a cluster that is being drained.
+const DRAIN: &str = "atoll.dev/drain";
+/// The reason of the event about a move without room.
+const MOVE_BLOCKED: &str = "MoveBlocked";
+
+/// An object to decide about.
+pub struct Decidable<'a> {
+    pub target: PlacementTarget,
+    pub placement: &'a Placement,
+    pub demand: Demand,
+    pub rules: Rules,
+    pub namespace: &'a Value,
+    pub intent: Option<&'a (Intent, IntentSource)>,
+}
+
+impl Round<'_> {
+    /// Decides about an object, reserves what it takes, and returns the step towards the decision.
+    pub fn advance(&mut self, key: &Key, object: Decidable<'_>) -> DecidedStep {
+        let Decidable { target, placement, mut demand, mut rules, namespace, intent } = object;
+        let now = self.scheduler.writer.clock.seconds();
+        demand.is_paused = self.scheduler.pauses.take(key) && !demand.current.is_empty();
+        self.read_reports(key, &target, &mut demand, now);
+        if demand.work == Work::EveryNode {
+            // As on a drained node, DaemonSets stay until the cluster is removed.
+            rules.tolerations.extend(drain_toleration());
+        }
+        let bound_for = self.ledger.shares(&placement.target, &demand.workspace_path);
+        let is_moving = moving::is_moving(placement) && !demand.is_paused;
+        let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);
+
+        let mut asked = match is_moving {
+            true => moving::as_if_on(&demand, bound_for.clone()),
+            false => demand.clone(),
+        };
+        asked.may_rebalance |= demand.current.iter().any(|share| share.unschedulable > 0);
+        let is_balanced = self.scheduler.rebalancing.contains(key);
+        let settled = asked.clone();
+        let mut returns = false;
+        if is_balanced {
+            let may_move = !is_moving && !demand.is_paused;
+            self.scheduler.rebalancing.set_waiting(key, !may_move);
+            if may_move {
+                returns = self.balance(key, &mut asked, (placement, &bound_for), &rules, now);
+            }
+        }
+        let (target_and_namespace, mut decided) = ((&target, namespace), rules.clone());
+        let mut decision = self.decide_allowed(target_and_namespace, &asked, &mut decided, intent);
+        let is_for_balance = is_balanced && !is_moving && losses.replaced.is_empty();
+        if is_for_balance
+            && !demand.current.is_empty()
+            && moving::changes_clusters(&demand, &decision)
+            && let Err(at) = self.scheduler.rebalancing.begin(now, self.ledger.objects())
+        {
+            self.wake_at(key, at);
+            self.scheduler.rebalancing.set_waiting(key, true);
+            returns = false;
+            decision = self.decide_allowed(target_and_namespace, &settled, &mut rules.clone(), intent);
+        }
+
+        let is_placed = !demand.current.is_empty();
+        let code = if is_placed { MOVE_BLOCKED } else { UNSCHEDULABLE };
+        let missing = (decision.unplaced > 0).then(|| message(&decision));
+        if decision.shares.is_empty() {
+            // A placed object stays until there is another place for it.
+            let message = missing.unwrap_or_else(|| "no cluster takes it".to_string());
+            return report(target, code, message);
+        }
+        let fleet = &self.ledger.fleet;
+        let kept = moving::keep_unplaced(fleet, &demand, &mut decision, &rules.division);
+        let missing = missing.map(|missing| match kept {
+            0 => (UNSCHEDULABLE, missing),
+            _ => (MOVE_BLOCKED, format!("{kept} of its replicas stay where they are: {missing}")),
+        });
+        let next = match moving::next_shares(fleet, &demand, &decision, &rules) {
+            Ok(next) => next,
+            Err((code, reason)) => {
+                if demand.is_paused {
+                    // The pause was told when the server refused to write.
+                    self.wake_after(key, PAUSED_DELAY);
+                    return DecidedStep::Settled;
+                }
+                return report(target, code, reason);
+            }
+        };
+        self.scheduler.reports.set_awaited(key, !next.phase.is_empty());
+        let all = next.shares.iter().chain(&next.target);
+        let taken = moving::reservations(all, |share| pods(share, &demand));
+        let is_default = &*rules.by == placed_by::DEFAULT;
+        self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
+        let mut wanted = wanted(&decision, &demand, &rules);
+        describe(&mut wanted, &next, placement);
+        if demand.is_paused {
+            (wanted.phase, wanted.target) = (placement.phase.clone(), placement.target.clone());
+            self.wake_after(key, PAUSED_DELAY);
+            if wanted.is_same(placement) {
+                return DecidedStep::Settled;
+            }
+        } else if next.phase.is_empty() && !returns {
+            stay_away(&mut wanted, placement, &losses, &rules);
+        }
+        self.outcome(key, target, placement, wanted, missing.or(losses.held))
+    }
+
+    fn outcome(
+        &self,
+        key: &Key,
+        target: PlacementTarget,
+        placement: &Placement,
+        wanted: Wanted,
+        told: Option<(&'static str, String)>,
+    ) -> DecidedStep {
+        match (wanted.is_same(placement), told) {
+            (true, told) => {
+                self.scheduler.rebalancing.decided(key);
+                match told {
+                    None => {
+                        self.scheduler.pending.remove(key);
+                        DecidedStep::Settled
+                    }
+                    Some((code, message)) => report(target, code, message),
+                }
+            }
+            (false, told) => DecidedStep::Place(target, wanted, told),
+        }
+    }
+
+    /// Fills in what clusters report about the shares of an object.
+    fn read_reports(&mut self, key: &Key, target: &PlacementTarget, demand: &mut Demand, now: i64) {
+        if demand.current.is_empty() {
+            return;
+        }
+        let uid = object::uid(&target.object);
+        let found = self.scheduler.reports.of(&target.at.workspace, uid);
+        let mut due = None;
+        for share in &mut demand.current {
+            let Some(pods) = found.get(&*share.uid) else { continue };
+            let stuck = self.scheduler.reports.fill(share, *pods, demand.work, (uid, now));
+            due = due.into_iter().chain(stuck).min();
+        }
+        if let Some(at) = due {
+            self.wake_at(key, at);
+        }
+        let is_applied = |share: &CurrentShare| found.get(&*share.uid).is_some_and(|pods| pods.is_applied);
+        demand.has_bound_claims = has_claims(&target.object) && demand.current.iter().any(is_applied);
+        demand.may_leave_volumes = object::annotation(&target.object, ACCEPT_EMPTY_VOLUMES) == Some("true");
+    }
+
+    /// Finds shares on lost clusters, evicts those that are to be replaced, and wakes up for the others.
+    fn losses(
+        &mut self,
+        key: &Key,
+        demand: &mut Demand,
+        rules: &Rules,
+        bound_for: Option<&Vec<CurrentShare>>,
+        now: i64,
+    ) -> Losses {
+        let on = demand.current.iter().chain(bound_for.into_iter().flatten()).map(|share| &share.uid);
+        let losses = losses::of(&self.ledger.fleet, demand, &rules.failover, on, now);
+        demand.evicted.extend(losses.replaced.iter().cloned());
+        if let Some(at) = losses.due {
+            self.wake_at(key, at);
+        }
+        losses
+    }
+
+    /// Lets an object move for the sake of balance, or return to the cluster that it was on before that was
+    /// lost. Returns whether it returns.
+    fn balance(
+        &mut self,
+        key: &Key,
+        asked: &mut Demand,
+        (placement, home): (&Placement, &[CurrentShare]),
+        rules: &Rules,
+        now: i64,
+    ) -> bool {
+        let fleet = &self.ledger.fleet;
+        let recent = rebalancing::recently_ready(fleet, asked, &rules.failover, now);
+        if moving::is_away(placement) {
+            let returns = |share: &CurrentShare| {
+                let at = fleet.cluster(&share.uid).and_then(|state| returns_at(state, &rules.failover));
+                at.is_some_and(|at| at <= now) && !recent.clusters.contains(&share.uid)
+            };
+            if home.iter().all(returns) {
+                // The replicas may have been scaled meanwhile.
+                let whole = home.iter().map(|share| CurrentShare { replicas: None, ..share.clone() });
+                *asked = moving::as_if_on(asked, whole.collect());
+                return true;
+            }
+        }
+        asked.evicted.extend(recent.clusters);
+        asked.may_rebalance = true;
+        if let Some(at) = recent.due {
+            self.wake_at(key, at);
+            self.scheduler.rebalancing.set_waiting(key, true);
+        }
+        false
+    }
+
+    /// Decides about an object again at a time, in seconds.
+    fn wake_at(&mut self, key: &Key, at: i64) {
+        let now = self.scheduler.writer.clock.now();
+        let whole = Duration::from_secs(u64::try_from(at - now.seconds).unwrap_or(0));
+        self.wake_after(key, whole.saturating_sub(Duration::from_nanos(now.nanos.into())));
+    }
+
+    fn wake_after(&mut self, key: &Key, delay: Duration) {
+        self.wakes.push((key.clone(), delay));
+    }
+}
+
+fn report(target: PlacementTarget, reason: &'static str, message: String) -> DecidedStep {
+    DecidedStep::Report(target, ConditionValue { status: "False", reason, message })
+}
+
+/// Sets the shares, the phase and the target of a placement.
+fn describe(wanted: &mut Wanted, next: &NextShares, placement: &Placement) {
+    wanted.shares = next.shares.iter().map(share).collect();
+    wanted.phase = next.phase.clone();
+    wanted.target = next.target.iter().map(share).collect();
+    for share in &mut wanted.shares {
+        share.held = placement.share_of(&share.name, &share.uid).is_some_and(|known| known.held);
+    }
+}
+
+/// Records where an object was before its cluster was lost, if it is to return there.
+fn stay_away(wanted: &mut Wanted, placement: &Placement, losses: &Losses, rules: &Rules) {
+    let is_single = rules.division == Division::Single && !rules.names_clusters;
+    if !is_single || !rules.failover.returns || placement.by != wanted.by {
+        return;
+    }
+    if moving::is_away(placement) {
+        (wanted.phase, wanted.target) = (AWAY.to_string(), placement.target.clone());
+        return;
+    }
+    let is_lost = |uid: &str| losses.replaced.iter().any(|lost| **lost == *uid);
+    let lost = placement.clusters.iter().filter(|share| is_lost(&share.uid));
+    let lost: Vec<_> = lost.filter(|share| !wanted.shares.iter().any(|next| next.uid == share.uid)).collect();
+    if !lost.is_empty() {
+        (wanted.phase, wanted.target) = (AWAY.to_string(), lost.into_iter().cloned().collect());
+    }
+}
+
+/// Whether the pods of a workload have volume claims, so that their data is where they run.
+fn has_claims(object: &Value) -> bool {
+    let volumes = items(&object["spec"]["template"]["spec"]["volumes"]);
+    !items(&object["spec"]["volumeClaimTemplates"]).is_empty()
+        || volumes.iter().any(|volume| volume["persistentVolumeClaim"].is_object())
+}
+
+fn drain_toleration() -> Option<Toleration> {
+    let toleration = serde_json::json!({ "key": DRAIN, "operator": "Exists" });
+    Toleration::of(atoll_meta::views::TolerationView::of(&toleration))
+}

@@ -1,0 +1,199 @@
+//! Rebalancing: after a cluster has changed, the objects on it are decided about again at once, and all others
+//! when the change has settled.
+//!
+//! ```text
+//!   Cluster lost, tainted, relabelled, deleted ─► its objects, at once
+//!   Cluster new, recovered, larger, opened     ─► all objects, when it has been Ready for a while ─► hourly cap
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_fleet::node_shapes;
+use atoll_fleet::placement_refusal::placement_refusal;
+use atoll_informer::{Change, Key};
+use atoll_meta::object;
+use atoll_placement::cluster::Readiness;
+use atoll_placement::demand::Demand;
+use atoll_placement::failover::returns_at;
+use atoll_placement::fleet::Fleet;
+use atoll_placement::rules::Failover;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::Scheduler;
+use crate::hourly_cap::HourlyCap;
+
+/// Delay after which objects are balanced: changes that belong together, such as several clusters that join,
+/// are one cause.
+const SETTLING: Duration = Duration::from_secs(5);
+/// Seconds after which a cluster that has just joined takes its part of what others run.
+const JOINED_SECONDS: i64 = 10;
+/// A cluster that became Ready within this many seconds of its registration has joined, and not returned.
+const JOINING_SECONDS: i64 = 120;
+
+#[derive(Default)]
+pub struct Rebalancing {
+    /// Queue keys of objects to balance, and whether each has to wait.
+    objects: Mutex<HashMap<Key, bool>>,
+    clusters: Mutex<ChangedClusters>,
+    changed: Notify,
+    cap: Mutex<HourlyCap>,
+}
+
+#[derive(Default)]
+struct ChangedClusters {
+    uids: HashSet<String>,
+    /// Whether one of them takes new shares.
+    is_open: bool,
+}
+
+/// The parts of a Cluster that decide which shares it keeps, and which it takes.
+type Terms<'a> = (&'a str, bool, bool, &'a Value, &'a Value, String, i64);
+
+fn terms(cluster: &Value) -> Terms<'_> {
+    let ready = atoll_meta::views::condition(cluster, "Ready");
+    (
+        object::uid(cluster),
+        object::is_being_deleted(cluster),
+        placement_refusal(cluster).is_none(),
+        &cluster["spec"],
+        &cluster["metadata"]["labels"],
+        ready.map(|ready| ready.status().to_string()).unwrap_or_default(),
+        node_shapes::read(cluster).iter().map(|shape| shape.nodes).sum(),
+    )
+}
+
+impl Rebalancing {
+    /// Handles a changed Cluster.
+    pub fn cluster_changed(&self, change: &Change) {
+        let [before, now] = [&change.old, &change.new].map(|cluster| cluster.as_deref().map(terms));
+        if before == now {
+            return;
+        }
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        clusters.uids.extend(before.iter().chain(&now).map(|terms| terms.0.to_string()));
+        clusters.is_open |= now.is_some_and(|(_, _, is_open, ..)| is_open);
+        self.changed.notify_one();
+    }
+
+    /// Whether an object is to be balanced.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.objects().contains_key(key)
+    }
+
+    /// Sets whether an object that is to be balanced has to wait.
+    pub fn set_waiting(&self, key: &Key, is_waiting: bool) {
+        if let Some(waits) = self.objects().get_mut(key) {
+            *waits = is_waiting;
+        }
+    }
+
+    /// Records that an object was decided about, which ends its balancing unless it has to wait.
+    pub fn decided(&self, key: &Key) {
+        let mut objects = self.objects();
+        if objects.get(key).is_some_and(|is_waiting| !is_waiting) {
+            objects.remove(key);
+        }
+    }
+
+    /// Forgets an object.
+    pub fn remove(&self, key: &Key) {
+        self.objects().remove(key);
+    }
+
+    /// Counts a move of one of so many objects, or returns when the next one is allowed, in seconds.
+    pub fn begin(&self, now: i64, objects: usize) -> Result<(), i64> {
+        self.cap.lock().unwrap_or_else(PoisonError::into_inner).begin(now, objects)
+    }
+
+    fn objects(&self) -> MutexGuard<'_, HashMap<Key, bool>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds objects to the queue after each change of a Cluster, for as long as it is polled.
+pub async fn run(scheduler: &Scheduler) {
+    let rebalancing = &scheduler.rebalancing;
+    loop {
+        rebalancing.changed.notified().await;
+        let ChangedClusters { uids, is_open } =
+            std::mem::take(&mut *rebalancing.clusters.lock().unwrap_or_else(PoisonError::into_inner));
+        let (near, all) = {
+            let mut ledger = scheduler.ledger();
+            scheduler.update(&mut ledger);
+            let near: Vec<Key> = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)));
+            (near, if is_open { ledger.placed(|_| true) } else { Vec::new() })
+        };
+        near.into_iter().for_each(|key| scheduler.queue.add(key));
+        for key in all {
+            rebalancing.objects().insert(key.clone(), false);
+            scheduler.queue.add_after(key, SETTLING);
+        }
+    }
+}
+
+/// Clusters that nothing moves to for the sake of balance yet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RecentlyReady {
+    /// Uids.
+    pub clusters: Vec<Arc<str>>,
+    /// The time, in seconds, at which the first of them may be used.
+    pub due: Option<i64>,
+}
+
+/// Returns the clusters that have not been Ready for long enough to get replicas that run elsewhere: a cluster
+/// that comes and goes must not make replicas follow it.
+pub fn recently_ready(fleet: &Fleet, demand: &Demand, failover: &Failover, now: i64) -> RecentlyReady {
+    let mut recent = RecentlyReady::default();
+    for state in fleet.serving(&demand.workspace_path) {
+        let Readiness::Ready { since } = &state.readiness else { continue };
+        if demand.share(&state.uid).is_some() {
+            continue;
+        }
+        let has_joined = since.saturating_sub(state.registered) <= JOINING_SECONDS;
+        let at = match has_joined {
+            true => Some(since.saturating_add(JOINED_SECONDS)),
+            false => returns_at(state, failover),
+        };
+        if at.is_none_or(|at| now < at) {
+            recent.clusters.push(state.uid.clone());
+            recent.due = recent.due.into_iter().chain(at).min();
+        }
+    }
+    recent
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_placement::cluster::ClusterState;
+
+    use super::*;
+
+    #[test]
+    fn clusters_are_balanced_when_they_have_stayed_ready() {
+        let state = |name: &str, registered: i64, since: i64| ClusterState {
+            name: name.into(),
+            uid: name.into(),
+            workspace: "root".into(),
+            registered,
+            readiness: Readiness::Ready { since },
+            ..ClusterState::default()
+        };
+        let mut fleet = Fleet::new();
+        fleet.set_cluster(state("joined", 995, 1000));
+        fleet.set_cluster(state("returned", 0, 1000));
+        fleet.set_cluster(state("old", 0, 0));
+        let demand = Demand { workspace_path: "root".into(), ..Demand::default() };
+        let recent = |failover: &Failover, now: i64| {
+            let found = recently_ready(&fleet, &demand, failover, now);
+            (found.clusters.iter().map(|uid| uid.to_string()).collect::<Vec<_>>().join(" "), found.due)
+        };
+        let (usual, never) = (Failover::default(), Failover { returns: false, ..Failover::default() });
+        assert_eq!(recent(&usual, 1001), ("returned joined".into(), Some(1010)));
+        assert_eq!(recent(&usual, 1010), ("returned".into(), Some(1030)));
+        assert_eq!(recent(&usual, 1030), (String::new(), None));
+        assert_eq!(recent(&never, 9000), ("returned".into(), None));
+    }
+}

@@ -1,0 +1,181 @@
+//! Reports of clusters about the pods of objects.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll_informer::{Cache, Change, Clock, Key};
+use atoll_placement::demand::{CurrentShare, Work};
+use serde_json::Value;
+
+use crate::{Keys, workloads};
+
+/// Seconds for which the scheduler of a cluster must find no node before pods are moved elsewhere.
+const STUCK_SECONDS: i64 = 15;
+
+/// The reports about the objects that the scheduler places.
+pub struct Reports {
+    pub cache: Arc<Cache>,
+    by_object: usize,
+    /// Queue keys of objects whose next step depends on reports.
+    awaited: Mutex<Keys>,
+    /// Since when pods find no node, in seconds, by uid of the object and of the cluster.
+    stuck: Mutex<HashMap<(String, String), i64>>,
+}
+
+/// The pods of one share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportedPods {
+    /// Available pods, or ready ones where a kind does not know availability.
+    pub ready: i64,
+    /// Pods that exist.
+    pub running: i64,
+    pub unschedulable: i64,
+    /// Whether the object was applied there.
+    pub is_applied: bool,
+}
+
+impl Reports {
+    pub fn new(cache: Arc<Cache>) -> Reports {
+        let by_object = cache.index(by_object);
+        Reports { cache, by_object, awaited: Mutex::default(), stuck: Mutex::default() }
+    }
+
+    /// Handles a changed report. Returns the queue key of its object if that is to be decided about again.
+    pub fn changed(&self, change: &Change, clock: &dyn Clock) -> Option<Key> {
+        let [before, now] =
+            [&change.old, &change.new].map(|record| record.as_deref().map(pods).unwrap_or_default());
+        if before == now {
+            return None;
+        }
+        let record = change.object();
+        let text = |field: &str| record["spec"][field].as_str().unwrap_or_default();
+        let is_stuck = before.unschedulable != now.unschedulable;
+        if is_stuck {
+            let of = (text("uid").to_string(), text("clusterUID").to_string());
+            let mut stuck = self.stuck();
+            match now.unschedulable {
+                0 => drop(stuck.remove(&of)),
+                _ => drop(stuck.entry(of).or_insert_with(|| clock.seconds())),
+            }
+        }
+        let resource = &record["spec"]["resource"];
+        let is_kind = |kind: &&atoll_informer::Resource| {
+            resource["group"] == *kind.group && resource["resource"] == *kind.plural
+        };
+        let kind = workloads::kinds().iter().position(|kind| is_kind(kind))?;
+        let at = Key::new(&change.key.workspace, text("namespace"), text("name"));
+        let key = workloads::queue_key(kind, &at);
+        (is_stuck || self.awaited().contains(&key)).then_some(key)
+    }
+
+    /// Sets whether the next step of an object depends on its reports.
+    pub fn set_awaited(&self, key: &Key, is_awaited: bool) {
+        let mut awaited = self.awaited();
+        match is_awaited {
+            true => drop(awaited.insert(key.clone())),
+            false => drop(awaited.remove(key)),
+        }
+    }
+
+    /// The reported pods of an object by uid of the cluster.
+    pub fn of(&self, workspace: &str, uid: &str) -> HashMap<String, ReportedPods> {
+        let records = self.cache.by_index(self.by_object, &object_key(workspace, uid));
+        let read = |record: &Arc<Value>| {
+            let cluster = record["spec"]["clusterUID"].as_str()?;
+            Some((cluster.to_string(), pods(record)))
+        };
+        records.iter().filter_map(read).collect()
+    }
+
+    /// Fills in what is reported about a share. Returns when to look again at pods that find no node.
+    pub fn fill(
+        &self,
+        share: &mut CurrentShare,
+        found: ReportedPods,
+        work: Work,
+        of: (&str, i64),
+    ) -> Option<i64> {
+        let (uid, now) = of;
+        // Pods with ordinals beyond the share still run, and no other cluster may run them meanwhile.
+        let is_shrinking = work == Work::Ordinals && share.replicas.is_some_and(|most| found.running > most);
+        share.ready = if is_shrinking { found.running } else { found.ready };
+        if found.unschedulable == 0 {
+            return None;
+        }
+        let since = self.stuck().get(&(uid.to_string(), share.uid.to_string())).copied().unwrap_or(now);
+        let due = since.saturating_add(STUCK_SECONDS);
+        if now < due {
+            return Some(due);
+        }
+        share.unschedulable = found.unschedulable;
+        None
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Keys> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stuck(&self) -> MutexGuard<'_, HashMap<(String, String), i64>> {
+        self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Index of reports by their object.
+fn by_object(record: &Value) -> Vec<String> {
+    let uid = record["spec"]["uid"].as_str();
+    uid.map(|uid| object_key(&Key::of(record).workspace, uid)).into_iter().collect()
+}
+
+/// Reports in one workspace never count for an object of another one.
+fn object_key(workspace: &str, uid: &str) -> String {
+    format!("{workspace}/{uid}")
+}
+
+/// Reads the pods of a report.
+fn pods(record: &Value) -> ReportedPods {
+    let report = &record["status"];
+    let counted = |field: &str| report["pods"][field].as_i64();
+    let status = &report["status"];
+    let number = |fields: &[&str]| fields.iter().find_map(|field| status[*field].as_i64());
+    // A field that is 0 is omitted.
+    let available = number(&["availableReplicas", "numberAvailable"]);
+    let ready = available.or(number(&["readyReplicas", "numberReady", "ready"])).or(counted("ready"));
+    let ready =
+        if status.is_object() && available.is_none() && has_availability(record) { Some(0) } else { ready };
+    let running = counted("total").or(number(&["replicas"])).unwrap_or(0);
+    ReportedPods {
+        ready: ready.unwrap_or(0).max(0),
+        running: running.max(0),
+        unschedulable: counted("unschedulable").unwrap_or(0).max(0),
+        is_applied: report["state"] == "Applied" && report["generation"].as_i64().unwrap_or(0) > 0,
+    }
+}
+
+/// Whether the status of a kind counts available pods.
+fn has_availability(record: &Value) -> bool {
+    let resource = record["spec"]["resource"]["resource"].as_str().unwrap_or_default();
+    !matches!(resource, "jobs" | "cronjobs")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_are_available_ones_where_the_kind_counts_them() {
+        for (resource, status, expected) in [
+            ("deployments", json!({ "status": { "replicas": 3, "readyReplicas": 3 } }), (0, 3, 0)),
+            ("deployments", json!({ "status": { "replicas": 3, "availableReplicas": 2 } }), (2, 3, 0)),
+            ("daemonsets", json!({ "status": { "numberAvailable": 4, "numberReady": 5 } }), (4, 0, 0)),
+            ("jobs", json!({ "status": { "ready": 1 } }), (1, 0, 0)),
+            ("deployments", json!({ "pods": { "total": 5, "ready": 1, "unschedulable": 2 } }), (1, 5, 2)),
+            ("deployments", json!({ "status": null }), (0, 0, 0)),
+        ] {
+            let record = json!({ "spec": { "resource": { "resource": resource } }, "status": status });
+            let found = pods(&record);
+            assert_eq!((found.ready, found.running, found.unschedulable), expected, "{record}");
+        }
+    }
+}
