@@ -147,7 +147,8 @@ pub fn condition(object: &Value, kind: &str) -> (String, String, String) {
 pub async fn report_pods(admin: &Client, path: &str, cluster: &str, pods: i64) {
     let status = json!({ "replicas": pods, "readyReplicas": pods, "availableReplicas": pods });
     let counts = json!({ "total": pods, "ready": pods, "pending": 0, "unschedulable": 0, "bound": pods });
-    report_object(admin, path, cluster, json!({ "state": "Applied", "status": status, "pods": counts })).await;
+    report_object(admin, path, cluster, json!({ "state": "Applied", "status": status, "pods": counts }))
+        .await;
 }
 
 /// Reports, as a syncer would, that an object is gone from a cluster.

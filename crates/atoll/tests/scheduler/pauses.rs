@@ -3,8 +3,8 @@
 use atoll_testkit::wait::eventually;
 
 use crate::fleet::{
-    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_pods, scale, summary,
-    with_clusters,
+    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_pods, scale,
+    summary, with_clusters,
 };
 
 #[tokio::test(flavor = "multi_thread")]
