@@ -17,6 +17,7 @@ mod moving;
 mod pauses;
 mod pending;
 mod rebalancing;
+mod rolling_out;
 mod standing;
 mod taking_over;
 mod writers;
