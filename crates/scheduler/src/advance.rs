@@ -82,7 +82,7 @@ impl Round<'_> {
         if is_for_balance
             && !demand.current.is_empty()
             && moving::changes_clusters(&demand, &decision)
-            && let Err(at) = self.scheduler.rebalancing.begin(now, self.ledger.objects())
+            && let Err(at) = self.scheduler.rebalancing.begin(&key.workspace, now, self.ledger.objects())
         {
             self.wake_at(key, at);
             self.scheduler.rebalancing.set_waiting(key, true);

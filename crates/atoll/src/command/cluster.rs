@@ -138,6 +138,10 @@ pub struct JoinOptions {
     #[arg(long)]
     pub observe: bool,
 
+    /// Join the cluster cordoned: nothing is placed there before `atoll cluster uncordon`
+    #[arg(long)]
+    pub cordoned: bool,
+
     /// API groups of custom resources that may be placed there, in addition to Kubernetes' own
     #[arg(long, value_delimiter = ',', value_name = "GROUPS", value_parser = custom_group, conflicts_with = "observe")]
     pub groups: Vec<String>,

@@ -3,6 +3,7 @@
 // Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
+mod beyond_policy;
 mod by_annotation;
 mod by_command;
 mod by_default;
@@ -17,3 +18,5 @@ mod pauses;
 mod pending;
 mod rebalancing;
 mod standing;
+mod taking_over;
+mod writers;

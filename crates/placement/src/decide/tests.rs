@@ -98,6 +98,20 @@ fn codes(decision: &PlacementDecision) -> Vec<(&str, &str)> {
 }
 
 #[test]
+fn clusters_for_other_workspaces_are_not_named() {
+    let reserved = ClusterState { workspaces: Some(vec!["other".into()]), is_cordoned: true, ..state("a") };
+    let fleet = fleet(&[(reserved, 10)]);
+    let decision = decide(&fleet, &demand(1), &rules(Division::Single));
+    assert_eq!((decision.unplaced, decision.refusals.len()), (1, 0));
+    assert!(explain(&fleet, &demand(1), &rules(Division::Single)).1.is_empty());
+    // An object that was there before the owner of the cluster removed the workspace is told why.
+    let mut present = demand(20);
+    present.current = vec![CurrentShare { uid: "a".into(), replicas: Some(2), ..CurrentShare::default() }];
+    let decision = decide(&fleet, &present, &rules(Division::Even));
+    assert_eq!(decision.refusals.iter().map(|one| one.code).collect::<Vec<_>>(), ["Cordoned"]);
+}
+
+#[test]
 fn without_a_policy_a_namespace_stays_together() {
     let plain = demand(3);
     let with = |namespace: &[&str], workspace: &[&str]| Demand {
@@ -112,8 +126,9 @@ fn without_a_policy_a_namespace_stays_together() {
         (with(&[], &["b"]), "b=3"),
         (with(&["gone"], &[]), "c=3"),
         (Demand { evicted: vec!["a".into()], ..with(&["a"], &[]) }, "c=3"),
-        // It does not leave its namespace for lack of room.
-        (large(15), "a=10 -5"),
+        // A new object does not wait for room beside its namespace, and one that is there does not leave.
+        (large(15), "c=15"),
+        (large(40), "c=30 -10"),
         (Demand { replicas: 40, ..plain.clone() }, "c=30 -10"),
         (on(plain.clone(), &[("a", 3)]), "a=3"),
         (on(demand(15), &[("a", 3)]), "a=10 -5"),
@@ -123,8 +138,8 @@ fn without_a_policy_a_namespace_stays_together() {
         let decision = decide(&three(), &demand, &Rules::by_default());
         assert_eq!(words(&decision), expected, "{demand:?}");
     }
-    let decision = decide(&three(), &large(15), &Rules::by_default());
-    assert_eq!(codes(&decision), [("a", "NoRoom"), ("b", "NamespaceElsewhere"), ("c", "NamespaceElsewhere")]);
+    let decision = decide(&three(), &large(40), &Rules::by_default());
+    assert_eq!(codes(&decision), [("a", "NotChosen"), ("b", "NotChosen"), ("c", "NoRoom")]);
 }
 
 #[test]
@@ -227,13 +242,6 @@ fn a_reason_is_given_for_every_cluster() {
             &plain,
             "Tainted",
             "k=v:NoSchedule",
-        ),
-        (
-            ClusterState { workspaces: Some(vec!["other".into()]), ..state("a") },
-            demand(1),
-            &plain,
-            "WorkspaceRefused",
-            "spec.workspaces",
         ),
         (
             ClusterState { apis: Some(["pods".into()].into()), ..state("a") },
