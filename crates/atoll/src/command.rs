@@ -2,6 +2,7 @@
 
 mod cluster;
 mod dialect;
+mod explain;
 mod management;
 mod playground;
 mod settings;
@@ -24,6 +25,7 @@ pub use self::cluster::{
     ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
 };
 pub use self::dialect::{DialectCommand, DialectOptions};
+pub use self::explain::ExplainOptions;
 pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimArgs, SimCommand, SimOptions};
@@ -65,6 +67,9 @@ pub enum Command {
     Syncer(SyncerOptions),
     /// Place objects on clusters
     Place(PlaceOptions),
+    /// Explain why an object runs where it does, cluster by cluster
+    #[command(after_help = explain::EXPLAIN_HELP)]
+    Explain(ExplainOptions),
     /// Bring objects that already run in a cluster under Atoll's management, without restarting them
     #[command(after_help = management::ADOPT_HELP)]
     Adopt(AdoptOptions),

@@ -8,6 +8,7 @@ mod command;
 mod completion;
 mod dialect;
 mod encryption;
+mod explain;
 mod keys;
 mod kubeconfig;
 mod kubelets;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Dialect(command) => dialect::run(command),
         Command::Syncer(options) => syncer::run(options),
         Command::Place(options) => place::run(options),
+        Command::Explain(options) => explain::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Release(options) => release::run(options),
         Command::Orphans(command) => orphans::run(command),

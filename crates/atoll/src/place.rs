@@ -156,7 +156,7 @@ async fn check_clusters(session: &Session, intent: &Intent) -> Result<(), Failur
 }
 
 /// The failure of a placement: the object may not exist, or its kind cannot be placed.
-async fn placement_failure(api: &Api, resource: &ApiResource, path: &str, problem: Problem) -> Failure {
+pub async fn placement_failure(api: &Api, resource: &ApiResource, path: &str, problem: Problem) -> Failure {
     if !problem.is("NotFound") && !problem.is("MethodNotAllowed") {
         return problem.into();
     }

@@ -6,6 +6,7 @@
 //!                                        └─► ControlPlane "east":  disk or memory, Simulation (clock, faults)
 //! ```
 
+mod advisor;
 mod controller_threads;
 mod controllers;
 mod identity;
@@ -27,6 +28,7 @@ use atoll_authn::authority::Identity;
 use atoll_client::Client;
 use atoll_informer::{Clock, Informers};
 use atoll_registry::{Catalog, Profile};
+use atoll_scheduler::SchedulerHandle;
 use atoll_server::local::{self, Local};
 use atoll_server::metrics::Metrics;
 use atoll_server::{DiscoveryCache, Server};
@@ -101,8 +103,16 @@ impl ControlPlane {
         registry::migrate(&settings, &store).await?;
         let loaded = registry::load(&settings, store, addresses.advertised, &keys.authority).await?;
 
-        let server =
-            server::create(&mut settings, loaded, metrics, addresses.advertised, &kubelet_client, &keys);
+        let scheduler = SchedulerHandle::default();
+        let server = server::create(
+            &mut settings,
+            loaded,
+            metrics,
+            addresses.advertised,
+            &kubelet_client,
+            &keys,
+            &scheduler,
+        );
         let identity = certificates.write_kubeconfig(now)?;
         let kubeconfig = certificates.kubeconfig.clone();
 
@@ -133,7 +143,7 @@ impl ControlPlane {
             serving,
             disk,
         };
-        plane.start_fleet(&settings, Arc::new(tenants));
+        plane.start_fleet(&settings, Arc::new(tenants), scheduler);
         plane.start_controllers(settings, api, keys);
         Ok(plane)
     }

@@ -14,6 +14,7 @@ pub mod api_groups;
 pub mod cluster;
 pub mod definitions;
 pub mod event;
+pub mod explanation;
 pub mod health;
 pub mod heartbeat;
 pub mod held;

@@ -67,6 +67,29 @@ impl Cache {
         }
     }
 
+    /// Returns a copy with the same objects and indices, without listeners. No watch changes it: it is there to try
+    /// out changes with [`Cache::wrote`].
+    pub fn detached_copy(&self) -> Cache {
+        let state = self.read();
+        let copy = CacheState {
+            objects: state.objects.clone(),
+            owned: state.owned.clone(),
+            indices: state.indices.clone(),
+            ..CacheState::default()
+        };
+        Cache {
+            resource: self.resource.clone(),
+            state: RwLock::new(copy),
+            listeners: Mutex::default(),
+            synced: watch::Sender::new(true),
+        }
+    }
+
+    /// Removes all listeners, which may refer to the owner of this cache.
+    pub fn remove_listeners(&self) {
+        self.listeners().clear();
+    }
+
     pub fn get(&self, key: &Key) -> Option<Arc<Value>> {
         self.read().objects.get(key).cloned()
     }

@@ -93,6 +93,19 @@ impl Queue {
         self.shared.changed.notify_one();
     }
 
+    /// Takes all keys at once in the order in which they would be processed, also those that were added with a
+    /// delay.
+    pub fn drain(&self) -> Vec<Key> {
+        let mut state = self.state();
+        while let Some(((_, key), ())) = state.later.pop_first() {
+            state.due.remove(&key);
+            state.add(key);
+        }
+        let keys: Vec<Key> = std::iter::from_fn(|| state.take(usize::MAX)).collect();
+        keys.iter().for_each(|key| state.end(key));
+        keys
+    }
+
     /// Processes keys, up to `at_once` concurrently, for as long as it is polled. Failed keys are retried;
     /// `what` names the work in the log.
     pub async fn work<W, F>(&self, what: &'static str, at_once: usize, work: W)

@@ -94,6 +94,12 @@ words! {
     Strategy { AllAtOnce, OneByOne, }
 }
 
+impl Default for Strategy {
+    fn default() -> Strategy {
+        Strategy::AllAtOnce
+    }
+}
+
 /// A placement policy. Fields that it does not set have their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {

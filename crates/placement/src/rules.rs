@@ -7,6 +7,7 @@ use atoll_meta::LabelSelector;
 
 use crate::cluster::{ClusterState, PROVIDER, REGION, ZONE};
 use crate::node::Toleration;
+use crate::policy::Strategy;
 
 /// The rules that apply to one object, after it was decided which intent wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct Rules {
     pub keeps_namespace_together: bool,
     pub failover: Failover,
     pub moves: MoveBudget,
+    /// How a new Pod template reaches the clusters.
+    pub rollout: Strategy,
 }
 
 /// How replicas are divided between clusters.

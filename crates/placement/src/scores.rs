@@ -50,10 +50,10 @@ pub fn all(question: Question<'_>, entry: &ClusterEntry) -> Vec<Score> {
         add("Term", rank, format!("is in term {} of {}", at + 1, rules.terms.len()));
     }
     if demand.namespace_on.contains(uid) {
-        add("Namespace", 1, "has other objects of the namespace".to_string());
+        add("Namespace", 1, "has objects of the namespace".to_string());
     }
     if demand.workspace_on.contains(uid) {
-        add("Workspace", 1, "has other namespaces of the workspace".to_string());
+        add("Workspace", 1, "has objects of the workspace".to_string());
     }
     if has_preferences(rules) {
         add(

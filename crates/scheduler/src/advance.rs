@@ -1,5 +1,6 @@
 //! The next step of one object: what is lost, what is under way and what is balanced, then the decision.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
@@ -18,6 +19,8 @@ use serde_json::Value;
 use crate::losses::{self, Losses};
 use crate::moving::{self, AWAY, NextShares};
 use crate::rebalancing;
+use crate::reports::ReportedPods;
+use crate::rollouts::Rollout;
 use crate::round::{DecidedStep, Round, message, pods, share, wanted};
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
 
@@ -44,7 +47,7 @@ impl Round<'_> {
         let Decidable { target, placement, mut demand, mut rules, namespace, intent } = object;
         let now = self.scheduler.writer.clock.seconds();
         demand.is_paused = self.scheduler.pauses.take(key) && !demand.current.is_empty();
-        self.read_reports(key, &target, &mut demand, now);
+        let reports = self.read_reports(key, &target, &mut demand, now);
         if demand.work == Work::EveryNode {
             // As on a drained node, DaemonSets stay until the cluster is removed.
             rules.tolerations.extend(drain_toleration());
@@ -107,13 +110,22 @@ impl Round<'_> {
                 return report(target, code, reason);
             }
         };
-        self.scheduler.reports.set_awaited(key, !next.phase.is_empty());
         let all = next.shares.iter().chain(&next.target);
         let taken = moving::reservations(all, |share| pods(share, &demand));
         let is_default = &*rules.by == placed_by::DEFAULT;
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let mut wanted = wanted(&decision, &demand, &rules);
-        describe(&mut wanted, &next, placement);
+        describe(&mut wanted, &next);
+        let fleet = &self.ledger.fleet;
+        let rollout = Rollout {
+            object: &target.object,
+            demand: &demand,
+            strategy: rules.rollout,
+            fleet,
+            reports: &reports,
+        };
+        let is_rolling_out = rollout.stage(placement, &mut wanted.shares);
+        self.scheduler.reports.set_awaited(key, is_rolling_out || !next.phase.is_empty());
         if demand.is_paused {
             (wanted.phase, wanted.target) = (placement.phase.clone(), placement.target.clone());
             self.wake_after(key, PAUSED_DELAY);
@@ -150,9 +162,15 @@ impl Round<'_> {
     }
 
     /// Fills in what clusters report about the shares of an object.
-    fn read_reports(&mut self, key: &Key, target: &PlacementTarget, demand: &mut Demand, now: i64) {
+    pub fn read_reports(
+        &mut self,
+        key: &Key,
+        target: &PlacementTarget,
+        demand: &mut Demand,
+        now: i64,
+    ) -> HashMap<String, ReportedPods> {
         if demand.current.is_empty() {
-            return;
+            return HashMap::new();
         }
         let uid = object::uid(&target.object);
         let found = self.scheduler.reports.of(&target.at.workspace, uid);
@@ -168,10 +186,11 @@ impl Round<'_> {
         let is_applied = |share: &CurrentShare| found.get(&*share.uid).is_some_and(|pods| pods.is_applied);
         demand.has_bound_claims = has_claims(&target.object) && demand.current.iter().any(is_applied);
         demand.may_leave_volumes = object::annotation(&target.object, ACCEPT_EMPTY_VOLUMES) == Some("true");
+        found
     }
 
     /// Finds shares on lost clusters, evicts those that are to be replaced, and wakes up for the others.
-    fn losses(
+    pub fn losses(
         &mut self,
         key: &Key,
         demand: &mut Demand,
@@ -238,13 +257,10 @@ fn report(target: PlacementTarget, reason: &'static str, message: String) -> Dec
 }
 
 /// Sets the shares, the phase and the target of a placement.
-fn describe(wanted: &mut Wanted, next: &NextShares, placement: &Placement) {
+fn describe(wanted: &mut Wanted, next: &NextShares) {
     wanted.shares = next.shares.iter().map(share).collect();
     wanted.phase = next.phase.clone();
     wanted.target = next.target.iter().map(share).collect();
-    for share in &mut wanted.shares {
-        share.held = placement.share_of(&share.name, &share.uid).is_some_and(|known| known.held);
-    }
 }
 
 /// Records where an object was before its cluster was lost, if it is to return there.

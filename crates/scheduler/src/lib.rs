@@ -15,6 +15,8 @@ mod advance;
 mod beyond_policy;
 mod changes;
 mod counts;
+mod decisions;
+mod handle;
 mod hourly_cap;
 mod ledger;
 mod losses;
@@ -27,6 +29,7 @@ mod policy_status;
 mod rebalancing;
 mod report;
 mod reports;
+mod rollouts;
 mod round;
 mod rules;
 mod suspicion;
@@ -48,6 +51,7 @@ use tokio::task::JoinSet;
 
 use crate::changes::Changes;
 use crate::counts::Counts;
+pub use crate::handle::SchedulerHandle;
 use crate::ledger::Ledger;
 use crate::losses::SUSPECT;
 use crate::pauses::Pauses;
@@ -74,6 +78,8 @@ pub struct Setup {
     pub informers: Arc<Informers>,
     pub clock: Arc<dyn Clock>,
     pub dialects: DialectIntents,
+    /// Receives the scheduler once it runs.
+    pub handle: SchedulerHandle,
 }
 
 struct Scheduler {
@@ -98,7 +104,7 @@ struct Scheduler {
 
 /// Runs the scheduler until it is dropped. Without clusters it does nothing: the watches would only cost memory.
 pub async fn run(setup: Setup) {
-    let Setup { informers, clock, dialects } = setup;
+    let Setup { informers, clock, dialects, handle } = setup;
     let clusters = informers.of(&resources::CLUSTERS);
     let (exists, mut joined) = tokio::sync::watch::channel(false);
     clusters.listen(move |_| {
@@ -135,6 +141,7 @@ pub async fn run(setup: Setup) {
     for cache in scheduler.caches() {
         cache.synced().await;
     }
+    handle.set(&scheduler);
     let worker = scheduler.clone();
     let working = scheduler.queue.work_in_batches("placements", BATCH, move |keys| {
         let scheduler = worker.clone();

@@ -175,14 +175,23 @@ where
     taken.into_iter().collect()
 }
 
-/// Whether two lists contain the same shares, in any order. Whether they are held does not matter.
+/// Whether two lists contain the same shares, in any order. Their turns in a rollout do not matter.
 pub fn have_same_amounts(shares: &[Share], others: &[Share]) -> bool {
-    shares.len() == others.len()
-        && shares.iter().all(|share| {
-            others
-                .iter()
-                .any(|other| other.is_of(&share.name, &share.uid) && other.numbers() == share.numbers())
-        })
+    let amounts = |share: &Share| (share.replicas, share.first_ordinal, share.completions, share.parallelism);
+    are_alike(shares, others, |one, other| amounts(one) == amounts(other))
+}
+
+/// Whether the shares in two lists have the same turns in a rollout.
+pub fn have_same_turns(shares: &[Share], others: &[Share]) -> bool {
+    let turn = |share: &Share| (share.held, share.max_unavailable, share.max_surge);
+    are_alike(shares, others, |one, other| turn(one) == turn(other))
+}
+
+fn are_alike(shares: &[Share], others: &[Share], is_alike: impl Fn(&Share, &Share) -> bool) -> bool {
+    let has_other = |share: &Share| {
+        others.iter().any(|other| other.is_of(&share.name, &share.uid) && is_alike(share, other))
+    };
+    shares.len() == others.len() && shares.iter().all(has_other)
 }
 
 #[cfg(test)]

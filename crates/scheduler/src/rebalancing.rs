@@ -115,9 +115,16 @@ impl Rebalancing {
 
 /// Adds objects to the queue after each change of a Cluster, for as long as it is polled.
 pub async fn run(scheduler: &Scheduler) {
-    let rebalancing = &scheduler.rebalancing;
     loop {
-        rebalancing.changed.notified().await;
+        scheduler.rebalancing.changed.notified().await;
+        enqueue(scheduler);
+    }
+}
+
+/// Adds the objects to the queue that changed Clusters concern.
+pub fn enqueue(scheduler: &Scheduler) {
+    let rebalancing = &scheduler.rebalancing;
+    {
         let ChangedClusters { uids, is_open } =
             std::mem::take(&mut *rebalancing.clusters.lock().unwrap_or_else(PoisonError::into_inner));
         let (near, all) = {

@@ -1,5 +1,7 @@
 //! One batch of decisions. Each sees what the decisions before it have reserved.
 
+mod explain;
+
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -14,7 +16,7 @@ use atoll_placement::decide::{DecidedShare, PlacementDecision, decide};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::intent::{Intent, IntentSource};
-use atoll_placement::policy::{Policy, PolicyTarget, select};
+use atoll_placement::policy::{Policy, PolicySelection, PolicyTarget, select};
 use atoll_placement::rules::{ClusterFilter, Division, Rules};
 use serde_json::{Value, json};
 
@@ -51,6 +53,13 @@ pub enum DecidedStep {
     /// The object stays as it is, and its user is told why.
     Report(PlacementTarget, ConditionValue),
     Failed(Status),
+}
+
+/// The rules of an object and its needs.
+struct Prepared<'p> {
+    selection: PolicySelection<'p>,
+    demand: Demand,
+    rules: Rules,
 }
 
 pub struct Round<'a> {
@@ -128,16 +137,9 @@ impl<'a> Round<'a> {
         path: &str,
         (namespace, intent): (&Value, Option<(Intent, IntentSource)>),
     ) -> DecidedStep {
-        let (resource, at) = (target.resource, target.at.clone());
-        let candidates = self.candidates(&at);
-        let selection = select(candidates.iter(), &policy_target(resource, &at, &target.object, namespace));
-        let mut demand = self.demand(&target, placement, path);
-        let mut rules = rules(intent.as_ref(), selection.winner, demand.runs_once);
-        if let Some(policy) = selection.winner.filter(|_| intent.is_none()) {
-            let (scheduler, ledger, object) = (self.scheduler, &self.ledger, (key, &at));
-            rules.with = neighbours::resolve(scheduler, ledger, object, path, &policy.affinity);
-            rules.without = neighbours::resolve(scheduler, ledger, object, path, &policy.anti_affinity);
-        }
+        let candidates = self.candidates(&target.at);
+        let prepared = self.prepare(key, &target, placement, path, (namespace, intent.as_ref()), &candidates);
+        let Prepared { selection, demand, rules } = prepared;
         match selection.winner {
             Some(policy) => {
                 let is_placed = intent.is_none() && placement.by == *rules.by;
@@ -153,10 +155,6 @@ impl<'a> Round<'a> {
                 ConditionValue { status: "False", reason: BEYOND_POLICY, message },
             );
         }
-        demand.may_rebalance = self.may_rebalance(key, placement, &rules);
-        if let Some(most) = selection.winner.and_then(|policy| policy.max_moving) {
-            rules.moves.max_surge = Some(most.of(demand.replicas).max(1));
-        }
         if rules.division == Division::Nowhere {
             self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false);
             return self.stays_above(target, placement, &rules, intent.as_ref());
@@ -171,6 +169,33 @@ impl<'a> Round<'a> {
         }
         let intent = intent.as_ref();
         self.advance(key, Decidable { target, placement, demand, rules, namespace, intent })
+    }
+
+    /// Finds the rules of an object, and what it needs.
+    fn prepare<'p>(
+        &self,
+        key: &Key,
+        target: &PlacementTarget,
+        placement: &Placement,
+        path: &str,
+        (namespace, intent): (&Value, Option<&(Intent, IntentSource)>),
+        candidates: &'p [Policy],
+    ) -> Prepared<'p> {
+        let (resource, at) = (target.resource, &target.at);
+        let of_policy = policy_target(resource, at, &target.object, namespace);
+        let selection = select(candidates.iter(), &of_policy);
+        let mut demand = self.demand(target, placement, path);
+        let mut rules = rules(intent, selection.winner, demand.runs_once);
+        if let Some(policy) = selection.winner.filter(|_| intent.is_none()) {
+            let (scheduler, ledger, object) = (self.scheduler, &self.ledger, (key, at));
+            rules.with = neighbours::resolve(scheduler, ledger, object, path, &policy.affinity);
+            rules.without = neighbours::resolve(scheduler, ledger, object, path, &policy.anti_affinity);
+        }
+        demand.may_rebalance = self.may_rebalance(key, placement, &rules);
+        if let Some(most) = selection.winner.and_then(|policy| policy.max_moving) {
+            rules.moves.max_surge = Some(most.of(demand.replicas).max(1));
+        }
+        Prepared { selection, demand, rules }
     }
 
     /// Decides without the clusters whose Pod Security level does not allow the pods. Only clusters that would
@@ -283,14 +308,7 @@ impl<'a> Round<'a> {
             let wanted = Wanted { by: rules.by.to_string(), ..Wanted::default() };
             return DecidedStep::Place(target, wanted, None);
         }
-        let why = match intent {
-            Some((_, IntentSource::Object)) => "its annotation atoll.dev/clusters is none".to_string(),
-            Some((_, IntentSource::Namespace)) => {
-                "the annotation atoll.dev/clusters of its Namespace is none".to_string()
-            }
-            None => format!("{} places it nowhere", rules.by),
-        };
-        not_placed(&target, format!("the object stays in the control plane, so nothing runs: {why}"))
+        not_placed(&target, why_above(rules, intent))
     }
 }
 
@@ -309,6 +327,18 @@ fn policy_target<'a>(
         namespace_labels: object::label_map(namespace),
         is_workload: true,
     }
+}
+
+/// Tells why an object stays in the control plane.
+fn why_above(rules: &Rules, intent: Option<&(Intent, IntentSource)>) -> String {
+    let why = match intent {
+        Some((_, IntentSource::Object)) => "its annotation atoll.dev/clusters is none".to_string(),
+        Some((_, IntentSource::Namespace)) => {
+            "the annotation atoll.dev/clusters of its Namespace is none".to_string()
+        }
+        None => format!("{} places it nowhere", rules.by),
+    };
+    format!("the object stays in the control plane, so nothing runs: {why}")
 }
 
 fn not_placed(target: &PlacementTarget, message: String) -> DecidedStep {

@@ -36,6 +36,7 @@ fn of_policy(policy: &Policy) -> Rules {
         max_replicas: policy.bounds.max_replicas,
         failover: failover(policy.failover, policy.failback),
         moves: MoveBudget::default(),
+        rollout: policy.rollout,
         ..Rules::default()
     };
     for spread in &policy.spread {

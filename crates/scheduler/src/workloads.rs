@@ -20,6 +20,11 @@ pub fn kinds() -> [&'static Resource; 7] {
     ]
 }
 
+/// The position of a kind, by group and resource.
+pub fn position(group: &str, resource: &str) -> Option<usize> {
+    kinds().iter().position(|kind| (&*kind.group, &*kind.plural) == (group, resource))
+}
+
 /// The queue key of an object: the position of its kind is before the namespace.
 pub fn queue_key(kind: usize, at: &Key) -> Key {
     Key::new(&at.workspace, &format!("{kind}/{}", at.namespace), &at.name)

@@ -11,6 +11,7 @@
 //! same handler serves connections and the in-process client.
 
 mod access;
+pub mod advisor;
 pub mod body;
 pub mod chain;
 pub mod connect;
@@ -62,6 +63,7 @@ pub use discovery_cache::DiscoveryCache;
 pub use request::RequestInfo;
 pub use workspace::resolve;
 
+use crate::advisor::PlacementAdvisor;
 use crate::connect::kubelets::Kubelets;
 use crate::inflight::InFlight;
 use crate::metrics::Metrics;
@@ -121,6 +123,8 @@ pub struct Server {
     pub endpoints: Vec<Arc<dyn CustomEndpoint>>,
     /// Source of resource usage of nodes and Pods.
     pub usage: Option<Arc<dyn UsageSource>>,
+    /// Answers questions about placements, if the scheduler runs in this process.
+    pub advisor: Option<Arc<dyn PlacementAdvisor>>,
     /// Interval at which syncers are asked to send heartbeats.
     pub heartbeat: Option<Duration>,
     /// Whether controllers run in this process.
@@ -164,6 +168,7 @@ impl Server {
             discovery_cache,
             endpoints: Vec::new(),
             usage: None,
+            advisor: None,
             heartbeat: None,
             runs_controllers: false,
             runs_scheduler: false,

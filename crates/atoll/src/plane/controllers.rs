@@ -11,6 +11,7 @@ use atoll_controllers::context::{Signers, WorkloadScope};
 use atoll_dialects::EnabledWorkspaces;
 use atoll_informer::{ApiScope, Informers, Tree};
 use atoll_registry::bootstrap;
+use atoll_scheduler::SchedulerHandle;
 use atoll_syncer::Push;
 use serde_json::Value;
 
@@ -40,7 +41,12 @@ impl ControllerApi {
 
 impl ControlPlane {
     /// Starts syncers of clusters in push mode, the identity Lease, the controllers of dialects and the scheduler.
-    pub(super) fn start_fleet(&mut self, settings: &PlaneSettings, tenants: Arc<TenantAddresses>) {
+    pub(super) fn start_fleet(
+        &mut self,
+        settings: &PlaneSettings,
+        tenants: Arc<TenantAddresses>,
+        scheduler: SchedulerHandle,
+    ) {
         if self.simulation.is_some() {
             return;
         }
@@ -63,12 +69,17 @@ impl ControlPlane {
         let enabled = Arc::new(EnabledWorkspaces::default());
         self.start_dialects(settings.controllers.clone(), tenants, enabled.clone());
         if settings.controllers.includes_alias("placementscheduler") {
-            self.start_scheduler(&settings.controllers, enabled);
+            self.start_scheduler(&settings.controllers, enabled, scheduler);
         }
     }
 
     /// Starts the scheduler. It leaves objects alone that a dialect places.
-    fn start_scheduler(&mut self, selection: &ControllerSelection, enabled: Arc<EnabledWorkspaces>) {
+    fn start_scheduler(
+        &mut self,
+        selection: &ControllerSelection,
+        enabled: Arc<EnabledWorkspaces>,
+        handle: SchedulerHandle,
+    ) {
         let (informers, clock) = (self.informers.clone(), self.clock());
         let dialects = atoll_dialects::all();
         let mut controllers = dialects.iter().flat_map(|dialect| dialect.controllers);
@@ -81,8 +92,8 @@ impl ControlPlane {
             let dialects = move |workspace: &str, object: &Value| {
                 atoll_dialects::named_clusters_in(&enabled, &api, workspace, object)
             };
-            atoll_scheduler::run(atoll_scheduler::Setup { informers, clock, dialects: Arc::new(dialects) })
-                .await;
+            let dialects = Arc::new(dialects);
+            atoll_scheduler::run(atoll_scheduler::Setup { informers, clock, dialects, handle }).await;
         });
     }
 

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use atoll_scheduler::SchedulerHandle;
 use atoll_server::Server;
 use atoll_server::metrics::Metrics;
 
+use super::advisor::SchedulerAdvisor;
 use super::key_material::KeyMaterial;
 use super::kubelet_client::KubeletClient;
 use super::registry::LoadedRegistry;
@@ -20,6 +22,7 @@ pub fn create(
     advertised: SocketAddr,
     kubelet_client: &KubeletClient,
     keys: &KeyMaterial,
+    scheduler: &SchedulerHandle,
 ) -> Arc<Server> {
     let mut server = Server::new(
         loaded.registry,
@@ -44,6 +47,9 @@ pub fn create(
     server.runs_controllers = settings.controllers.any();
     server.runs_scheduler =
         settings.simulation.is_none() && settings.controllers.includes_alias("placementscheduler");
+    if server.runs_scheduler {
+        server.advisor = Some(Arc::new(SchedulerAdvisor(scheduler.clone())));
+    }
     server.runs_workloads = settings.simulation.is_some();
     Arc::new(server)
 }

@@ -1,6 +1,7 @@
 //! The placement subresource: the clusters of an object. The object itself is not changed.
 
 mod closed;
+mod explain;
 mod numbers;
 mod record;
 mod shares;
@@ -9,6 +10,7 @@ mod writers;
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
+use atoll_fleet::explanation::Explanation;
 use atoll_fleet::placed_condition;
 use atoll_fleet::placement;
 use atoll_meta::{FieldError, FieldPath, Status, json, object};
@@ -41,7 +43,12 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let (wanted, dry_run): (PlacementChange, bool) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &object_ref)?;
-            return Ok(response(server, row, &parse(&object.json())?, call));
+            let object = parse(&object.json())?;
+            let explanation = call
+                .query
+                .is_true(explain::PARAMETER)
+                .then(|| explain::explain(server, row, &object_ref, &object));
+            return Ok(response(server, row, &object, explanation, call));
         }
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
@@ -117,7 +124,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         Ok(decided)
     };
     let placed = server.registry.place(row, &object_ref, None, dry_run, &LimitsOnly, &change).await?;
-    Ok(response(server, row, &parse(&placed.json)?, call))
+    Ok(response(server, row, &parse(&placed.json)?, None, call))
 }
 
 enum PlacementChange {
@@ -171,11 +178,20 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     shown
 }
 
-fn response(server: &Server, row: &Row, object: &Value, call: &Call) -> Response<Body> {
+fn response(
+    server: &Server,
+    row: &Row,
+    object: &Value,
+    explanation: Option<Explanation>,
+    call: &Call,
+) -> Response<Body> {
     let mut placement = shape(object, &Placement::of(object));
     // Clients then write an intent, and wait for the scheduler.
     if server.runs_scheduler && placed_condition::is_workload((&row.group, &row.resource)) {
         placement["status"]["scheduled"] = true.into();
+    }
+    if let Some(explanation) = explanation {
+        placement["status"]["explanation"] = json!(explanation);
     }
     respond::value(StatusCode::OK, &placement, call.output)
 }

@@ -1,0 +1,129 @@
+//! The record of a decision: what it changes, and why.
+
+use atoll_fleet::Placement;
+use atoll_fleet::placement::{PlacementDecision, Share, names_of};
+use atoll_meta::text::clean;
+
+use crate::moving::AWAY;
+use crate::writer::Wanted;
+
+/// Longest reason of a decision, so that several fit into the record.
+const LONGEST: usize = 160;
+
+/// Returns the past decisions about an object with the one that leads to the wanted placement.
+pub fn recorded(current: &Placement, wanted: &Wanted, time: String) -> Vec<PlacementDecision> {
+    let mut next = current.clone();
+    let reason = format!("{}: {}", cause(current, wanted), changes(&current.clusters, &wanted.shares));
+    next.record(PlacementDecision { time, by: wanted.by.clone(), reason: clean(&reason, LONGEST) });
+    next.decisions
+}
+
+/// A short reason for the change.
+fn cause(current: &Placement, wanted: &Wanted) -> String {
+    let total = |shares: &[Share]| shares.iter().filter_map(amount).sum::<i64>();
+    let (before, after) = (total(&current.clusters), total(&wanted.shares));
+    match (current.clusters.is_empty(), wanted.shares.is_empty()) {
+        (true, false) if current.phase.is_empty() => "placed".to_string(),
+        _ if wanted.phase == AWAY => "its cluster is lost".to_string(),
+        _ if !wanted.phase.is_empty() => {
+            format!("{}, moving to {}", wanted.phase, names_of(&wanted.target))
+        }
+        (false, true) => "removed from all clusters".to_string(),
+        _ if !current.phase.is_empty() && wanted.phase.is_empty() => "the move ended".to_string(),
+        _ if current.by != wanted.by => format!("decided by {} before", current.by),
+        _ if before != after => format!("scaled from {before} to {after}"),
+        _ => "rebalanced".to_string(),
+    }
+}
+
+/// Lists the clusters that enter, leave or get another number.
+fn changes(before: &[Share], after: &[Share]) -> String {
+    let known = |share: &Share, among: &[Share]| {
+        among.iter().find(|other| other.is_of(&share.name, &share.uid)).cloned()
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for share in after {
+        let number = amount(share).map(|number| format!("={number}")).unwrap_or_default();
+        match known(share, before) {
+            None => parts.push(format!("+{}{number}", share.name)),
+            Some(old) if amount(&old) != amount(share) => {
+                let old = amount(&old).map_or_else(|| "all".to_string(), |number| number.to_string());
+                let new = amount(share).map_or_else(|| "all".to_string(), |number| number.to_string());
+                parts.push(format!("{} {old} to {new}", share.name));
+            }
+            Some(_) => {}
+        }
+    }
+    parts.extend(
+        before.iter().filter(|share| known(share, after).is_none()).map(|share| format!("-{}", share.name)),
+    );
+    if parts.is_empty() { "same clusters".to_string() } else { parts.join(", ") }
+}
+
+fn amount(share: &Share) -> Option<i64> {
+    share.replicas.or(share.completions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(name: &str, replicas: Option<i64>) -> Share {
+        Share { replicas, ..Share::on(name, name) }
+    }
+
+    #[test]
+    fn decisions_say_what_changes() {
+        let placement = |shares: &[Share], by: &str| Placement {
+            clusters: shares.to_vec(),
+            by: by.into(),
+            ..Placement::default()
+        };
+        let wanted = |shares: &[Share], by: &str| Wanted {
+            shares: shares.to_vec(),
+            by: by.into(),
+            ..Wanted::default()
+        };
+        let (east, west) = (share("east", Some(2)), share("west", Some(1)));
+        let (more, all) = (share("east", Some(3)), share("east", None));
+        for (before, after, expected) in [
+            (placement(&[], ""), wanted(&[east.clone(), all.clone()], "default"), "placed: +east=2, +east"),
+            (
+                placement(&[east.clone()], "p"),
+                wanted(&[more.clone()], "p"),
+                "scaled from 2 to 3: east 2 to 3",
+            ),
+            (
+                placement(&[more.clone()], "p"),
+                wanted(&[east.clone(), west.clone()], "p"),
+                "rebalanced: east 3 to 2, +west=1",
+            ),
+            (
+                placement(&[east.clone()], "default"),
+                wanted(&[east.clone()], "p"),
+                "decided by default before: same clusters",
+            ),
+            (placement(&[east.clone()], "p"), wanted(&[], "p"), "removed from all clusters: -east"),
+            (
+                placement(&[all.clone()], "p"),
+                wanted(&[east.clone()], "p"),
+                "scaled from 0 to 2: east all to 2",
+            ),
+        ] {
+            let recorded = recorded(&before, &after, "2026-01-01T00:00:00Z".into());
+            assert_eq!(recorded.last().map(|one| one.reason.as_str()), Some(expected));
+        }
+    }
+
+    #[test]
+    fn long_records_are_bounded() {
+        let many: Vec<Share> = (0..500).map(|number| share(&format!("cluster-{number}"), Some(1))).collect();
+        let mut placement = Placement::default();
+        for _ in 0..8 {
+            let wanted = Wanted { shares: many.clone(), by: "p".into(), ..Wanted::default() };
+            placement.decisions = recorded(&placement, &wanted, "2026-01-01T00:00:00Z".into());
+            assert!(placement.decisions_size() <= atoll_fleet::placement::MAX_DECISIONS_BYTES);
+        }
+        assert!(placement.decisions.len() >= 3, "{}", placement.decisions.len());
+    }
+}

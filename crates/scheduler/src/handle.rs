@@ -1,0 +1,37 @@
+//! Questions about placements, which a running scheduler answers.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use atoll_fleet::explanation::Explanation;
+use atoll_informer::Key;
+
+use crate::round::Round;
+use crate::{Scheduler, workloads};
+
+/// Access to the scheduler of this process. Clones have the same scheduler.
+#[derive(Clone, Default)]
+pub struct SchedulerHandle(Arc<OnceLock<Weak<Scheduler>>>);
+
+impl SchedulerHandle {
+    pub(crate) fn set(&self, scheduler: &Arc<Scheduler>) {
+        // A scheduler runs once.
+        let _ = self.0.set(Arc::downgrade(scheduler));
+    }
+
+    pub(crate) fn scheduler(&self) -> Option<Arc<Scheduler>> {
+        self.0.get().and_then(Weak::upgrade)
+    }
+
+    /// Whether the scheduler runs. It does not before the first cluster joins.
+    pub fn is_running(&self) -> bool {
+        self.scheduler().is_some()
+    }
+
+    /// Explains the placement of an object of a resource (group and name). `None` if no scheduler runs, if it does
+    /// not place such objects, or if it has not seen the object yet.
+    pub fn explain(&self, (group, resource): (&str, &str), at: &Key) -> Option<Explanation> {
+        let scheduler = self.scheduler()?;
+        let kind = workloads::position(group, resource)?;
+        Round::begin(&scheduler).explain(&workloads::queue_key(kind, at))
+    }
+}

@@ -1,0 +1,179 @@
+//! Explanations: the decision about an object again, with a reason and scores for each cluster.
+
+use atoll_fleet::Placement;
+use atoll_fleet::explanation::{ClusterExplanation, Explanation, PolicyExplanation, ScoreExplanation};
+use atoll_fleet::placement::Share;
+use atoll_informer::Key;
+use atoll_meta::object;
+use atoll_placement::decide::{PlacementDecision, Verdict, explain};
+use atoll_placement::demand::Demand;
+use atoll_placement::intent::Intent;
+use atoll_placement::policy::PolicySelection;
+use atoll_placement::rules::{Division, Rules};
+use serde_json::Value;
+
+use super::{NO_CLUSTER, Prepared, Round, why_above};
+use crate::writer::PlacementTarget;
+use crate::{moving, workloads};
+
+/// The score that says how much is free. Of inherited clusters it would tell their size.
+const ROOM: &str = "Room";
+/// The refusal of a cluster that the rules exclude.
+const EXCLUDED: &str = "Excluded";
+
+impl Round<'_> {
+    /// Explains where the object with this queue key is, or why it is nowhere. Changes nothing. `None` if the
+    /// object is not in the cache.
+    pub fn explain(&mut self, key: &Key) -> Option<Explanation> {
+        let (kind, at) = workloads::target(key)?;
+        let object = self.scheduler.kinds[kind].get(&at)?;
+        let (resource, placement) = (workloads::kinds()[kind], Placement::of(&object));
+        if !workloads::is_placed_here(resource, &object, &placement) {
+            return Some(as_placed(&placement, left_alone(&object, &placement)));
+        }
+        let Ok(path) = self.scheduler.path(&at.workspace) else { return Some(Explanation::default()) };
+        let target = PlacementTarget { resource, at, object };
+        let namespace = self.scheduler.namespace(&target.at);
+        let intent = Intent::of(&target.object, Some(&namespace));
+        let named = (self.scheduler.dialects)(&target.at.workspace, &target.object);
+        if let Some((source, name)) = named.first().filter(|_| intent.is_none()) {
+            return Some(as_placed(&placement, format!("its {source} names the cluster {name:?}")));
+        }
+        let candidates = self.candidates(&target.at);
+        let prepared =
+            self.prepare(key, &target, &placement, &path, (&namespace, intent.as_ref()), &candidates);
+        let Prepared { selection, mut demand, mut rules } = prepared;
+        let mut explanation = Explanation {
+            by: rules.by.to_string(),
+            replicas: demand.has_replicas().then_some(demand.replicas),
+            policies: policies(&selection, intent.is_none()),
+            recomputed: true,
+            ..Explanation::default()
+        };
+        if let (Some((intent, source)), Some(policy)) = (&intent, selection.winner)
+            && let Some(message) = self.excess(&path, &target, &namespace, (intent, *source), policy)
+        {
+            let policies = explanation.policies;
+            return Some(Explanation { policies, ..as_placed(&placement, message) });
+        }
+        if rules.division == Division::Nowhere {
+            explanation.note = why_above(&rules, intent.as_ref());
+            return Some(explanation);
+        }
+        if self.ledger.fleet.serving(&path).next().is_none() {
+            explanation.note = NO_CLUSTER.to_string();
+            return Some(explanation);
+        }
+        let now = self.scheduler.writer.clock.seconds();
+        self.read_reports(key, &target, &mut demand, now);
+        let bound_for = self.ledger.shares(&placement.target, &demand.workspace_path);
+        let is_moving = moving::is_moving(&placement);
+        let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);
+        let demand = if is_moving { moving::as_if_on(&demand, bound_for) } else { demand };
+        let decision = self.decide_allowed((&target, &namespace), &demand, &mut rules, intent.as_ref());
+        explanation.unplaced = decision.unplaced;
+        let held = losses.held.map(|(_, reason)| reason);
+        explanation.note = held.or(decision.reason.clone()).unwrap_or_default();
+        let (_, verdicts) = explain(&self.ledger.fleet, &demand, &rules);
+        let of =
+            |verdict: &Verdict| self.of_cluster((&target, &namespace), &demand, &rules, &decision, verdict);
+        explanation.clusters = verdicts.iter().map(of).collect();
+        Some(explanation)
+    }
+
+    fn of_cluster(
+        &self,
+        (target, namespace): (&PlacementTarget, &Value),
+        demand: &Demand,
+        rules: &Rules,
+        decision: &PlacementDecision,
+        verdict: &Verdict,
+    ) -> ClusterExplanation {
+        let share = decision.shares.iter().find(|share| share.uid == verdict.uid);
+        let wanted = share.and_then(|share| share.replicas.or(share.completions));
+        let current = demand.share(&verdict.uid);
+        let has = current.map(|share| demand.replicas_of(share)).filter(|_| demand.has_replicas());
+        let is_own =
+            self.ledger.fleet.cluster(&verdict.uid).is_some_and(|own| own.workspace == demand.workspace_path);
+        let mut found = ClusterExplanation {
+            name: verdict.name.to_string(),
+            uid: verdict.uid.to_string(),
+            chosen: share.is_some(),
+            replicas: wanted,
+            current: has.filter(|_| has != wanted),
+            fits: verdict.fits,
+            ..ClusterExplanation::default()
+        };
+        let is_full = share.is_some() && decision.unplaced == 0;
+        if let Some(refusal) = verdict.refusal.as_ref().filter(|_| !is_full) {
+            (found.code, found.reason) = (refusal.code.to_string(), refusal.text.clone());
+        }
+        // Clusters whose Pod Security level does not allow the pods were excluded by name.
+        if found.code == EXCLUDED
+            && rules.clusters.except.contains(&*verdict.name)
+            && let Some(violation) = self.violation(target, namespace, &verdict.uid)
+        {
+            (found.code, found.reason) = ("PodSecurity".to_string(), violation);
+        }
+        let scores = verdict.scores.iter().filter(|score| is_own || score.name != ROOM);
+        found.scores = scores
+            .map(|score| ScoreExplanation {
+                name: score.name.to_string(),
+                value: score.value,
+                reason: score.text.clone(),
+            })
+            .collect();
+        found
+    }
+}
+
+/// The clusters of a placement that the scheduler did not make.
+fn as_placed(placement: &Placement, note: String) -> Explanation {
+    let cluster = |share: &Share| ClusterExplanation {
+        name: share.name.clone(),
+        uid: share.uid.clone(),
+        chosen: true,
+        replicas: share.replicas.or(share.completions),
+        ..ClusterExplanation::default()
+    };
+    Explanation {
+        by: placement.by.clone(),
+        note,
+        clusters: placement.clusters.iter().map(cluster).collect(),
+        ..Explanation::default()
+    }
+}
+
+/// Why the scheduler does not place an object.
+fn left_alone(found: &Value, placement: &Placement) -> String {
+    if object::is_being_deleted(found) {
+        return "it is being deleted".to_string();
+    }
+    if let Some(owner) = object::controller_of(found) {
+        return format!("it belongs to {} {}, which is placed instead", owner.kind, owner.name);
+    }
+    if workloads::has_finished(found) {
+        return "it has finished".to_string();
+    }
+    match placement.clusters.is_empty() {
+        true => "the scheduler does not place it: its pods are created in the control plane".to_string(),
+        false => format!("the scheduler leaves it alone, because it was placed by {}", placement.by),
+    }
+}
+
+/// The policies of the workspace that match. Those of workspaces above are named only where they apply.
+fn policies(selection: &PolicySelection<'_>, is_decisive: bool) -> Vec<PolicyExplanation> {
+    let Some(winner) = selection.winner else { return Vec::new() };
+    let mut found = vec![PolicyExplanation {
+        policy: winner.reference(),
+        applies: is_decisive,
+        reason: if is_decisive { String::new() } else { "the annotation atoll.dev/clusters decides".into() },
+    }];
+    for loser in selection.losers.iter().filter(|loser| loser.policy.distance == 0) {
+        let policy = loser.policy.reference();
+        let why = loser.why(winner);
+        let reason = why.strip_prefix(&format!("{policy}: ")).unwrap_or(&why).to_string();
+        found.push(PolicyExplanation { policy, applies: false, reason });
+    }
+    found
+}

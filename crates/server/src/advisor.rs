@@ -1,0 +1,11 @@
+//! Questions about placements, which the scheduler answers if it runs in the same process.
+
+use atoll_fleet::explanation::Explanation;
+use atoll_registry::ObjectRef;
+
+/// Answers questions about placements. Implemented around the scheduler, which sees only the API.
+pub trait PlacementAdvisor: Send + Sync + 'static {
+    /// Explains the placement of an object of a resource (group and name). `None` if the scheduler does not place
+    /// it, or has not seen it yet.
+    fn explain(&self, resource: (&str, &str), object: &ObjectRef<'_>) -> Option<Explanation>;
+}
