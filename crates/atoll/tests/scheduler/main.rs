@@ -8,6 +8,7 @@ mod by_annotation;
 mod by_command;
 mod by_default;
 mod by_policy;
+mod draining;
 mod explaining;
 mod fleet;
 mod kinds;
