@@ -25,7 +25,7 @@ pub use self::cluster::{
     ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
 };
 pub use self::dialect::{DialectCommand, DialectOptions};
-pub use self::explain::ExplainOptions;
+pub use self::explain::{ExplainOptions, WhatIfOptions};
 pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimArgs, SimCommand, SimOptions};
@@ -70,6 +70,9 @@ pub enum Command {
     /// Explain why an object runs where it does, cluster by cluster
     #[command(after_help = explain::EXPLAIN_HELP)]
     Explain(ExplainOptions),
+    /// Show what would move where if a cluster, a policy or a number of replicas changed
+    #[command(after_help = explain::WHAT_IF_HELP)]
+    WhatIf(WhatIfOptions),
     /// Bring objects that already run in a cluster under Atoll's management, without restarting them
     #[command(after_help = management::ADOPT_HELP)]
     Adopt(AdoptOptions),

@@ -26,6 +26,7 @@ mod start;
 mod style;
 mod syncer;
 mod version;
+mod what_if;
 mod workspace;
 
 use std::ffi::OsString;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Syncer(options) => syncer::run(options),
         Command::Place(options) => place::run(options),
         Command::Explain(options) => explain::run(options),
+        Command::WhatIf(options) => what_if::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Release(options) => release::run(options),
         Command::Orphans(command) => orphans::run(command),

@@ -36,6 +36,7 @@ pub mod report_order;
 pub mod service_account;
 pub mod shape;
 pub mod view;
+pub mod what_if;
 pub mod workspaces;
 
 pub use aggregate::aggregate;

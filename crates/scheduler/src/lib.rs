@@ -31,6 +31,8 @@ mod reports;
 mod round;
 mod rules;
 mod suspicion;
+mod trial;
+mod what_if;
 mod workloads;
 mod writer;
 

@@ -78,6 +78,11 @@ impl Rebalancing {
         self.changed.notify_one();
     }
 
+    /// Forgets the changes of Clusters that were not handled yet.
+    pub fn forget_changes(&self) {
+        *self.clusters.lock().unwrap_or_else(PoisonError::into_inner) = ChangedClusters::default();
+    }
+
     /// Whether an object is to be balanced.
     pub fn contains(&self, key: &Key) -> bool {
         self.objects().contains_key(key)
@@ -124,20 +129,18 @@ pub async fn run(scheduler: &Scheduler) {
 /// Adds the objects to the queue that changed Clusters concern.
 pub fn enqueue(scheduler: &Scheduler) {
     let rebalancing = &scheduler.rebalancing;
-    {
-        let ChangedClusters { uids, is_open } =
-            std::mem::take(&mut *rebalancing.clusters.lock().unwrap_or_else(PoisonError::into_inner));
-        let (near, all) = {
-            let mut ledger = scheduler.ledger();
-            scheduler.update(&mut ledger);
-            let near: Vec<Key> = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)));
-            (near, if is_open { ledger.placed(|_| true) } else { Vec::new() })
-        };
-        near.into_iter().for_each(|key| scheduler.queue.add(key));
-        for key in all {
-            rebalancing.objects().insert(key.clone(), false);
-            scheduler.queue.add_after(key, SETTLING);
-        }
+    let ChangedClusters { uids, is_open } =
+        std::mem::take(&mut *rebalancing.clusters.lock().unwrap_or_else(PoisonError::into_inner));
+    let (near, all) = {
+        let mut ledger = scheduler.ledger();
+        scheduler.update(&mut ledger);
+        let near: Vec<Key> = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)));
+        (near, if is_open { ledger.placed(|_| true) } else { Vec::new() })
+    };
+    near.into_iter().for_each(|key| scheduler.queue.add(key));
+    for key in all {
+        rebalancing.objects().insert(key.clone(), false);
+        scheduler.queue.add_after(key, SETTLING);
     }
 }
 

@@ -16,3 +16,4 @@ mod pauses;
 mod pending;
 mod rebalancing;
 mod standing;
+mod what_if;
