@@ -22,7 +22,8 @@ use crate::output::OutputOptions;
 use crate::style::ColorMode;
 
 pub use self::cluster::{
-    ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
+    ClusterCommand, ClusterName, DrainOptions, FleetSettings, JoinOptions, Mode, MoveOptions, PlaceOptions,
+    SyncerOptions,
 };
 pub use self::dialect::{DialectCommand, DialectOptions};
 pub use self::explain::{ExplainOptions, WhatIfOptions};
@@ -60,7 +61,7 @@ pub enum Command {
     /// Create, switch to, show and delete workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
-    /// Join, show, cordon, fence and remove clusters
+    /// Join, show, cordon, drain, fence and remove clusters
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Sync a cluster that joined with --mode none: apply placed objects there and report their status
@@ -70,6 +71,8 @@ pub enum Command {
     /// Explain why an object runs where it does, cluster by cluster
     #[command(after_help = explain::EXPLAIN_HELP)]
     Explain(ExplainOptions),
+    /// Move workloads to other clusters: new replicas are available before old ones are taken away
+    Move(MoveOptions),
     /// Show what would move where if a cluster, a policy or a number of replicas changed
     #[command(after_help = explain::WHAT_IF_HELP)]
     WhatIf(WhatIfOptions),
@@ -289,7 +292,7 @@ pub enum LogFormat {
 }
 
 /// The kubeconfig and context of the control plane.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct Connection {
     /// Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config
     #[arg(long, global = true, value_name = "FILE")]

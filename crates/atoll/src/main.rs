@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         Command::Syncer(options) => syncer::run(options),
         Command::Place(options) => place::run(options),
         Command::Explain(options) => explain::run(options),
+        Command::Move(options) => place::move_to::run(options),
         Command::WhatIf(options) => what_if::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Release(options) => release::run(options),

@@ -94,6 +94,12 @@ words! {
     Strategy { AllAtOnce, OneByOne, }
 }
 
+impl Default for Strategy {
+    fn default() -> Strategy {
+        Strategy::AllAtOnce
+    }
+}
+
 /// A placement policy. Fields that it does not set have their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
@@ -216,7 +222,7 @@ impl Reaction {
     /// Failover without a policy.
     pub const FAILOVER: Reaction = Reaction { mode: Mode::Automatic, after: Duration::from_secs(15) };
     /// Failback without a policy.
-    pub const FAILBACK: Reaction = Reaction { mode: Mode::Automatic, after: Duration::from_secs(60) };
+    pub const FAILBACK: Reaction = Reaction { mode: Mode::Automatic, after: Duration::from_secs(30) };
 }
 
 /// A number, or a part of the whole in percent.

@@ -7,6 +7,7 @@ use atoll_meta::LabelSelector;
 
 use crate::cluster::{ClusterState, PROVIDER, REGION, ZONE};
 use crate::node::Toleration;
+use crate::policy::Strategy;
 
 /// The rules that apply to one object, after it was decided which intent wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,10 +37,13 @@ pub struct Rules {
     pub without: Vec<Neighbours>,
     /// Whether the clusters were named by a user. They need not have reported anything yet.
     pub names_clusters: bool,
-    /// Whether objects of a namespace stay together on one cluster: the default without any intent.
+    /// Whether an object stays on the cluster of its namespace once it is there: the default without any
+    /// intent. A new one goes elsewhere if that cluster does not take it.
     pub keeps_namespace_together: bool,
     pub failover: Failover,
     pub moves: MoveBudget,
+    /// How a new Pod template reaches the clusters.
+    pub rollout: Strategy,
 }
 
 /// How replicas are divided between clusters.

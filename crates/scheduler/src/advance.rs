@@ -1,5 +1,6 @@
 //! The next step of one object: what is lost, what is under way and what is balanced, then the decision.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
@@ -18,13 +19,15 @@ use serde_json::Value;
 use crate::losses::{self, Losses};
 use crate::moving::{self, AWAY, NextShares};
 use crate::rebalancing;
+use crate::reports::ReportedPods;
+use crate::rollouts::Rollout;
 use crate::round::{DecidedStep, Round, message, pods, share, wanted};
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
 
 /// Annotation of an object that may start with empty volumes on another cluster.
 pub const ACCEPT_EMPTY_VOLUMES: &str = "atoll.dev/accept-empty-volumes";
 /// Taint of a cluster that is being drained.
-const DRAIN: &str = "atoll.dev/drain";
+pub const DRAIN: &str = "atoll.dev/drain";
 /// The reason of the event about a move without room.
 const MOVE_BLOCKED: &str = "MoveBlocked";
 
@@ -44,7 +47,7 @@ impl Round<'_> {
         let Decidable { target, placement, mut demand, mut rules, namespace, intent } = object;
         let now = self.scheduler.writer.clock.seconds();
         demand.is_paused = self.scheduler.pauses.take(key) && !demand.current.is_empty();
-        self.read_reports(key, &target, &mut demand, now);
+        let reports = self.read_reports(key, &target, &mut demand, now);
         if demand.work == Work::EveryNode {
             // As on a drained node, DaemonSets stay until the cluster is removed.
             rules.tolerations.extend(drain_toleration());
@@ -62,7 +65,8 @@ impl Round<'_> {
         let settled = asked.clone();
         let mut returns = false;
         if is_balanced {
-            let may_move = !is_moving && !demand.is_paused;
+            // What is lost goes to any other cluster, however new that is.
+            let may_move = !is_moving && !demand.is_paused && losses.replaced.is_empty();
             self.scheduler.rebalancing.set_waiting(key, !may_move);
             if may_move {
                 returns = self.balance(key, &mut asked, (placement, &bound_for), &rules, now);
@@ -107,13 +111,22 @@ impl Round<'_> {
                 return report(target, code, reason);
             }
         };
-        self.scheduler.reports.set_awaited(key, !next.phase.is_empty());
         let all = next.shares.iter().chain(&next.target);
         let taken = moving::reservations(all, |share| pods(share, &demand));
         let is_default = &*rules.by == placed_by::DEFAULT;
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let mut wanted = wanted(&decision, &demand, &rules);
         describe(&mut wanted, &next, placement);
+        let fleet = &self.ledger.fleet;
+        let rollout = Rollout {
+            object: &target.object,
+            demand: &demand,
+            strategy: rules.rollout,
+            fleet,
+            reports: &reports,
+        };
+        let is_rolling_out = rollout.stage(placement, &mut wanted.shares);
+        self.scheduler.reports.set_awaited(key, is_rolling_out || !next.phase.is_empty());
         if demand.is_paused {
             (wanted.phase, wanted.target) = (placement.phase.clone(), placement.target.clone());
             self.wake_after(key, PAUSED_DELAY);
@@ -150,9 +163,15 @@ impl Round<'_> {
     }
 
     /// Fills in what clusters report about the shares of an object.
-    pub fn read_reports(&mut self, key: &Key, target: &PlacementTarget, demand: &mut Demand, now: i64) {
+    pub fn read_reports(
+        &mut self,
+        key: &Key,
+        target: &PlacementTarget,
+        demand: &mut Demand,
+        now: i64,
+    ) -> HashMap<String, ReportedPods> {
         if demand.current.is_empty() {
-            return;
+            return HashMap::new();
         }
         let uid = object::uid(&target.object);
         let found = self.scheduler.reports.of(&target.at.workspace, uid);
@@ -168,6 +187,7 @@ impl Round<'_> {
         let is_applied = |share: &CurrentShare| found.get(&*share.uid).is_some_and(|pods| pods.is_applied);
         demand.has_bound_claims = has_claims(&target.object) && demand.current.iter().any(is_applied);
         demand.may_leave_volumes = object::annotation(&target.object, ACCEPT_EMPTY_VOLUMES) == Some("true");
+        found
     }
 
     /// Finds shares on lost clusters, evicts those that are to be replaced, and wakes up for the others.
@@ -240,11 +260,12 @@ fn report(target: PlacementTarget, reason: &'static str, message: String) -> Dec
 /// Sets the shares, the phase and the target of a placement.
 fn describe(wanted: &mut Wanted, next: &NextShares, placement: &Placement) {
     wanted.shares = next.shares.iter().map(share).collect();
-    wanted.phase = next.phase.clone();
+    wanted.phase = match next.is_waiting && moving::is_moving(placement) {
+        // A change of the phase alone is not worth a write.
+        true => placement.phase.clone(),
+        false => next.phase.clone(),
+    };
     wanted.target = next.target.iter().map(share).collect();
-    for share in &mut wanted.shares {
-        share.held = placement.share_of(&share.name, &share.uid).is_some_and(|known| known.held);
-    }
 }
 
 /// Records where an object was before its cluster was lost, if it is to return there.

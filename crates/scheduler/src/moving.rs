@@ -28,6 +28,8 @@ pub struct NextShares {
     /// Empty if the shares are those of the decision.
     pub phase: String,
     pub target: Vec<DecidedShare>,
+    /// Whether the shares are the present ones, until reports change.
+    pub is_waiting: bool,
 }
 
 /// Whether a placement is on the way to its target.
@@ -128,11 +130,16 @@ pub fn next_shares(
             if is_same(&shares, &target) {
                 return Ok(NextShares { shares: target, ..NextShares::default() });
             }
-            Ok(NextShares { shares, phase: phase.name().to_string(), target })
+            Ok(NextShares { shares, phase: phase.name().to_string(), target, is_waiting: false })
+        }
+        Step::Wait { .. } if rules.moves.max_surge == Some(0) => {
+            let reason = format!("{} allows no moves: its spec.disruption.maxMoving is 0", rules.by);
+            Err(("MoveBlocked", reason))
         }
         Step::Wait { phase, .. } => {
             let now = demand.current.iter().filter_map(|share| as_decided(fleet, share));
-            Ok(NextShares { shares: now.collect(), phase: phase.name().to_string(), target })
+            let phase = phase.name().to_string();
+            Ok(NextShares { shares: now.collect(), phase, target, is_waiting: true })
         }
         Step::Blocked { code, reason } => Err((code, reason)),
     }
@@ -175,14 +182,23 @@ where
     taken.into_iter().collect()
 }
 
-/// Whether two lists contain the same shares, in any order. Whether they are held does not matter.
+/// Whether two lists contain the same shares, in any order. Their turns in a rollout do not matter.
 pub fn have_same_amounts(shares: &[Share], others: &[Share]) -> bool {
-    shares.len() == others.len()
-        && shares.iter().all(|share| {
-            others
-                .iter()
-                .any(|other| other.is_of(&share.name, &share.uid) && other.numbers() == share.numbers())
-        })
+    let amounts = |share: &Share| (share.replicas, share.first_ordinal, share.completions, share.parallelism);
+    are_alike(shares, others, |one, other| amounts(one) == amounts(other))
+}
+
+/// Whether the shares in two lists have the same turns in a rollout.
+pub fn have_same_turns(shares: &[Share], others: &[Share]) -> bool {
+    let turn = |share: &Share| (share.held, share.max_unavailable, share.max_surge);
+    are_alike(shares, others, |one, other| turn(one) == turn(other))
+}
+
+fn are_alike(shares: &[Share], others: &[Share], is_alike: impl Fn(&Share, &Share) -> bool) -> bool {
+    let has_other = |share: &Share| {
+        others.iter().any(|other| other.is_of(&share.name, &share.uid) && is_alike(share, other))
+    };
+    shares.len() == others.len() && shares.iter().all(has_other)
 }
 
 #[cfg(test)]

@@ -30,6 +30,16 @@ pub struct ReportedPods {
     /// Pods that exist.
     pub running: i64,
     pub unschedulable: i64,
+    /// Pods that a DaemonSet is to have.
+    pub desired: i64,
+    /// Pods with the latest template of the object below.
+    pub updated: i64,
+    /// Generation of the object above that was applied.
+    pub generation: i64,
+    /// Whether the counts are about what was applied last.
+    pub is_observed: bool,
+    /// Whether the object below has an earlier template.
+    pub is_held: bool,
     /// Whether the object was applied there.
     pub is_applied: bool,
 }
@@ -143,11 +153,17 @@ fn pods(record: &Value) -> ReportedPods {
     let ready =
         if status.is_object() && available.is_none() && has_availability(record) { Some(0) } else { ready };
     let running = counted("total").or(number(&["replicas"])).unwrap_or(0);
+    let generation = report["generation"].as_i64().unwrap_or(0);
     ReportedPods {
+        desired: number(&["desiredNumberScheduled"]).unwrap_or(0).max(0),
+        updated: number(&["updatedReplicas", "updatedNumberScheduled"]).unwrap_or(0).max(0),
+        generation,
+        is_observed: report["observed"] == true,
+        is_held: report["held"] == true,
         ready: ready.unwrap_or(0).max(0),
         running: running.max(0),
         unschedulable: counted("unschedulable").unwrap_or(0).max(0),
-        is_applied: report["state"] == "Applied" && report["generation"].as_i64().unwrap_or(0) > 0,
+        is_applied: report["state"] == "Applied" && generation > 0,
     }
 }
 

@@ -116,7 +116,8 @@ impl Trial {
     fn apply(&mut self, key: Key, step: DecidedStep) -> Result<bool, Status> {
         let scheduler = self.scheduler.clone();
         match step {
-            DecidedStep::Settled => {}
+            // An intent that takes over a placement says the same as the placement.
+            DecidedStep::Settled | DecidedStep::TakeOver(..) => {}
             DecidedStep::Failed(status) => return Err(status),
             DecidedStep::Report(_, verdict) => {
                 scheduler.pending.insert(key.clone(), &verdict.message);

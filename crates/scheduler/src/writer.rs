@@ -13,7 +13,7 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::decisions;
-use crate::moving::{AWAY, have_same_amounts};
+use crate::moving::{AWAY, have_same_amounts, have_same_turns};
 
 /// Delay before a paused placement is tried again, because there is no event when the pause ends.
 pub const PAUSED_DELAY: Duration = Duration::from_secs(2);
@@ -23,6 +23,7 @@ const PLACEMENT: &str = "placement";
 /// Reasons of events.
 const PLACED: &str = "Placed";
 const MOVING: &str = "Moving";
+const ROLLING_OUT: &str = "RollingOut";
 const FAILED_OVER: &str = "FailedOver";
 const REFUSED: &str = "PlacementRefused";
 
@@ -52,7 +53,32 @@ impl Wanted {
             && placement.duplicate == self.duplicate
             && placement.phase == self.phase
             && have_same_amounts(&placement.clusters, &self.shares)
+            && have_same_turns(&placement.clusters, &self.shares)
             && have_same_amounts(&placement.target, &self.target)
+    }
+
+    /// Whether only the turns of a rollout change.
+    fn is_rollout_of(&self, placement: &Placement) -> bool {
+        placement.by == self.by
+            && placement.phase == self.phase
+            && have_same_amounts(&placement.clusters, &self.shares)
+            && !have_same_turns(&placement.clusters, &self.shares)
+    }
+
+    /// The message of the event about a step of a rollout.
+    fn rollout_event(&self) -> String {
+        let names = |is: fn(&Share) -> bool| {
+            let names: Vec<&str> =
+                self.shares.iter().filter(|share| is(share)).map(|share| share.name.as_str()).collect();
+            names.join(", ")
+        };
+        let (now, held) = (names(|share| !share.held && share.is_rolling_out()), names(|share| share.held));
+        match (now.is_empty(), held.is_empty()) {
+            (true, true) => "all clusters have the new Pod template, or may roll it out".to_string(),
+            (true, false) => format!("the new Pod template waits for {held}"),
+            (false, true) => format!("rolling out the new Pod template on {now}"),
+            (false, false) => format!("rolling out the new Pod template on {now}; {held} follows"),
+        }
     }
 
     /// The reason and the message of the event about the placement.
@@ -94,6 +120,12 @@ pub struct Writer {
 impl Writer {
     pub async fn place(&self, target: &PlacementTarget, wanted: &Wanted) -> Result<Written, Status> {
         let (uid, revision) = (object::uid(&target.object), object::resource_version(&target.object));
+        let before = Placement::of(&target.object);
+        let is_rollout = wanted.is_rollout_of(&before);
+        let decisions = match is_rollout {
+            true => before.decisions,
+            false => decisions::recorded(&before, wanted, self.clock.now().to_time()),
+        };
         let patch = json!({
             "metadata": { "uid": uid, "resourceVersion": revision },
             "spec": {
@@ -102,12 +134,15 @@ impl Writer {
                 "duplicate": wanted.duplicate.then_some(true),
                 "phase": (!wanted.phase.is_empty()).then_some(&wanted.phase),
                 "target": (!wanted.target.is_empty()).then_some(&wanted.target),
-                "decisions": decisions::recorded(&Placement::of(&target.object), wanted, self.clock.now().to_time()),
+                "decisions": decisions,
             },
         });
         match self.api.patch(target.resource, &target.at, PLACEMENT, &patch).await {
             Ok(placement) => {
-                if !wanted.shares.is_empty() || !wanted.phase.is_empty() {
+                if is_rollout {
+                    let message = wanted.rollout_event();
+                    self.recorder.normal(target.resource, &target.object, ROLLING_OUT, message);
+                } else if !wanted.shares.is_empty() || !wanted.phase.is_empty() {
                     let (reason, message) = wanted.event();
                     self.recorder.normal(target.resource, &target.object, reason, message);
                 }
