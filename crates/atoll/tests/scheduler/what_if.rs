@@ -66,7 +66,8 @@ async fn predicted(admin: &Client, change: Value) -> BTreeMap<String, String> {
 
 /// Reports all pods as available, as clusters would, until everything is where it was predicted to be.
 async fn expect_all(admin: &Client, lost: &str, expected: &BTreeMap<String, String>, what: &str) {
-    let waiting = Waiting::until(&format!("{what}: {expected:?}"));
+    let goal = format!("{what}: {expected:?}");
+    let waiting = Waiting::until(&goal);
     loop {
         let mut is_moving = false;
         for name in NAMES {
