@@ -1,6 +1,7 @@
 //! The command line.
 
 mod cluster;
+mod controllers;
 mod dialect;
 mod explain;
 mod management;
@@ -25,6 +26,7 @@ pub use self::cluster::{
     ClusterCommand, ClusterName, DrainOptions, FleetSettings, JoinOptions, Mode, MoveOptions, PlaceOptions,
     SyncerOptions,
 };
+pub use self::controllers::ControllersOptions;
 pub use self::dialect::{DialectCommand, DialectOptions};
 pub use self::explain::{ExplainOptions, WhatIfOptions};
 pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
@@ -66,6 +68,9 @@ pub enum Command {
     Cluster(ClusterCommand),
     /// Sync a cluster that joined with --mode none: apply placed objects there and report their status
     Syncer(SyncerOptions),
+    /// Run the scheduler or other controllers outside of the server, over its API alone
+    #[command(after_help = controllers::CONTROLLERS_HELP)]
+    Controllers(ControllersOptions),
     /// Place objects on clusters
     Place(PlaceOptions),
     /// Explain why an object runs where it does, cluster by cluster

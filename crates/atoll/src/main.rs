@@ -6,6 +6,7 @@ mod certificates;
 mod cluster;
 mod command;
 mod completion;
+mod controllers;
 mod dialect;
 mod encryption;
 mod explain;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Cluster(command) => cluster::run(command),
         Command::Dialect(command) => dialect::run(command),
         Command::Syncer(options) => syncer::run(options),
+        Command::Controllers(options) => controllers::run(options),
         Command::Place(options) => place::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Move(options) => place::move_to::run(options),
