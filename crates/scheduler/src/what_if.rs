@@ -1,4 +1,4 @@
-//! What if: the effect of a change, without making it.
+//! The effect of a change, without making it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
