@@ -2,6 +2,7 @@
 //! request of their namespace or workspace, and with it the requests of others.
 
 use atoll_meta::Status;
+use atoll_registry::catalog::ATOLL;
 use atoll_registry::size_up_to;
 use serde_json::Value;
 
@@ -20,10 +21,12 @@ enum Counted {
     Together,
 }
 
-const KINDS: [(&str, &str, Counted); 9] = [
+const KINDS: [(&str, &str, Counted); 11] = [
     ("", "limitranges", Counted::Together),
     ("", "resourcequotas", Counted::Together),
     ("", "serviceaccounts", Counted::Each),
+    (ATOLL, "clusterplacementpolicies", Counted::Together),
+    (ATOLL, "placementpolicies", Counted::Together),
     ("networking.k8s.io", "ingressclasses", Counted::Together),
     ("networking.k8s.io", "servicecidrs", Counted::Together),
     ("node.k8s.io", "runtimeclasses", Counted::Each),
@@ -69,11 +72,13 @@ impl Plugin for PolicySize {
     }
 }
 
-/// Returns the maximum number of bytes. The status of a quota repeats its limits, twice.
+/// Returns the maximum number of bytes. The status of a quota repeats its limits, twice. Placement policies of all
+/// workspaces above are read.
 fn limit(request: &Request<'_>) -> usize {
-    match request.is_about("", "resourcequotas", STATUS) {
-        true => 3 * MAX_BYTES,
-        false => MAX_BYTES,
+    match (&*request.row.group, &*request.row.resource) {
+        (ATOLL, _) => MAX_BYTES / 2,
+        _ if request.is_about("", "resourcequotas", STATUS) => 3 * MAX_BYTES,
+        _ => MAX_BYTES,
     }
 }
 

@@ -73,11 +73,11 @@ pub enum Command {
     Controllers(ControllersOptions),
     /// Place objects on clusters
     Place(PlaceOptions),
+    /// Move workloads to other clusters: new replicas are available before old ones are taken away
+    Move(MoveOptions),
     /// Explain why an object runs where it does, cluster by cluster
     #[command(after_help = explain::EXPLAIN_HELP)]
     Explain(ExplainOptions),
-    /// Move workloads to other clusters: new replicas are available before old ones are taken away
-    Move(MoveOptions),
     /// Show what would move where if a cluster, a policy or a number of replicas changed
     #[command(after_help = explain::WHAT_IF_HELP)]
     WhatIf(WhatIfOptions),

@@ -9,6 +9,11 @@ use crate::pause;
 /// Taint of a fenced cluster.
 pub const FENCED: &str = "atoll.dev/fenced";
 
+/// Maximum number of labels of a Cluster: placement keeps an index of them.
+pub const MAX_LABELS: usize = 64;
+/// Maximum number of taints of a Cluster: they are compared with all tolerations of pods.
+pub const MAX_TAINTS: usize = 64;
+
 /// Maximum number of bytes of the annotation that describes a pause, in the small form of a Cluster.
 const MAX_PAUSE: usize = 4 << 10;
 

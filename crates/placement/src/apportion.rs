@@ -6,7 +6,12 @@
 //! there are where parts deserve a replica equally, the one that moves the fewest is taken; then parts that
 //! come first win.
 
+mod jump;
+
 use std::cmp::Ordering;
+
+/// Most replicas that are divided one by one.
+const MAX_STEPS: i64 = 1024;
 
 /// One part of a division. Parts are in the order in which ties are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +28,15 @@ pub struct Part {
 /// and larger if all are at their minimum. Without `balance`, parts keep what they have and only the difference
 /// is divided.
 pub fn apportion(total: i64, parts: &[Part], balance: bool) -> Vec<i64> {
+    apportion_in(MAX_STEPS, total, parts, balance)
+}
+
+/// The same with at most so many replicas one by one.
+fn apportion_in(steps: i64, total: i64, parts: &[Part], balance: bool) -> Vec<i64> {
     let mut division = Division::start(total, parts, balance);
+    if total.max(division.sum) > steps {
+        jump::to_vicinity(&mut division, (total, steps), balance);
+    }
     while division.sum < total {
         let Some(to) = division.deserves_most() else { break };
         division.add(to, 1);

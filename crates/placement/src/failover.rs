@@ -43,8 +43,10 @@ pub fn suspicion<'a>(clusters: impl IntoIterator<Item = &'a ClusterState>) -> Op
         }
     }
     turned.sort_unstable();
-    let together =
-        |from: usize| turned[from..].iter().take_while(|time| **time - turned[from] <= WINDOW).count();
+    let together = |from: usize| {
+        let end = turned[from].saturating_add(WINDOW);
+        turned[from..].partition_point(|time| *time <= end)
+    };
     let (count, since) = (0..turned.len())
         .map(|from| (together(from), turned[from]))
         .max_by_key(|(count, since)| (*count, -since))?;

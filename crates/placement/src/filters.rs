@@ -7,7 +7,7 @@
 //! Each filter looks at one cluster and returns a cause. Whether a cause only keeps new replicas away, or
 //! ends a share too, is a property of the cause.
 
-mod access;
+pub mod access;
 mod cause;
 pub mod policy;
 mod state;

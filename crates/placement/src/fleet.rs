@@ -172,6 +172,11 @@ impl Fleet {
         in_order(found.map(|entry| &*entry.state).collect())
     }
 
+    /// Whether any cluster serves a workspace, by its path.
+    pub fn is_served(&self, workspace_path: &str) -> bool {
+        self.rankings_above(workspace_path).next().is_some()
+    }
+
     /// The cluster that a name means in a workspace: the nearest of this name.
     pub fn named(&self, workspace_path: &str, name: &str) -> Option<&ClusterState> {
         let index = self.index_named(workspace_path, name)?;

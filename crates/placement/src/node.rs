@@ -12,6 +12,12 @@ use crate::resources::Resources;
 
 pub use self::terms::NodeTerm;
 
+/// Most tolerations and node selector terms of a pod that count: each is compared with the nodes of all clusters. A
+/// pod with more fits fewer nodes than it could.
+const MAX_ALTERNATIVES: usize = 256;
+/// Most taints of nodes that are compared.
+const MAX_TAINTS: usize = 64;
+
 /// Nodes with the same labels, taints and free resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeShape {
@@ -122,8 +128,10 @@ impl NodeRequirements {
     pub fn of(spec: PodSpecView<'_>) -> NodeRequirements {
         NodeRequirements {
             selector: terms::node_selector(spec),
-            terms: spec.required_node_terms().map(|terms| terms.iter().filter_map(NodeTerm::of).collect()),
-            tolerations: spec.tolerations().filter_map(Toleration::of).collect(),
+            terms: spec
+                .required_node_terms()
+                .map(|terms| terms.iter().take(MAX_ALTERNATIVES).filter_map(NodeTerm::of).collect()),
+            tolerations: spec.tolerations().filter_map(Toleration::of).take(MAX_ALTERNATIVES).collect(),
         }
     }
 
@@ -142,7 +150,8 @@ impl NodeRequirements {
     /// Whether the taints of these nodes are tolerated.
     pub fn tolerate(&self, shape: &NodeShape) -> bool {
         let keeps_away = |taint: &&Taint| taint.effect != Effect::PreferNoSchedule;
-        shape.taints.iter().filter(keeps_away).all(|taint| taint.is_tolerated(&self.tolerations))
+        shape.taints.len() <= MAX_TAINTS
+            && shape.taints.iter().filter(keeps_away).all(|taint| taint.is_tolerated(&self.tolerations))
     }
 }
 

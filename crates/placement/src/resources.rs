@@ -17,6 +17,9 @@ pub struct Resources {
     pub scalars: Vec<(Arc<str>, i64)>,
 }
 
+/// Most extended resources that count. Reports contain fewer.
+const MAX_SCALARS: usize = 64;
+
 /// Memory that usually comes with a thousandth of a core, which makes amounts of both comparable.
 const MEMORY_PER_MILLI_CPU: i64 = 4 << 20;
 /// Cores, in thousandths, that a pod usually needs.
@@ -58,7 +61,13 @@ impl Resources {
     fn set_scalar(&mut self, name: &str, amount: i64) {
         match self.scalars.binary_search_by(|(own, _)| (**own).cmp(name)) {
             Ok(at) => self.scalars[at].1 = amount,
-            Err(at) => self.scalars.insert(at, (name.into(), amount)),
+            Err(at) => self.insert_scalar(at, name.into(), amount),
+        }
+    }
+
+    fn insert_scalar(&mut self, at: usize, name: Arc<str>, amount: i64) {
+        if self.scalars.len() < MAX_SCALARS {
+            self.scalars.insert(at, (name, amount));
         }
     }
 
@@ -77,7 +86,7 @@ impl Resources {
         for (name, amount) in &other.scalars {
             match self.scalars.binary_search_by(|(own, _)| own.cmp(name)) {
                 Ok(at) => change(&mut self.scalars[at].1, *amount),
-                Err(at) => self.scalars.insert(at, (name.clone(), amount.saturating_mul(times))),
+                Err(at) => self.insert_scalar(at, name.clone(), amount.saturating_mul(times)),
             }
         }
     }

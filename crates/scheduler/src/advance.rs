@@ -12,7 +12,7 @@ use atoll_meta::views::items;
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::failover::returns_at;
 use atoll_placement::intent::{Intent, IntentSource};
-use atoll_placement::node::Toleration;
+use atoll_placement::node::{Effect, Taint, Toleration};
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ impl Round<'_> {
         if is_for_balance
             && !demand.current.is_empty()
             && moving::changes_clusters(&demand, &decision)
-            && let Err(at) = self.scheduler.rebalancing.begin(now, self.ledger.objects())
+            && let Err(at) = self.scheduler.rebalancing.begin(&key.workspace, now, self.ledger.objects())
         {
             self.wake_at(key, at);
             self.scheduler.rebalancing.set_waiting(key, true);
@@ -202,10 +202,24 @@ impl Round<'_> {
         let on = demand.current.iter().chain(bound_for.into_iter().flatten()).map(|share| &share.uid);
         let losses = losses::of(&self.ledger.fleet, demand, &rules.failover, on, now);
         demand.evicted.extend(losses.replaced.iter().cloned());
+        let near = demand.current.iter().map(|share| &share.uid).chain(&demand.namespace_on);
+        let emptied: Vec<_> = near.filter(|uid| self.is_emptied(uid, demand, rules)).cloned().collect();
+        demand.evicted.extend(emptied);
         if let Some(at) = losses.due {
             self.wake_at(key, at);
         }
         losses
+    }
+
+    /// Whether a taint of a cluster makes objects leave that do not tolerate it. The home of their namespace is
+    /// then elsewhere too.
+    fn is_emptied(&self, uid: &str, demand: &Demand, rules: &Rules) -> bool {
+        let leads_away = |taint: &Taint| {
+            taint.effect == Effect::NoExecute
+                && !taint.is_tolerated(&rules.tolerations)
+                && !taint.is_tolerated(&demand.needs.node.tolerations)
+        };
+        self.ledger.fleet.cluster(uid).is_some_and(|state| state.taints.iter().any(leads_away))
     }
 
     /// Lets an object move for the sake of balance, or return to the cluster that it was on before that was

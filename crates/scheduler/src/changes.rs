@@ -71,7 +71,7 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         follower.suspicions.cluster_changed(change);
         follower.pending.retry();
         if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
-            follower.enqueue_daemon_sets();
+            follower.enqueue_daemon_sets(&change.key.workspace);
         }
     });
     let follower = scheduler.clone();
@@ -162,15 +162,23 @@ impl Scheduler {
         is_new
     }
 
-    /// DaemonSets run on every cluster that their rules allow, also on those that join later.
-    fn enqueue_daemon_sets(&self) {
+    /// DaemonSets run on every cluster that their rules allow, also on those that join later. Those of other
+    /// workspaces than the one of the Cluster, and those below it, are not concerned.
+    fn enqueue_daemon_sets(&self, workspace: &str) {
         for (kind, cache) in self.kinds.iter().enumerate() {
             if cache.resource.kind == "DaemonSet" {
                 for object in cache.all() {
-                    self.queue.add(workloads::queue_key(kind, &Key::of(&object)));
+                    if self.is_below(&Key::of(&object).workspace, workspace) {
+                        self.queue.add(workloads::queue_key(kind, &Key::of(&object)));
+                    }
                 }
             }
         }
+    }
+
+    /// Whether a workspace is another one or below it.
+    fn is_below(&self, workspace: &str, other: &str) -> bool {
+        self.api.ancestry(workspace).iter().any(|(id, _)| id == other)
     }
 
     /// Adds all objects of a namespace.
@@ -186,8 +194,7 @@ impl Scheduler {
     fn enqueue_below(&self, workspace: &str) {
         for (kind, cache) in self.kinds.iter().enumerate() {
             for object in cache.all() {
-                let mut line = self.api.ancestry(&Key::of(&object).workspace).into_iter();
-                if line.any(|(id, _)| id == workspace) {
+                if self.is_below(&Key::of(&object).workspace, workspace) {
                     self.enqueue(kind, &object, true);
                 }
             }

@@ -13,6 +13,11 @@ const PART: usize = 10;
 pub struct HourlyCap(VecDeque<i64>);
 
 impl HourlyCap {
+    /// Whether no object has begun to move within the last hour.
+    pub fn is_unused(&self, now: i64) -> bool {
+        self.0.back().is_none_or(|begun| begun.saturating_add(HOUR) <= now)
+    }
+
     /// Counts a move of one of so many objects, or returns when the next one is allowed.
     pub fn begin(&mut self, now: i64, objects: usize) -> Result<(), i64> {
         while self.0.front().is_some_and(|begun| begun.saturating_add(HOUR) <= now) {

@@ -44,6 +44,7 @@ pub use self::moving::AWAY;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use atoll_fleet::Placement;
 use atoll_fleet::pause::CAUSE;
@@ -70,6 +71,9 @@ use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted, Writer, Written};
 
 /// Most objects of a batch. Its decisions hold the ledger, and its writes are concurrent.
 const BATCH: usize = 256;
+/// Time for the decisions of a batch. The rest of it comes later, after the objects of other workspaces: a decision
+/// may take long where there are many rules, clusters or neighbours.
+const BATCH_TIME: Duration = Duration::from_millis(100);
 /// The component of events.
 const COMPONENT: &str = "atoll-scheduler";
 
@@ -221,16 +225,23 @@ impl Scheduler {
 
     /// Decides about a batch of objects, then writes the decisions.
     async fn schedule(self: Arc<Self>, keys: Vec<Key>) -> Vec<(Key, Result<Next, Status>)> {
-        let steps: Vec<(Key, DecidedStep)> = {
+        let mut outcomes = Vec::new();
+        let mut steps: Vec<(Key, DecidedStep)> = Vec::new();
+        {
             let mut round = Round::begin(&self);
-            let steps = keys.into_iter().map(|key| (key.clone(), round.decide(&key))).collect();
+            let begun = Instant::now();
+            for key in keys {
+                if begun.elapsed() < BATCH_TIME {
+                    steps.push((key.clone(), round.decide(&key)));
+                } else {
+                    outcomes.push((key, Ok(Next::After(Duration::ZERO))));
+                }
+            }
             for (key, delay) in std::mem::take(&mut round.wakes) {
                 self.queue.add_after(key, delay);
             }
-            steps
-        };
+        }
         let mut writing = JoinSet::new();
-        let mut outcomes = Vec::new();
         for (key, step) in steps {
             match step {
                 DecidedStep::Settled => {}

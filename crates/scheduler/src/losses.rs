@@ -1,5 +1,6 @@
 //! Shares of lost clusters: which are replaced now, which later, and which must not be.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use atoll_placement::demand::Demand;
@@ -30,13 +31,13 @@ pub fn of<'a>(
     now: i64,
 ) -> Losses {
     let mut losses = Losses::default();
+    // Only clusters that serve the workspace count: other tenants cannot raise a suspicion.
+    let doubt = LazyCell::new(|| suspicion(fleet.serving(&demand.workspace_path)));
     for uid in clusters {
         let Some(state) = fleet.cluster(uid) else { continue };
         if !state.is_fenced && !state.readiness.is_not_ready() {
             continue;
         }
-        // Only clusters that serve the workspace count: other tenants cannot raise a suspicion.
-        let doubt = suspicion(fleet.serving(&demand.workspace_path));
         match loss(state, demand, failover, doubt.as_ref(), now) {
             Loss::Stays => {}
             Loss::Until(at) => losses.due = Some(losses.due.map_or(at, |due| due.min(at))),

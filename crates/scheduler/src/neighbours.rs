@@ -48,8 +48,10 @@ fn clusters(
         }
         for other in cache.list(&at.workspace, &at.namespace) {
             let of_other = workloads::queue_key(kind, &Key::of(&other));
-            if of_other != *key && rule.selector.matches_labels(&object::label_map(&other)) {
-                found.extend(ledger.clusters_of(&of_other).iter().cloned());
+            let on = ledger.clusters_of(&of_other);
+            if !on.is_empty() && of_other != *key && rule.selector.matches_labels(&object::label_map(&other))
+            {
+                found.extend(on.iter().cloned());
             }
         }
     }

@@ -42,7 +42,8 @@ async fn write(scheduler: &Scheduler, cache: &Cache, policy: &Arc<Value>) -> Res
             cache.wrote(&written);
             Ok(())
         }
-        Err(status) if status.code() == 404 => Ok(()),
+        // The workspace may be at its limit.
+        Err(status) if matches!(status.code(), 403 | 404) => Ok(()),
         Err(status) => Err(status),
     }
 }

@@ -39,14 +39,15 @@ pub struct Rebalancing {
     objects: Mutex<HashMap<Key, bool>>,
     clusters: Mutex<ChangedClusters>,
     changed: Notify,
-    cap: Mutex<HourlyCap>,
+    /// By id of the workspace, so that no tenant uses up the moves of others.
+    caps: Mutex<HashMap<Arc<str>, HourlyCap>>,
 }
 
 #[derive(Default)]
 struct ChangedClusters {
     uids: HashSet<String>,
-    /// Whether one of them takes new shares.
-    is_open: bool,
+    /// Ids of the workspaces in which those of them are registered that take new shares.
+    open: HashSet<Arc<str>>,
 }
 
 /// The parts of a Cluster that decide which shares it keeps, and which it takes.
@@ -61,7 +62,7 @@ fn terms(cluster: &Value) -> Terms<'_> {
         &cluster["spec"],
         &cluster["metadata"]["labels"],
         ready.map(|ready| ready.status().to_string()).unwrap_or_default(),
-        node_shapes::read(cluster).iter().map(|shape| shape.nodes).sum(),
+        node_shapes::read(cluster).iter().fold(0i64, |sum, shape| sum.saturating_add(shape.nodes)),
     )
 }
 
@@ -74,7 +75,9 @@ impl Rebalancing {
         }
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         clusters.uids.extend(before.iter().chain(&now).map(|terms| terms.0.to_string()));
-        clusters.is_open |= now.is_some_and(|(_, _, is_open, ..)| is_open);
+        if now.is_some_and(|(_, _, is_open, ..)| is_open) {
+            clusters.open.insert(change.key.workspace.clone());
+        }
         self.changed.notify_one();
     }
 
@@ -108,9 +111,12 @@ impl Rebalancing {
         self.objects().remove(key);
     }
 
-    /// Counts a move of one of so many objects, or returns when the next one is allowed, in seconds.
-    pub fn begin(&self, now: i64, objects: usize) -> Result<(), i64> {
-        self.cap.lock().unwrap_or_else(PoisonError::into_inner).begin(now, objects)
+    /// Counts a move in a workspace, of one of so many objects, or returns when the next one is allowed, in
+    /// seconds.
+    pub fn begin(&self, workspace: &Arc<str>, now: i64, objects: usize) -> Result<(), i64> {
+        let mut caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
+        caps.retain(|_, cap| !cap.is_unused(now));
+        caps.entry(workspace.clone()).or_default().begin(now, objects)
     }
 
     fn objects(&self) -> MutexGuard<'_, HashMap<Key, bool>> {
@@ -129,14 +135,19 @@ pub async fn run(scheduler: &Scheduler) {
 /// Adds the objects to the queue that changed Clusters concern.
 pub fn enqueue(scheduler: &Scheduler) {
     let rebalancing = &scheduler.rebalancing;
-    let ChangedClusters { uids, is_open } =
+    let ChangedClusters { uids, open } =
         std::mem::take(&mut *rebalancing.clusters.lock().unwrap_or_else(PoisonError::into_inner));
     let (near, all) = {
         let mut ledger = scheduler.ledger();
         scheduler.update(&mut ledger);
         let near: Vec<Key> = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)));
-        (near, if is_open { ledger.placed(|_| true) } else { Vec::new() })
+        (near, if open.is_empty() { Vec::new() } else { ledger.placed(|_| true) })
     };
+    let mut served: HashMap<Arc<str>, bool> = HashMap::new();
+    let all = all.into_iter().filter(|key| {
+        let is_open = || scheduler.api.ancestry(&key.workspace).iter().any(|(id, _)| open.contains(&**id));
+        *served.entry(key.workspace.clone()).or_insert_with(is_open)
+    });
     near.into_iter().for_each(|key| scheduler.queue.add(key));
     for key in all {
         rebalancing.objects().insert(key.clone(), false);
@@ -180,6 +191,15 @@ mod tests {
     use atoll_placement::cluster::ClusterState;
 
     use super::*;
+
+    #[test]
+    fn moves_of_one_workspace_do_not_count_for_others() {
+        let rebalancing = Rebalancing::default();
+        let [one, other] = ["one", "other"].map(Arc::from);
+        assert!((0..60).all(|now| rebalancing.begin(&one, now, 10).is_ok()));
+        assert!(rebalancing.begin(&one, 60, 10).is_err() && rebalancing.begin(&other, 60, 10).is_ok());
+        assert!(rebalancing.begin(&one, 3700, 10).is_ok());
+    }
 
     #[test]
     fn clusters_are_balanced_when_they_have_stayed_ready() {

@@ -10,6 +10,9 @@ use atoll_placement::node::{NodeShape, Taint};
 use atoll_placement::resources::Resources;
 use serde_json::Value;
 
+/// Most node shapes that count. Heartbeats contain fewer.
+const MAX_SHAPES: usize = 64;
+
 /// Returns the state of a Cluster that is registered in the workspace with this path.
 pub fn state(cluster: &Value, path: &str) -> ClusterState {
     let (apis, missing_rights) = apis(&cluster["status"]);
@@ -27,7 +30,7 @@ pub fn capacity(cluster: &Value) -> Option<CapacityReport> {
     status["free"].as_array()?;
     let bound = status["bound"].as_object().into_iter().flatten();
     Some(CapacityReport {
-        nodes: node_shapes::read(cluster).into_iter().map(shape).collect(),
+        nodes: node_shapes::read(cluster).into_iter().take(MAX_SHAPES).map(shape).collect(),
         is_cut: is_cut(status, "nodes"),
         bound: bound.filter_map(|(uid, count)| Some((Arc::from(uid.as_str()), count.as_i64()?))).collect(),
         ..CapacityReport::default()

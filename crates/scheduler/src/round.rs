@@ -10,6 +10,7 @@ use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NO
 use atoll_fleet::placement::Share;
 use atoll_fleet::{Placement, pod_security};
 use atoll_informer::{Key, Resource};
+use atoll_meta::text::clean;
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
 use atoll_placement::decide::{DecidedShare, PlacementDecision, decide};
@@ -35,7 +36,10 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// Most clusters that are tried although their Pod Security level does not allow the pods. Any further one is
 /// refused by the server.
-const MAX_VIOLATIONS: usize = 64;
+const MAX_VIOLATIONS: usize = 16;
+/// Most clusters in a message, and the longest text about one of them.
+const MAX_REASONS: usize = 16;
+const LONGEST_REASON: usize = 512;
 /// Message about an object that no cluster can run.
 const NO_CLUSTER: &str =
     "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE";
@@ -159,7 +163,7 @@ impl<'a> Round<'a> {
             self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false);
             return self.stays_above(target, placement, &rules, intent.as_ref());
         }
-        if self.ledger.fleet.serving(path).next().is_none() {
+        if !self.ledger.fleet.is_served(path) {
             self.scheduler.pending.insert(key.clone(), "");
             // Workloads that were never placed may be run by other controllers.
             return match condition(&target.object, CONDITION) {
@@ -403,8 +407,12 @@ pub fn pods(share: &DecidedShare, demand: &Demand) -> i64 {
 
 /// Tells why replicas have no place, with a reason for each cluster.
 pub fn message(decision: &PlacementDecision) -> String {
-    let mut parts: Vec<String> = decision.reason.iter().cloned().collect();
-    parts.extend(decision.refusals.iter().map(|refusal| format!("{} {}", refusal.name, refusal.text)));
+    let mut parts: Vec<String> = decision.reason.iter().map(|reason| clean(reason, LONGEST_REASON)).collect();
+    let reasons = decision.refusals.iter().take(MAX_REASONS);
+    parts.extend(reasons.map(|refusal| format!("{} {}", refusal.name, clean(&refusal.text, LONGEST_REASON))));
+    if let Some(more) = decision.refusals.len().checked_sub(MAX_REASONS).filter(|more| *more > 0) {
+        parts.push(format!("{more} more clusters take nothing"));
+    }
     let what = match decision.shares.is_empty() {
         true => "no cluster takes it".to_string(),
         false => format!("{} of its replicas have no place", decision.unplaced),

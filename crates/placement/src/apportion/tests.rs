@@ -78,6 +78,26 @@ fn levels_differ_by_at_most_the_skew() {
     }
 }
 
+#[test]
+fn very_many_replicas_are_divided_at_once() {
+    let most = i64::from(i32::MAX);
+    let part = |weight: i64, max: i64, current: i64| Part { weight, min: 0, max, current };
+    let unlimited = i64::MAX / 4096;
+    for (total, rows, balance, expected) in [
+        (most, vec![part(1, unlimited, 1), part(1, unlimited, 0)], false, vec![most / 2 + 1, most / 2]),
+        (most, vec![part(1_000_000, 5, 0), part(1, unlimited, 0)], true, vec![5, most - 5]),
+        (most, vec![part(1, unlimited, most), part(1, unlimited, 0)], true, vec![most / 2 + 1, most / 2]),
+        (most, vec![part(1, unlimited, most), part(1, unlimited, 0)], false, vec![most, 0]),
+        (2, vec![part(1, unlimited, most), part(1, unlimited, most)], false, vec![1, 1]),
+        (most, vec![part(unlimited, unlimited, 0), part(1, unlimited, 3)], true, vec![most, 0]),
+        (most, vec![part(1, 7, 0), part(1, 8, 3)], true, vec![7, 8]),
+    ] {
+        assert_eq!(apportion(total, &rows, balance), expected, "{total} {rows:?} {balance}");
+    }
+    let rows = [part(1, unlimited, 0), part(1, unlimited, most), part(1, 1 << 20, 0)];
+    assert_eq!(level(most, &rows, 1), [(1 << 20) + 1, (1 << 20) + 1, 1 << 20], "{rows:?}");
+}
+
 /// All divisions of a total within the bounds.
 fn all_divisions(total: i64, parts: &[Part]) -> Vec<Vec<i64>> {
     let Some((first, rest)) = parts.split_first() else {
@@ -136,6 +156,16 @@ proptest! {
         prop_assert!(is_fair(&found, &parts), "{:?}", found);
         let fewest = all.iter().filter(|shares| is_fair(shares, &parts)).map(|shares| moves(shares, &parts)).min();
         prop_assert_eq!(Some(moves(&found, &parts)), fewest, "{:?}", found);
+    }
+
+    #[test]
+    fn divisions_at_once_are_as_good_as_those_in_steps(total in 0..=12i64, parts in any_parts()) {
+        prop_assert_eq!(apportion_in(0, total, &parts, false), apportion(total, &parts, false));
+        let (found, steps) = (apportion_in(0, total, &parts, true), apportion(total, &parts, true));
+        prop_assert_eq!(found.iter().sum::<i64>(), steps.iter().sum::<i64>());
+        prop_assert_eq!(moves(&found, &parts), moves(&steps, &parts), "{:?} {:?}", found, steps);
+        prop_assert!(found.iter().zip(&parts).all(|(share, part)| (part.min..=part.max).contains(share)));
+        prop_assert!(is_fair(&found, &parts), "{:?}", found);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use atoll_fleet::ClusterView;
+use atoll_fleet::cluster::{MAX_LABELS, MAX_TAINTS};
 use atoll_meta::object;
 use atoll_meta::time;
 use atoll_meta::views::{ConditionView, items, text};
@@ -23,7 +24,7 @@ impl ClusterState {
             workspace: workspace.into(),
             registered: seconds(object::creation_timestamp(cluster)),
             labels: labels(cluster),
-            taints: view.taints().map(Taint::of).collect(),
+            taints: view.taints().take(MAX_TAINTS).map(Taint::of).collect(),
             readiness: readiness(view.condition("Ready")),
             is_cordoned: view.is_unschedulable(),
             is_fenced: view.is_fenced(),
@@ -63,8 +64,9 @@ fn readiness(condition: Option<ConditionView<'_>>) -> Readiness {
 }
 
 fn labels(cluster: &Value) -> BTreeMap<String, String> {
+    let own = object::labels(cluster).take(MAX_LABELS);
     let mut labels: BTreeMap<String, String> =
-        object::labels(cluster).map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        own.map(|(key, value)| (key.to_string(), value.to_string())).collect();
     let status = &cluster["status"];
     if let Some(region) = text(&status["region"]) {
         labels.entry(REGION.into()).or_insert_with(|| region.into());

@@ -1,7 +1,7 @@
 //! Reasons: what is to say about each cluster.
 
 use super::{PlacementDecision, Refusal, Verdict};
-use crate::filters::{Admission, Cause, Question};
+use crate::filters::{Admission, Cause, Question, access};
 use crate::fleet::ClusterEntry;
 use crate::ledger::UNLIMITED;
 use crate::scores;
@@ -23,9 +23,14 @@ pub fn verdicts(question: Question<'_>, decision: &PlacementDecision) -> Vec<Ver
     serving(question).into_iter().map(verdict).collect()
 }
 
+/// Clusters that the workspace may know of: those for other workspaces only are not named, unless the object is there.
 fn serving(question: Question<'_>) -> Vec<&ClusterEntry> {
     let found = question.fleet.by_room(&question.demand.workspace_path);
-    let mut found: Vec<&ClusterEntry> = found.filter_map(|index| question.fleet.entry(index)).collect();
+    let is_known = |entry: &&ClusterEntry| {
+        access::workspaces(question, entry).is_none() || question.demand.share(&entry.state.uid).is_some()
+    };
+    let found = found.filter_map(|index| question.fleet.entry(index));
+    let mut found: Vec<&ClusterEntry> = found.filter(is_known).collect();
     found.sort_by(|one, other| {
         let key = |entry: &ClusterEntry| {
             (entry.state.registered, entry.state.name.clone(), entry.state.uid.clone())

@@ -50,6 +50,9 @@ impl Ranking {
                     values.remove(value);
                 }
             }
+            if values.is_empty() {
+                self.by_label.remove(key);
+            }
         }
     }
 

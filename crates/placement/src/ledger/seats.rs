@@ -6,6 +6,10 @@ use crate::resources::Resources;
 
 /// Most groups of one cluster: pods of many sizes would otherwise split them without end.
 const MAX_GROUPS: usize = 128;
+/// Most steps in which pods take turns over groups of similar room: for one share, and for all of a cluster.
+/// After that, they fill one group after the other.
+const MAX_STEPS: usize = 256;
+const MAX_STEPS_IN_ALL: usize = 1 << 15;
 
 /// Nodes of one shape with the same room left.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub struct Seats {
     /// Free resources of all nodes, less the requests of pods that found no seat: these wait for the next room
     /// anywhere, so that it is not free.
     total: Resources,
+    /// Steps that were made since the report.
+    steps: usize,
 }
 
 impl Seats {
@@ -33,15 +39,16 @@ impl Seats {
             count: shape.count,
             free: shape.free.clone(),
         };
-        Seats { groups: shapes.map(group).collect(), total: report.total() }
+        Seats { groups: shapes.map(group).collect(), total: report.total(), steps: 0 }
     }
 
     /// Returns how many pods fit, counting no further than `enough`.
     pub fn fits(&self, report: &CapacityReport, needs: &Needs, enough: i64) -> i64 {
         let enough = self.total.slots(&needs.requests).min(enough);
         let mut sum = 0i64;
+        let allowed: Vec<bool> = report.nodes.iter().map(|shape| needs.node.allow(shape)).collect();
         for group in &self.groups {
-            if needs.node.allow(&report.nodes[group.shape]) {
+            if allowed[group.shape] {
                 sum = sum.saturating_add(group.free.slots(&needs.requests).saturating_mul(group.count));
                 if sum >= enough {
                     return enough;
@@ -58,8 +65,13 @@ impl Seats {
             return pods;
         }
         let mut left = pods;
+        let allowed: Vec<bool> = report.nodes.iter().map(|shape| needs.node.allow(shape)).collect();
+        let last_step = (self.steps + MAX_STEPS).min(MAX_STEPS_IN_ALL);
         while left > 0 {
-            let Some((at, per_node)) = self.roomiest(report, needs) else { break };
+            let Some((at, step)) = self.roomiest(&allowed, needs) else { break };
+            let slots = self.groups[at].free.slots(&needs.requests);
+            let per_node = if self.steps < last_step { slots.min(step) } else { slots };
+            self.steps = self.steps.saturating_add(1);
             let group = &mut self.groups[at];
             // All nodes of the group get the same, and the last pods split it.
             let per_node = per_node.min(left / group.count);
@@ -79,12 +91,12 @@ impl Seats {
         pods - left
     }
 
-    /// Returns the group with most room that takes a pod on each node, and how many each takes before
+    /// Returns the group with most room that takes a pod on each node, and how many each may take before
     /// another group has more room.
-    fn roomiest(&self, report: &CapacityReport, needs: &Needs) -> Option<(usize, i64)> {
+    fn roomiest(&self, allowed: &[bool], needs: &Needs) -> Option<(usize, i64)> {
         let (mut best, mut second): (Option<(usize, i64)>, i64) = (None, 0);
         for (at, group) in self.groups.iter().enumerate() {
-            if !group.free.has(&needs.requests) || !needs.node.allow(&report.nodes[group.shape]) {
+            if !group.free.has(&needs.requests) || !allowed[group.shape] {
                 continue;
             }
             let room = group.free.room();
@@ -98,7 +110,7 @@ impl Seats {
         }
         let (at, room) = best?;
         let step = (room - second) / needs.requests.size().max(1);
-        Some((at, self.groups[at].free.slots(&needs.requests).min(step.max(1))))
+        Some((at, step.max(1)))
     }
 
     fn insert(&mut self, group: Group) {

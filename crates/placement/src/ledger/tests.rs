@@ -140,3 +140,27 @@ fn quotas_of_the_namespace_are_kept() {
     let elsewhere = ObjectKey { namespace: "m".into(), ..key("b") };
     assert_eq!(account.takes(&elsewhere, &needs(1000), UNLIMITED), Some(39));
 }
+
+#[test]
+fn very_many_pods_are_seated_in_few_steps() {
+    let cluster = |nodes: usize, pods: i64| {
+        let free = Resources { milli_cpu: 1 << 50, memory: 1 << 62, pods, ..Resources::default() };
+        let shape = NodeShape { count: 1, free, ..NodeShape::default() };
+        let mut account = Account::default();
+        account
+            .set_report(Arc::new(CapacityReport { nodes: vec![shape; nodes], ..CapacityReport::default() }));
+        account
+    };
+    let most = i64::from(i32::MAX);
+    let mut huge = cluster(64, 1 << 40);
+    for object in 0..200 {
+        huge.set_share(&key(&object.to_string()), &needs(1), most);
+    }
+    assert_eq!(huge.takes(&key("other"), &needs(1), 5), Some(5));
+    // All of them have a seat, and none has two.
+    let mut full = cluster(3, 1_000_000);
+    full.set_share(&key("a"), &needs(1), 2_999_999);
+    assert_eq!(full.takes(&key("other"), &needs(1), 5), Some(1));
+    full.set_share(&key("a"), &needs(1), most);
+    assert_eq!(full.takes(&key("other"), &needs(1), 5), Some(0));
+}

@@ -15,6 +15,8 @@ use super::{
 
 /// Maximum length of every list of a policy.
 const MAX_ITEMS: usize = 100;
+/// Maximum number of rules about other workloads, which are compared with all workloads of the namespace.
+const MAX_WORKLOAD_RULES: usize = 16;
 /// Maximum time of a reaction, in nanoseconds: 30 days.
 const MAX_AFTER: i64 = 30 * 86_400 * 1_000_000_000;
 
@@ -258,7 +260,7 @@ impl PolicyReader {
 
     fn workloads(&mut self, field: &Field<'_>) -> Vec<WorkloadRule> {
         let mut found = Vec::new();
-        for item in self.list(field, MAX_ITEMS) {
+        for item in self.list(field, MAX_WORKLOAD_RULES) {
             let selector = item.child("selector");
             if !selector.is_set() {
                 let why = "must select the other workloads; {} selects all of the namespace";

@@ -1,11 +1,12 @@
 //! Clusters and ObjectStatuses.
 
+use atoll_fleet::cluster::{MAX_LABELS, MAX_TAINTS};
 use atoll_fleet::overrides;
 use atoll_fleet::view::Drift;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath, names};
 use atoll_podsecurity::Level;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::effects::Effects;
 use super::{Strategy, spec_differs, text};
@@ -16,8 +17,8 @@ pub static STRATEGY: Strategy = Strategy {
     raises_generation: spec_differs,
     prepare_create: |cluster, _| fill(cluster),
     prepare_update: |cluster, _, _| fill(cluster),
-    validate,
-    validate_update: |new, _| validate(new),
+    validate: |cluster| validate(cluster).into_iter().chain(validate_counts(cluster, None)).collect(),
+    validate_update: |new, old| validate(new).into_iter().chain(validate_counts(new, Some(old))).collect(),
     validate_subresource: |_, new, old| validate_identity(new, old),
     has_heartbeats: true,
     effects: Effects {
@@ -104,6 +105,20 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
         errors.push(FieldError::forbidden(&path.child("kubeconfig"), message));
     }
     errors
+}
+
+/// Limits what placement compares and keeps in memory. A Cluster from before the limits can have as many as before.
+fn validate_counts(cluster: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let labels = |cluster: &Value| cluster["metadata"]["labels"].as_object().map_or(0, Map::len);
+    let taints = |cluster: &Value| cluster["spec"]["taints"].as_array().map_or(0, Vec::len);
+    let path = |parent: &'static str, field: &'static str| FieldPath::new(parent).child(field);
+    let counts: [(FieldPath, &dyn Fn(&Value) -> usize, usize); 2] =
+        [(path("metadata", "labels"), &labels, MAX_LABELS), (path("spec", "taints"), &taints, MAX_TAINTS)];
+    let too_many = |(path, count, most): &(FieldPath, &dyn Fn(&Value) -> usize, usize)| {
+        let (count, before) = (count(cluster), old.map_or(0, *count));
+        (count > *most && count > before).then(|| FieldError::too_many(path, count, *most))
+    };
+    counts.iter().filter_map(too_many).collect()
 }
 
 /// Validates paths, which are relative because a Cluster does not know the path of its workspace.

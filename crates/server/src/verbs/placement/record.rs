@@ -9,11 +9,10 @@ use atoll_meta::{FieldError, FieldPath, names, time};
 use serde_json::Value;
 
 use super::numbers;
+use super::shares::MAX_SHARES;
 
 /// The default of `by`.
 const BY_HAND: &str = "hand";
-/// Maximum number of shares that a move leads to.
-const MAX_TARGETS: usize = 2000;
 /// Longest name of a phase.
 const LONGEST_PHASE: usize = 63;
 /// Longest invalid text in an error.
@@ -85,8 +84,8 @@ fn targets(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Vec
             return Vec::new();
         }
     };
-    if items.len() > MAX_TARGETS {
-        errors.push(FieldError::too_many(path, items.len(), MAX_TARGETS));
+    if items.len() > MAX_SHARES {
+        errors.push(FieldError::too_many(path, items.len(), MAX_SHARES));
         return Vec::new();
     }
     let read = items.iter().enumerate().map(|(index, item)| {
@@ -187,7 +186,7 @@ mod tests {
             (json!({ "phase": "not a word" }), &["spec.phase"]),
             (json!({ "phase": [] }), &["spec.phase"]),
             (json!({ "target": {} }), &["spec.target"]),
-            (json!({ "target": vec![json!({ "name": "a" }); MAX_TARGETS + 1] }), &["spec.target"]),
+            (json!({ "target": vec![json!({ "name": "a" }); MAX_SHARES + 1] }), &["spec.target"]),
             (json!({ "target": [{ "name": "A b" }, {}] }), &["spec.target[0].name", "spec.target[1].name"]),
             (json!({ "target": [{ "name": "a", "replicas": -1 }] }), &["spec.target[0].replicas"]),
             (json!({ "target": [{ "name": "a", "held": "yes" }] }), &["spec.target[0].held"]),

@@ -11,6 +11,9 @@ use super::numbers;
 use crate::Server;
 use crate::chain::Call;
 
+/// Maximum number of clusters of an object.
+pub const MAX_SHARES: usize = 2000;
+
 pub struct Shares {
     pub all: Vec<Share>,
     /// Clusters that the object was not on before.
@@ -33,6 +36,10 @@ pub fn read(
         Value::Array(given) => given,
         other => return Err(vec![FieldError::invalid(&path, other.clone(), "must be a list")]),
     };
+    // They are compared with each other.
+    if given.len() > MAX_SHARES {
+        return Err(vec![FieldError::too_many(&path, given.len(), MAX_SHARES)]);
+    }
     let workspace = call.workspace.id().unwrap_or_default();
     for (index, share) in given.iter().enumerate() {
         let path = path.index(index);
