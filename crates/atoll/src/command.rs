@@ -1,6 +1,7 @@
 //! The command line.
 
 mod cluster;
+mod controllers;
 mod dialect;
 mod explain;
 mod management;
@@ -25,8 +26,9 @@ pub use self::cluster::{
     ClusterCommand, ClusterName, DrainOptions, FleetSettings, JoinOptions, Mode, MoveOptions, PlaceOptions,
     SyncerOptions,
 };
+pub use self::controllers::ControllersOptions;
 pub use self::dialect::{DialectCommand, DialectOptions};
-pub use self::explain::ExplainOptions;
+pub use self::explain::{ExplainOptions, WhatIfOptions};
 pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimArgs, SimCommand, SimOptions};
@@ -66,6 +68,9 @@ pub enum Command {
     Cluster(ClusterCommand),
     /// Sync a cluster that joined with --mode none: apply placed objects there and report their status
     Syncer(SyncerOptions),
+    /// Run the scheduler or other controllers outside of the server, over its API alone
+    #[command(after_help = controllers::CONTROLLERS_HELP)]
+    Controllers(ControllersOptions),
     /// Place objects on clusters
     Place(PlaceOptions),
     /// Move workloads to other clusters: new replicas are available before old ones are taken away
@@ -73,6 +78,9 @@ pub enum Command {
     /// Explain why an object runs where it does, cluster by cluster
     #[command(after_help = explain::EXPLAIN_HELP)]
     Explain(ExplainOptions),
+    /// Show what would move where if a cluster, a policy or a number of replicas changed
+    #[command(after_help = explain::WHAT_IF_HELP)]
+    WhatIf(WhatIfOptions),
     /// Bring objects that already run in a cluster under Atoll's management, without restarting them
     #[command(after_help = management::ADOPT_HELP)]
     Adopt(AdoptOptions),

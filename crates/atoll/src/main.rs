@@ -6,6 +6,7 @@ mod certificates;
 mod cluster;
 mod command;
 mod completion;
+mod controllers;
 mod dialect;
 mod encryption;
 mod explain;
@@ -26,6 +27,7 @@ mod start;
 mod style;
 mod syncer;
 mod version;
+mod what_if;
 mod workspace;
 
 use std::ffi::OsString;
@@ -61,8 +63,10 @@ fn main() -> ExitCode {
         Command::Cluster(command) => cluster::run(command),
         Command::Dialect(command) => dialect::run(command),
         Command::Syncer(options) => syncer::run(options),
+        Command::Controllers(options) => controllers::run(options),
         Command::Place(options) => place::run(options),
         Command::Move(options) => place::move_to::run(options),
+        Command::WhatIf(options) => what_if::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Release(options) => release::run(options),

@@ -39,7 +39,7 @@ pub struct PolicyExplanation {
     pub reason: String,
 }
 
-/// What is to say about one cluster.
+/// The verdict about one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterExplanation {

@@ -37,6 +37,7 @@ pub mod scheduled;
 pub mod service_account;
 pub mod shape;
 pub mod view;
+pub mod what_if;
 pub mod workspaces;
 
 pub use aggregate::aggregate;

@@ -38,6 +38,12 @@ impl Changes {
         (std::mem::take(&mut changed.clusters), std::mem::take(&mut changed.objects))
     }
 
+    /// Forgets all changes, and takes over the rules that are new elsewhere.
+    pub fn reset(&self, other: &Changes) {
+        let new_rules = other.changed().new_rules.clone();
+        *self.changed() = Changed { new_rules, ..Changed::default() };
+    }
+
     pub fn has_new_rules(&self, key: &Key) -> bool {
         self.changed().new_rules.contains(key)
     }

@@ -3,10 +3,12 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use atoll_fleet::explanation::Explanation;
+use atoll_fleet::what_if::{WhatIf, WhatIfAnswer};
 use atoll_informer::Key;
+use atoll_meta::Status;
 
 use crate::round::Round;
-use crate::{Scheduler, workloads};
+use crate::{Scheduler, what_if, workloads};
 
 /// Access to the scheduler of this process. Clones have the same scheduler.
 #[derive(Clone, Default)]
@@ -33,5 +35,10 @@ impl SchedulerHandle {
         let scheduler = self.scheduler()?;
         let kind = workloads::position(group, resource)?;
         Round::begin(&scheduler).explain(&workloads::queue_key(kind, at))
+    }
+
+    /// Returns what a change in a workspace (by id) would lead to; `None` if no scheduler runs.
+    pub fn what_if(&self, workspace: &str, change: &WhatIf) -> Option<Result<WhatIfAnswer, Status>> {
+        Some(what_if::answer(&*self.scheduler()?, workspace, change))
     }
 }

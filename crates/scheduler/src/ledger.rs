@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{moving, report};
 
 /// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Ledger {
     pub fleet: Fleet,
     /// Uids of clusters by the key of the Cluster.
@@ -30,6 +30,7 @@ pub struct Ledger {
 }
 
 /// The clusters of one object.
+#[derive(Clone)]
 struct Entry {
     uid: Arc<str>,
     namespace: Arc<str>,

@@ -34,6 +34,8 @@ mod round;
 mod rules;
 mod suspicion;
 mod taking_over;
+mod trial;
+mod what_if;
 mod workloads;
 mod writer;
 

@@ -24,6 +24,16 @@ impl Pending {
         self.objects().insert(key, message.to_string()).is_none_or(|known| known != message)
     }
 
+    /// Keys of all pending objects.
+    pub fn keys(&self) -> Vec<Key> {
+        self.objects().keys().cloned().collect()
+    }
+
+    /// A copy that is woken on its own.
+    pub fn copy(&self) -> Pending {
+        Pending { objects: Mutex::new(self.objects().clone()), wake: Notify::new() }
+    }
+
     pub fn remove(&self, key: &Key) {
         self.objects().remove(key);
     }

@@ -81,6 +81,11 @@ impl Rebalancing {
         self.changed.notify_one();
     }
 
+    /// Forgets the changes of Clusters that were not handled yet.
+    pub fn forget_changes(&self) {
+        *self.clusters.lock().unwrap_or_else(PoisonError::into_inner) = ChangedClusters::default();
+    }
+
     /// Whether an object is to be balanced.
     pub fn contains(&self, key: &Key) -> bool {
         self.objects().contains_key(key)
@@ -130,26 +135,23 @@ pub async fn run(scheduler: &Scheduler) {
 /// Adds the objects to the queue that changed Clusters concern.
 pub fn enqueue(scheduler: &Scheduler) {
     let rebalancing = &scheduler.rebalancing;
-    {
-        let ChangedClusters { uids, open } =
-            std::mem::take(&mut *rebalancing.clusters.lock().unwrap_or_else(PoisonError::into_inner));
-        let (near, all) = {
-            let mut ledger = scheduler.ledger();
-            scheduler.update(&mut ledger);
-            let near: Vec<Key> = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)));
-            (near, if open.is_empty() { Vec::new() } else { ledger.placed(|_| true) })
-        };
-        let mut served: HashMap<Arc<str>, bool> = HashMap::new();
-        let all = all.into_iter().filter(|key| {
-            let is_open =
-                || scheduler.api.ancestry(&key.workspace).iter().any(|(id, _)| open.contains(&**id));
-            *served.entry(key.workspace.clone()).or_insert_with(is_open)
-        });
-        near.into_iter().for_each(|key| scheduler.queue.add(key));
-        for key in all {
-            rebalancing.objects().insert(key.clone(), false);
-            scheduler.queue.add_after(key, SETTLING);
-        }
+    let ChangedClusters { uids, open } =
+        std::mem::take(&mut *rebalancing.clusters.lock().unwrap_or_else(PoisonError::into_inner));
+    let (near, all) = {
+        let mut ledger = scheduler.ledger();
+        scheduler.update(&mut ledger);
+        let near: Vec<Key> = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)));
+        (near, if open.is_empty() { Vec::new() } else { ledger.placed(|_| true) })
+    };
+    let mut served: HashMap<Arc<str>, bool> = HashMap::new();
+    let all = all.into_iter().filter(|key| {
+        let is_open = || scheduler.api.ancestry(&key.workspace).iter().any(|(id, _)| open.contains(&**id));
+        *served.entry(key.workspace.clone()).or_insert_with(is_open)
+    });
+    near.into_iter().for_each(|key| scheduler.queue.add(key));
+    for key in all {
+        rebalancing.objects().insert(key.clone(), false);
+        scheduler.queue.add_after(key, SETTLING);
     }
 }
 

@@ -16,7 +16,7 @@ use http::HeaderMap;
 use crate::request::RequestInfo;
 use crate::sync::clusters;
 use crate::workspace::Workspace;
-use crate::{Server, impersonation};
+use crate::{Server, impersonation, what_if};
 
 impl Server {
     /// Returns the user that the request runs as, or the reason why it is forbidden. `workspace` is the
@@ -171,6 +171,18 @@ fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
             name: "",
         };
         return Attributes { user, verb: "list", target };
+    }
+    // The right to make the change is checked when the body is known. Until then, the right that every
+    // authenticated user has is enough.
+    if info.path == what_if::PATH {
+        let target = Target::Resource {
+            group: "authorization.k8s.io",
+            resource: "selfsubjectaccessreviews",
+            subresource: "",
+            namespace: "",
+            name: "",
+        };
+        return Attributes { user, verb: "create", target };
     }
     Attributes { user, verb: info.verb, target: info.target() }
 }

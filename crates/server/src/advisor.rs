@@ -1,6 +1,8 @@
 //! Questions about placements, which the scheduler answers if it runs in the same process.
 
 use atoll_fleet::explanation::Explanation;
+use atoll_fleet::what_if::{WhatIf, WhatIfAnswer};
+use atoll_meta::Status;
 use atoll_registry::ObjectRef;
 
 /// Answers questions about placements. Implemented around the scheduler, which sees only the API.
@@ -8,4 +10,7 @@ pub trait PlacementAdvisor: Send + Sync + 'static {
     /// Explains the placement of an object of a resource (group and name). `None` if the scheduler does not place
     /// it, or has not seen it yet.
     fn explain(&self, resource: (&str, &str), object: &ObjectRef<'_>) -> Option<Explanation>;
+
+    /// Returns what a change in a workspace (by id) would lead to; `None` if the scheduler does not run yet.
+    fn what_if(&self, workspace: &str, change: &WhatIf) -> Option<Result<WhatIfAnswer, Status>>;
 }

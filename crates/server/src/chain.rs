@@ -26,7 +26,7 @@ use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
 use crate::workspace::{self, Workspace};
-use crate::{Server, discovery, health, openapi, openid, snapshot, sync, verbs, version};
+use crate::{Server, discovery, health, openapi, openid, snapshot, sync, verbs, version, what_if};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -236,7 +236,9 @@ where
         return verbs::dispatch(server, call, None).await;
     }
     let is_get = parts.method == Method::GET;
-    let takes_body = sync::cluster(&info.path).is_some() || server.endpoint(&info.path).is_some();
+    let takes_body = sync::cluster(&info.path).is_some()
+        || info.path == what_if::PATH
+        || server.endpoint(&info.path).is_some();
     let (received, unread) = match takes_body {
         true => (in_flight.read(body).await?, None),
         false => (bytes::Bytes::new(), Some(body)),
@@ -276,6 +278,7 @@ where
             };
             sync::clusters::handle(server, &call).await
         }
+        what_if::PATH => what_if::handle(server, &workspace, &user, &parts.method, &received).await,
         path if let Some(cluster) = sync::placed::cluster(path) => {
             sync::placed::handle(server, &workspace, cluster, &parts.method)
         }

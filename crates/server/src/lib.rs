@@ -43,6 +43,7 @@ pub mod trace;
 pub mod usage;
 mod verbs;
 mod version;
+mod what_if;
 mod workspace;
 
 use std::sync::Arc;

@@ -1,16 +1,35 @@
 //! The scheduler's answers to questions that the server gets.
 
+use std::sync::{Mutex, PoisonError};
+
 use atoll_fleet::explanation::Explanation;
+use atoll_fleet::what_if::{WhatIf, WhatIfAnswer};
 use atoll_informer::Key;
+use atoll_meta::Status;
 use atoll_registry::ObjectRef;
 use atoll_scheduler::SchedulerHandle;
 use atoll_server::advisor::PlacementAdvisor;
 
 /// Asks the scheduler of this process.
-pub struct SchedulerAdvisor(pub SchedulerHandle);
+pub struct SchedulerAdvisor {
+    scheduler: SchedulerHandle,
+    /// Held by the only trial that runs: each needs a copy of the scheduler's state.
+    trial: Mutex<()>,
+}
+
+impl SchedulerAdvisor {
+    pub fn new(scheduler: SchedulerHandle) -> SchedulerAdvisor {
+        SchedulerAdvisor { scheduler, trial: Mutex::default() }
+    }
+}
 
 impl PlacementAdvisor for SchedulerAdvisor {
     fn explain(&self, resource: (&str, &str), object: &ObjectRef<'_>) -> Option<Explanation> {
-        self.0.explain(resource, &Key::new(object.workspace, object.namespace, object.name))
+        self.scheduler.explain(resource, &Key::new(object.workspace, object.namespace, object.name))
+    }
+
+    fn what_if(&self, workspace: &str, change: &WhatIf) -> Option<Result<WhatIfAnswer, Status>> {
+        let _only = self.trial.lock().unwrap_or_else(PoisonError::into_inner);
+        self.scheduler.what_if(workspace, change)
     }
 }

@@ -48,7 +48,7 @@ pub fn create(
     server.runs_scheduler =
         settings.simulation.is_none() && settings.controllers.includes_alias("placementscheduler");
     if server.runs_scheduler {
-        server.advisor = Some(Arc::new(SchedulerAdvisor(scheduler.clone())));
+        server.advisor = Some(Arc::new(SchedulerAdvisor::new(scheduler.clone())));
     }
     server.runs_workloads = settings.simulation.is_some();
     Arc::new(server)

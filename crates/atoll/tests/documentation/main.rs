@@ -53,6 +53,7 @@ pages! {
     adoption: "docs/adoption.md",
     clusters: "docs/clusters.md",
     configuration: "docs/configuration.md",
+    explain: "docs/explain.md",
     kcp: "docs/kcp.md",
     keys: "docs/keys.md",
     moving: "docs/moving.md",

@@ -21,7 +21,7 @@ const END: &str = "@end-of-command@";
 const SERVERS: &str = r"^atoll (start|playground|syncer|sim( --.*)?$|sim nodes)";
 
 /// Commands that change nothing, so that they can be repeated until the state is as the page shows it.
-const READERS: &str = r"^(kubectl( --\S+ \S+| -n \S+)* (get|describe|events|top|logs|auth)|atoll (cluster (list|describe)|workspace (tree|list)|orphans list|dialect list|place \S+( -n \S+)?$))";
+const READERS: &str = r"^(kubectl( --\S+ \S+| -n \S+)* (get|describe|events|top|logs|auth)|atoll (cluster (list|describe)|workspace (tree|list)|orphans list|dialect list|place \S+( -n \S+)?$|explain |what-if ))";
 
 pub struct Shell {
     child: Child,

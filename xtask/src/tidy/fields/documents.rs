@@ -21,6 +21,11 @@ pub const DOCUMENTS: &[Document] = &[
         words: &["scheduled"],
     },
     Document {
+        files: &["crates/server/src/verbs/placement.rs", "crates/atoll/src/explain.rs"],
+        reason: "the status of a placement, of which crates/fleet/src/explanation.rs has the fields",
+        words: &["explanation"],
+    },
+    Document {
         files: &["crates/syncer/src/reporting/inventory.rs"],
         reason: "a heartbeat, of which crates/fleet/src/heartbeat.rs has the fields",
         words: &["freeNodes"],

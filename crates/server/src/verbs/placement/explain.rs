@@ -27,7 +27,7 @@ pub fn explain(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, object: &
             .ok_or("the scheduler does not place it, so nothing is known but the placement"),
     };
     let mut explanation = answer.unwrap_or_else(|note| as_placed(&placement, note));
-    // What was placed on clusters that serve the workspace no more is shown, too.
+    // Shares on clusters that serve the workspace no more are shown, too.
     for share in &placement.clusters {
         let is_listed = |known: &ClusterExplanation| share.is_of(&known.name, &known.uid);
         if !explanation.clusters.iter().any(is_listed) {

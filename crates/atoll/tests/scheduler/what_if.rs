@@ -1,0 +1,203 @@
+//! `atoll what-if`: the answer is what then happens, and asking changes nothing.
+
+use std::collections::BTreeMap;
+
+use atoll_fleet::Placement;
+use atoll_testkit::wait::Waiting;
+use atoll_testkit::{Client, Setup};
+use serde_json::{Value, json};
+
+use crate::fleet::{
+    CLUSTERS, DEPLOYMENTS, deployment, expect_placed, path, report_pods, scale, set_ready, summary,
+    with_clusters,
+};
+
+const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
+const NAMES: [&str; 3] = ["api", "web", "worker"];
+
+/// A small random number generator: the same seed leads to the same fleet.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, from: i64, to: i64) -> i64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        from + i64::try_from((self.0 >> 33) % u64::try_from(to - from + 1).unwrap()).unwrap()
+    }
+}
+
+fn policy(division: &str) -> Value {
+    json!({
+        "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy",
+        "metadata": { "name": "spread", "namespace": "default" }, "spec": { "replicas": { "division": division } },
+    })
+}
+
+/// Shares as `east=2 west=1`, in the order of names.
+fn shares(list: &Value) -> String {
+    let share = |share: &Value| (share["name"].as_str().unwrap().to_string(), share["replicas"].clone());
+    let shares: BTreeMap<String, Value> = list.as_array().unwrap().iter().map(share).collect();
+    shares.iter().map(|(name, replicas)| format!("{name}={replicas}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Where every Deployment is.
+async fn placed(admin: &Client) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for name in NAMES {
+        let object = admin.get(&path(name)).await.expect(200);
+        let clusters = json!(Placement::of(&object).clusters);
+        found.insert(name.to_string(), shares(&clusters));
+    }
+    found
+}
+
+/// Where every Deployment would be.
+async fn predicted(admin: &Client, change: Value) -> BTreeMap<String, String> {
+    let mut expected = placed(admin).await;
+    let before = expected.clone();
+    let answer = admin.post("/services/what-if", change).await.expect(200);
+    for effect in answer["changes"].as_array().unwrap() {
+        let name = effect["name"].as_str().unwrap().to_string();
+        assert_eq!(Some(&shares(&effect["before"])), before.get(&name), "{answer}");
+        expected.insert(name, shares(&effect["after"]));
+    }
+    assert_eq!(placed(admin).await, before, "asking changes nothing");
+    expected
+}
+
+/// Reports all pods as available, as clusters would, until everything is where it was predicted to be.
+async fn expect_all(admin: &Client, lost: &str, expected: &BTreeMap<String, String>, what: &str) {
+    let goal = format!("{what}: {expected:?}");
+    let waiting = Waiting::until(&goal);
+    loop {
+        let mut is_moving = false;
+        for name in NAMES {
+            let object = admin.get(&path(name)).await.expect(200);
+            let placement = Placement::of(&object);
+            is_moving |= !placement.phase.is_empty() && placement.phase != "away";
+            for share in placement.clusters.iter().filter(|share| share.name != lost) {
+                report_pods(admin, &path(name), &share.name, share.replicas.unwrap_or(1)).await;
+            }
+        }
+        let now = placed(admin).await;
+        if !is_moving && now == *expected {
+            return;
+        }
+        eprintln!("{what}: {now:?}");
+        waiting.again().await;
+    }
+}
+
+async fn with_random_fleet(seed: u64, division: &str) -> (atoll_testkit::Atoll, Client, Dice) {
+    let mut dice = Dice(seed);
+    let sizes = ["east", "north", "west"].map(|name| (name, dice.roll(4, 24)));
+    let (atoll, admin) = with_clusters(&sizes).await;
+    admin.post(POLICIES, policy(division)).await.expect(201);
+    for name in NAMES {
+        let (replicas, millicores) = (dice.roll(1, 8), dice.roll(1, 4) * 100);
+        admin.post(DEPLOYMENTS, deployment(name, replicas, millicores)).await.expect(201);
+        let waiting = Waiting::until("it is placed");
+        while summary(&admin.get(&path(name)).await.expect(200)) == "nowhere" {
+            waiting.again().await;
+        }
+    }
+    let now = placed(&admin).await;
+    expect_all(&admin, "", &now, "reports").await;
+    (atoll, admin, dice)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scaling_and_policies_lead_to_what_was_said() {
+    for (seed, division, next) in [(1, "Even", "Capacity"), (2, "Capacity", "Pack"), (3, "Pack", "Even")] {
+        let (_atoll, admin, mut dice) = with_random_fleet(seed, division).await;
+        let replicas = dice.roll(9, 30);
+        let scaled = json!({ "group": "apps", "resource": "deployments", "namespace": "default", "name": "web", "replicas": replicas });
+        let expected = predicted(&admin, json!({ "scale": scaled })).await;
+        scale(&admin, &path("web"), replicas).await;
+        expect_all(&admin, "", &expected, &format!("seed {seed}, scale to {replicas}")).await;
+        let expected = predicted(&admin, json!({ "policy": policy(next) })).await;
+        admin.merge(&format!("{POLICIES}/spread"), json!({ "spec": policy(next)["spec"] })).await.expect(200);
+        expect_all(&admin, "", &expected, &format!("seed {seed}, division {next}")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drained_and_lost_clusters_lead_to_what_was_said() {
+    for (seed, division) in [(4, "Even"), (5, "Capacity")] {
+        let (_atoll, admin, _) = with_random_fleet(seed, division).await;
+        let expected = predicted(&admin, json!({ "lose": "north" })).await;
+        assert!(expected.values().all(|shares| !shares.contains("north")), "{expected:?}");
+        set_ready(&admin, "north", false, 60).await;
+        expect_all(&admin, "north", &expected, &format!("seed {seed}, north is lost")).await;
+        let (_atoll, admin, _) = with_random_fleet(seed, division).await;
+        let expected = predicted(&admin, json!({ "drain": "east" })).await;
+        assert!(expected.values().all(|shares| !shares.contains("east")), "{expected:?}");
+        let taint = json!({ "key": "atoll.dev/drain", "effect": "NoExecute" });
+        let drained = json!({ "spec": { "unschedulable": true, "taints": [taint] } });
+        admin.merge(&format!("{CLUSTERS}/east"), drained).await.expect(200);
+        expect_all(&admin, "", &expected, &format!("seed {seed}, east is drained")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_shows_what_would_move() {
+    let (atoll, admin) = with_clusters(&[("east", 4), ("west", 16)]).await;
+    admin.post(DEPLOYMENTS, deployment("web", 3, 100)).await.expect(201);
+    expect_placed(&admin, &path("web"), "west=3 by default").await;
+    assert_eq!(
+        atoll.run("what-if deploy/web --replicas +2"),
+        "KIND         NAMESPACE   NAME   NOW      THEN     WHY NOT\n\
+         Deployment   default     web    west=3   west=5   \n\
+         Nothing was changed.\n"
+    );
+    assert_eq!(
+        atoll.run("what-if scale deploy/web --replicas 3"),
+        "Nothing would move.\nNothing was changed.\n"
+    );
+    let text = atoll.run("what-if deploy/web --replicas 1000");
+    assert!(text.contains("of its replicas have no place"), "{text}");
+    let answer: Value = serde_json::from_str(&atoll.run("what-if drain east -o json")).unwrap();
+    assert_eq!((&answer["changes"], &answer["others"]), (&json!([]), &json!(0)));
+    for (arguments, part) in [
+        ("what-if drain", "the name of the cluster is missing"),
+        ("what-if drain nowhere", "not found"),
+        ("what-if deploy/web --replicas many", "is not a number of replicas"),
+        ("what-if explode east", "is not a change"),
+        ("what-if deploy/none --replicas 3", "not found"),
+    ] {
+        let errors = atoll.run_failing(arguments);
+        assert!(errors.contains(part), "{arguments}: {errors}");
+    }
+    expect_placed(&admin, &path("web"), "west=3 by default").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_need_the_rights_of_the_change() {
+    let atoll = Setup::new().flag("--controllers", "workspace,namespace").tokens("asker,asker,1\n").start();
+    let (admin, asker) = (atoll.admin(), atoll.admin().token("asker"));
+    let scaled = json!({ "scale": { "group": "apps", "resource": "deployments", "namespace": "default", "name": "web", "replicas": 3 } });
+    for change in [
+        scaled.clone(),
+        json!({ "drain": "east" }),
+        json!({ "lose": "east" }),
+        json!({ "policy": policy("Even") }),
+    ] {
+        asker.post("/services/what-if", change).await.expect_status(403, "Forbidden");
+    }
+    admin.post("/services/what-if", json!({})).await.expect_status(400, "BadRequest");
+    admin.post("/services/what-if", json!({ "policy": policy("Odd") })).await.expect_status(422, "Invalid");
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let rule = json!({ "apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"] });
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "scaler" }, "rules": [rule],
+    });
+    admin.post(&format!("{roles}/roles"), role).await.expect(201);
+    let subject = json!({ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "asker" });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "scaler" },
+        "subjects": [subject],
+        "roleRef": { "kind": "Role", "apiGroup": "rbac.authorization.k8s.io", "name": "scaler" },
+    });
+    admin.post(&format!("{roles}/rolebindings"), binding).await.expect(201);
+    // The right is enough, but without a scheduler there is no answer.
+    asker.post("/services/what-if", scaled).await.expect_status(503, "ServiceUnavailable");
+}

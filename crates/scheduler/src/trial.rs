@@ -1,0 +1,214 @@
+//! Trials: a copy of the scheduler's state in which a change is tried out, with the same code that decides in earnest.
+//!
+//! ```text
+//!   Scheduler ─ copy ─► Trial ─ change ─► queue ─► Round ─► placements and reports, in copied caches only
+//!                                           ▲                      │
+//!                                           └──────────────────────┘ until nothing changes
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use atoll_fleet::placement::Share;
+use atoll_fleet::{Placement, marks};
+use atoll_informer::{Cache, Clock, Key, Queue, WORKSPACE};
+use atoll_meta::time::Timestamp;
+use atoll_meta::views::condition;
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use crate::changes::{self, Changes};
+use crate::counts::Counts;
+use crate::pauses::Pauses;
+use crate::policies::Policies;
+use crate::rebalancing::{self, Rebalancing};
+use crate::reports::Reports;
+use crate::round::{DecidedStep, Round};
+use crate::suspicion::Suspicions;
+use crate::writer::{PlacementTarget, Wanted, Writer};
+use crate::{BATCH, Scheduler, workloads};
+
+/// Most rounds of a trial. Each ends with a step of every object that moves, so moves end long before.
+const MAX_ROUNDS: usize = 500;
+/// Seconds by which a trial is ahead: everything that waits for a while has waited long enough.
+const AHEAD: i64 = 3600;
+
+/// A copy of the scheduler that writes nothing but its own caches.
+pub struct Trial {
+    pub scheduler: Arc<Scheduler>,
+    /// Why replicas have no place or do not move, by queue key.
+    pub messages: HashMap<Key, String>,
+}
+
+struct LaterClock(Arc<dyn Clock>);
+
+impl Clock for LaterClock {
+    fn now(&self) -> Timestamp {
+        let now = self.0.now();
+        Timestamp { seconds: now.seconds + AHEAD, ..now }
+    }
+}
+
+impl Trial {
+    /// Copies the state of a scheduler.
+    pub fn begin(of: &Scheduler) -> Trial {
+        let mut ledger = of.ledger();
+        of.update(&mut ledger);
+        let copy = |cache: &Arc<Cache>| Arc::new(cache.detached_copy());
+        let writer = Writer {
+            api: of.api.clone(),
+            clock: Arc::new(LaterClock(of.writer.clock.clone())),
+            recorder: of.writer.recorder.clone(),
+        };
+        let scheduler = Arc::new(Scheduler {
+            api: of.api.clone(),
+            kinds: of.kinds.iter().map(copy).collect(),
+            clusters: copy(&of.clusters),
+            namespaces: copy(&of.namespaces),
+            policies: Policies::new(copy(&of.policies.of_namespaces), copy(&of.policies.of_workspaces)),
+            dialects: of.dialects.clone(),
+            ledger: Mutex::new(ledger.clone()),
+            changes: Changes::default(),
+            pending: of.pending.copy(),
+            pauses: Pauses::default(),
+            rebalancing: Rebalancing::default(),
+            reports: Reports::new(copy(&of.reports.cache)),
+            suspicions: Suspicions::default(),
+            counts: Counts::default(),
+            queue: Queue::new(),
+            writer,
+        });
+        drop(ledger);
+        changes::listen(&scheduler);
+        // Listeners are told about everything that exists, which is no change.
+        scheduler.rebalancing.forget_changes();
+        scheduler.queue.drain();
+        scheduler.changes.reset(&of.changes);
+        Trial { scheduler, messages: HashMap::new() }
+    }
+
+    /// Decides about everything that the changes concern, until nothing changes any more.
+    pub fn settle(&mut self) -> Result<(), Status> {
+        for _ in 0..MAX_ROUNDS {
+            rebalancing::enqueue(&self.scheduler);
+            let keys = self.scheduler.queue.drain();
+            if keys.is_empty() {
+                return Ok(());
+            }
+            let mut is_changed = false;
+            for batch in keys.chunks(BATCH) {
+                let steps: Vec<(Key, DecidedStep)> = {
+                    let mut round = Round::begin(&self.scheduler);
+                    batch.iter().map(|key| (key.clone(), round.decide(key))).collect()
+                };
+                for (key, step) in steps {
+                    is_changed |= self.apply(key, step)?;
+                }
+            }
+            if is_changed {
+                self.scheduler.pending.keys().into_iter().for_each(|key| self.scheduler.queue.add(key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does in the copies what a step would do. Returns whether a placement has changed.
+    fn apply(&mut self, key: Key, step: DecidedStep) -> Result<bool, Status> {
+        let scheduler = self.scheduler.clone();
+        match step {
+            // An intent that takes over a placement says the same as the placement.
+            DecidedStep::Settled | DecidedStep::TakeOver(..) => {}
+            DecidedStep::Failed(status) => return Err(status),
+            DecidedStep::Report(_, verdict) => {
+                scheduler.pending.insert(key.clone(), &verdict.message);
+                self.messages.insert(key, verdict.message);
+            }
+            DecidedStep::Place(target, wanted, told) => {
+                self.place(&key, &target, wanted);
+                scheduler.changes.decided(&key);
+                scheduler.rebalancing.decided(&key);
+                match told {
+                    Some((_, message)) => {
+                        scheduler.pending.insert(key.clone(), &message);
+                        self.messages.insert(key, message);
+                    }
+                    None => {
+                        scheduler.pending.remove(&key);
+                        self.messages.remove(&key);
+                    }
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes a placement, and the reports that follow: pods become ready, and clusters that are left confirm it.
+    fn place(&self, key: &Key, target: &PlacementTarget, wanted: Wanted) {
+        let Some((kind, _)) = workloads::target(key) else { return };
+        let before = Placement::of(&target.object);
+        let mut next = before.decided(wanted.shares, &wanted.by);
+        next.leaving.clear();
+        (next.phase, next.target, next.duplicate) = (wanted.phase, wanted.target, wanted.duplicate);
+        let mut changed = target.object.as_ref().clone();
+        match next.text() {
+            Some(text) => object::set_annotation(&mut changed, marks::PLACEMENT, &text),
+            None => object::remove_annotation(&mut changed, marks::PLACEMENT),
+        }
+        let revision = self.write(&self.scheduler.kinds[kind], changed);
+        self.scheduler.ledger().written(key, revision);
+        let gone = before.clusters.iter().filter(|share| next.share_of(&share.name, &share.uid).is_none());
+        gone.for_each(|share| self.report(target, share, 0));
+        let replicas = target.object["spec"]["replicas"].as_i64().unwrap_or(1);
+        for share in &next.clusters {
+            self.report(target, share, share.replicas.unwrap_or(replicas));
+        }
+    }
+
+    /// Reports that all pods of a share are ready, unless its cluster is not.
+    fn report(&self, target: &PlacementTarget, share: &Share, pods: i64) {
+        let cluster = self.scheduler.ledger().cluster_key(&share.uid).cloned();
+        let cluster = cluster.and_then(|key| self.scheduler.clusters.get(&key));
+        let is_ready = |cluster: &Arc<Value>| condition(cluster, "Ready").is_none_or(|ready| ready.is_true());
+        if !cluster.as_ref().is_some_and(is_ready) {
+            return;
+        }
+        let (uid, at) = (object::uid(&target.object), &target.at);
+        let name = format!("{uid}.{}", share.name);
+        let namespace = if at.namespace.is_empty() { "default" } else { &at.namespace };
+        let known = self.scheduler.reports.cache.get(&Key::new(&at.workspace, namespace, &name));
+        let revision = known.as_ref().map_or("0", |known| object::resource_version(known));
+        let resource = json!({ "group": *target.resource.group, "resource": *target.resource.plural });
+        let report = json!({
+            "metadata": {
+                "name": name, "namespace": namespace, "uid": name, "resourceVersion": revision,
+                "annotations": { WORKSPACE: *at.workspace },
+            },
+            "spec": {
+                "cluster": share.name, "clusterUID": share.uid, "resource": resource,
+                "namespace": *at.namespace, "name": *at.name, "uid": uid,
+            },
+            "status": {
+                "state": "Applied", "generation": 1, "observed": true,
+                "status": { "replicas": pods, "readyReplicas": pods, "availableReplicas": pods },
+                "pods": { "total": pods, "ready": pods, "bound": pods },
+            },
+        });
+        self.write(&self.scheduler.reports.cache, report);
+    }
+
+    /// Writes an object to a copied cache, as a newer revision.
+    pub fn write(&self, cache: &Cache, mut changed: Value) -> u64 {
+        let revision = object::resource_version(&changed).parse::<u64>().unwrap_or(0) + 1;
+        changed["metadata"]["resourceVersion"] = revision.to_string().into();
+        cache.wrote(&changed);
+        revision
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        // The listeners refer to the scheduler, which owns the caches.
+        self.scheduler.caches().for_each(|cache| cache.remove_listeners());
+    }
+}
