@@ -11,6 +11,7 @@ pub mod connection;
 pub mod contents;
 pub mod copied_marks;
 mod describe;
+mod drain;
 pub mod fleet;
 pub mod join;
 pub mod marked_objects;
@@ -47,6 +48,7 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
             ClusterCommand::Describe { cluster } => describe::run(&cluster).await,
             ClusterCommand::Cordon { cluster } => cordon(&cluster, true).await,
             ClusterCommand::Uncordon { cluster } => cordon(&cluster, false).await,
+            ClusterCommand::Drain(options) => drain::run(&options).await,
             ClusterCommand::Fence { cluster, lift: false, yes } => fence(&cluster, yes).await,
             ClusterCommand::Fence { cluster, lift: true, .. } => lift(&cluster).await,
             ClusterCommand::Remove {
@@ -129,7 +131,10 @@ async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failur
     let name = &cluster.name;
     let found = fleet.get(name).await?;
     let was = ClusterView::of(&found).is_unschedulable();
-    if was != unschedulable {
+    let taints = drain::without_drain(&found).filter(|_| !unschedulable);
+    if let Some(taints) = taints {
+        fleet.change(name, &guarded(&found, json!({ "unschedulable": false, "taints": taints }))).await?;
+    } else if was != unschedulable {
         fleet.change(name, &json!({ "spec": { "unschedulable": unschedulable } })).await?;
     }
     let already = if was == unschedulable { "already " } else { "" };

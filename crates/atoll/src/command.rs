@@ -22,7 +22,8 @@ use crate::output::OutputOptions;
 use crate::style::ColorMode;
 
 pub use self::cluster::{
-    ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
+    ClusterCommand, ClusterName, DrainOptions, FleetSettings, JoinOptions, Mode, MoveOptions, PlaceOptions,
+    SyncerOptions,
 };
 pub use self::dialect::{DialectCommand, DialectOptions};
 pub use self::explain::ExplainOptions;
@@ -60,13 +61,15 @@ pub enum Command {
     /// Create, switch to, show and delete workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
-    /// Join, show, cordon, fence and remove clusters
+    /// Join, show, cordon, drain, fence and remove clusters
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Sync a cluster that joined with --mode none: apply placed objects there and report their status
     Syncer(SyncerOptions),
     /// Place objects on clusters
     Place(PlaceOptions),
+    /// Move workloads to other clusters: new replicas are available before old ones are taken away
+    Move(MoveOptions),
     /// Explain why an object runs where it does, cluster by cluster
     #[command(after_help = explain::EXPLAIN_HELP)]
     Explain(ExplainOptions),
@@ -286,7 +289,7 @@ pub enum LogFormat {
 }
 
 /// The kubeconfig and context of the control plane.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct Connection {
     /// Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config
     #[arg(long, global = true, value_name = "FILE")]

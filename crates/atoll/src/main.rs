@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Command::Dialect(command) => dialect::run(command),
         Command::Syncer(options) => syncer::run(options),
         Command::Place(options) => place::run(options),
+        Command::Move(options) => place::move_to::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Release(options) => release::run(options),

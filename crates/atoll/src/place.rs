@@ -2,6 +2,7 @@
 
 pub mod by_intent;
 pub mod intent;
+pub mod move_to;
 pub mod resources;
 mod selection;
 pub mod shares;
@@ -9,6 +10,7 @@ pub mod shares;
 use atoll_client::path;
 use atoll_fleet::placement::Share;
 use atoll_placement::intent::Intent;
+use atoll_scheduler::AWAY;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -200,8 +202,11 @@ fn placement_summary(resource: &ApiResource, namespace: &str, name: &str, placem
     let mut text =
         format!("{} {namespace}{slash}{name} is placed on {}", resource.kind, shares::format_list(&shares));
     let target: Vec<Share> = serde_json::from_value(placement["spec"]["target"].clone()).unwrap_or_default();
-    if !target.is_empty() {
-        text.push_str(&format!("; it is moving to {}", shares::format_list(&target)));
+    let (is_away, target) = (placement["spec"]["phase"] == AWAY, shares::format_list(&target));
+    match placement["spec"]["target"].is_null() {
+        true => {}
+        false if is_away => text.push_str(&format!("; it returns to {target} when that is ready")),
+        false => text.push_str(&format!("; it is moving to {target}")),
     }
     if !leaving.is_empty() {
         text.push_str(&format!("; it is being removed from {}", shares::format_list(&leaving)));

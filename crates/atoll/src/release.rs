@@ -5,7 +5,6 @@ mod dependents;
 use std::collections::HashSet;
 
 use atoll_client::path;
-use atoll_fleet::placement::Share;
 use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::{Locator, Placement, marks};
 use atoll_meta::object;
@@ -50,15 +49,14 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
     for (resource, object) in wanted {
         let clusters = clusters(&fleet, options, resource, &object).await?;
         let at = path(resource, object::namespace(&object), object::name(&object));
-        let stays = |share: &Share| !clusters.contains(&share.name);
-        if !Placement::of(&object).clusters.iter().any(stays) {
-            intent::let_go(&fleet.api, resource, &at).await?;
-        }
+        let kind = (resource.group.as_str(), resource.name.as_str());
+        intent::let_go(&fleet.api, kind, &at, &clusters).await?;
         for cluster in &clusters {
             let connection = ClusterConnection::open(&options.connection, cluster).await?;
             let release = ObjectRelease { connection: &connection, resources: &resources };
             release.run(resource, &object).await.map_err(with_continuation)?;
         }
+        intent::give_back(&fleet.api, kind, &at).await?;
         let shown = shown(&resource.kind, &object);
         let here = &fleet.session.current;
         if options.delete {

@@ -33,6 +33,7 @@ pub mod rate_limit;
 pub mod references;
 pub mod release;
 pub mod report_order;
+pub mod scheduled;
 pub mod service_account;
 pub mod shape;
 pub mod view;

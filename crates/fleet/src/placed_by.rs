@@ -6,6 +6,10 @@ pub const DEFAULT: &str = "default";
 pub const ANNOTATION: &str = "annotation";
 /// Placed by the annotation of its Namespace.
 pub const NAMESPACE_ANNOTATION: &str = "namespace-annotation";
+/// Placed by a user without a scheduler. A scheduler makes an intent of it.
+pub const HAND: &str = "hand";
+/// Being released by a user: the scheduler leaves it alone until the user gives it back.
+pub const RELEASE: &str = "release";
 /// Beginnings of the names of policies.
 const POLICIES: [&str; 2] = ["placementpolicy/", "clusterplacementpolicy/"];
 
@@ -32,6 +36,7 @@ mod tests {
             ("annotation", true, false),
             ("namespace-annotation", true, false),
             ("hand", false, false),
+            ("release", false, false),
             ("reference", false, false),
             ("label", false, false),
             ("", false, false),

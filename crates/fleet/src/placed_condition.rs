@@ -5,6 +5,7 @@
 //!                                     no record at all: zero ─────────────────┘
 //! ```
 
+mod deadline;
 mod whole_job;
 
 use std::collections::HashMap;
@@ -17,16 +18,20 @@ use crate::aggregate::{aggregate, attributed, next_status};
 use crate::placement::Placement;
 use crate::view::{Record, State};
 
+pub use deadline::deadline;
+
 /// Type of the condition.
 pub const CONDITION: &str = "Placed";
 /// Reason of the condition of an object without a cluster.
 pub const NOT_PLACED: &str = "NotPlaced";
 /// Reason of the condition of an object that no cluster takes.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
+/// Reason of the condition of an object whose intent goes beyond a policy.
+pub const BEYOND_POLICY: &str = "BeyondPolicy";
 /// Reason that tells `kubectl rollout status` to stop waiting.
 const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 /// Reasons of the condition of an object without a placement.
-const UNPLACED: [&str; 2] = [NOT_PLACED, UNSCHEDULABLE];
+const UNPLACED: [&str; 3] = [NOT_PLACED, UNSCHEDULABLE, BEYOND_POLICY];
 /// Longest message, in bytes.
 const LONGEST: usize = 1024;
 
@@ -184,8 +189,9 @@ impl PlacedObject<'_> {
             return Some(next_status(self.resource, before, summed?));
         }
         let verdict = self.condition();
-        let has_failed =
-            UNPLACED.contains(&verdict.reason) || (summed.is_none() && verdict.status == "False");
+        let is_waiting = self.is_waiting(&verdict, now);
+        let has_failed = !is_waiting
+            && (UNPLACED.contains(&verdict.reason) || (summed.is_none() && verdict.status == "False"));
         let is_known = summed.is_some();
         let mut status = summed.unwrap_or_else(|| self.nothing(has_failed));
         if self.resource == ("apps", "deployments") {
@@ -195,6 +201,10 @@ impl PlacedObject<'_> {
             }
             if has_failed {
                 set(&mut status, "Progressing", "False", DEADLINE_EXCEEDED, &verdict.message);
+            } else if is_waiting {
+                set(&mut status, "Progressing", "True", verdict.reason, &verdict.message);
+            }
+            if has_failed || is_waiting {
                 status["observedGeneration"] = generation.into();
             }
         }
@@ -259,8 +269,12 @@ pub fn clear_unplaced(status: &mut Value) {
     if !conditions.iter().any(is_unplaced) {
         return;
     }
-    let has_failed = |one: &Value| one["type"] == "Progressing" && one["reason"] == DEADLINE_EXCEEDED;
-    conditions.retain(|one| !is_unplaced(one) && !has_failed(one));
+    let is_of_unplaced = |one: &Value| {
+        let reason = &one["reason"];
+        one["type"] == "Progressing"
+            && (*reason == DEADLINE_EXCEEDED || UNPLACED.iter().any(|unplaced| reason == unplaced))
+    };
+    conditions.retain(|one| !is_unplaced(one) && !is_of_unplaced(one));
 }
 
 /// Returns the status of an object that no cluster has any more, for kinds without the condition; `None` if

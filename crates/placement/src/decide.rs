@@ -90,7 +90,7 @@ pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecisio
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
     if decision.unplaced > 0 {
-        decision.refusals = verdict::refusals(question, &plan, &decision);
+        decision.refusals = verdict::refusals(question, &decision);
     }
     decision
 }
@@ -102,7 +102,7 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecis
     let plan = plan(question);
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
-    let verdicts = verdict::verdicts(question, &plan, &decision);
+    let verdicts = verdict::verdicts(question, &decision);
     if decision.unplaced > 0 {
         decision.refusals = verdicts.iter().filter_map(|verdict| verdict.refusal.clone()).collect();
     }
@@ -124,7 +124,7 @@ fn unknown_clusters(question: Question<'_>) -> Option<String> {
         .then(|| format!("no cluster serves this workspace under the name {list}; see: atoll cluster list"))
 }
 
-fn plan(question: Question<'_>) -> SharePlan<'_> {
+fn plan(question: Question<'_>) -> SharePlan {
     let (demand, rules) = (question.demand, question.rules);
     if rules.division == Division::Nowhere {
         return SharePlan::above(format!("{} keeps it in the control plane", rules.by));
@@ -135,7 +135,7 @@ fn plan(question: Question<'_>) -> SharePlan<'_> {
     if rules.terms.is_empty() || demand.is_paused {
         return attempt(question, None);
     }
-    let mut best: Option<SharePlan<'_>> = None;
+    let mut best: Option<SharePlan> = None;
     for term in terms(question) {
         let plan = attempt(question, Some(term));
         if plan.unplaced == 0 && plan.reason.is_none() {
@@ -164,7 +164,7 @@ fn terms<'a>(question: Question<'a>) -> Vec<&'a ClusterFilter> {
     terms
 }
 
-fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
+fn attempt<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan {
     match (question.demand.work, &question.rules.division) {
         (Work::Whole, _) | (_, Division::Single) => single::single(question, term),
         (Work::Copy | Work::EveryNode, Division::Pack) => single::single(question, term),

@@ -9,6 +9,8 @@
 //! | `east==2,west` | exactly two in east, the rest in west |
 //! | `east=all,west=all` | each cluster runs all replicas, even of a workload that otherwise runs once |
 
+mod shares;
+
 use std::fmt;
 
 use atoll_meta::{FieldError, FieldPath, names, object};

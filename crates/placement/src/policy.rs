@@ -222,7 +222,7 @@ impl Reaction {
     /// Failover without a policy.
     pub const FAILOVER: Reaction = Reaction { mode: Mode::Automatic, after: Duration::from_secs(15) };
     /// Failback without a policy.
-    pub const FAILBACK: Reaction = Reaction { mode: Mode::Automatic, after: Duration::from_secs(60) };
+    pub const FAILBACK: Reaction = Reaction { mode: Mode::Automatic, after: Duration::from_secs(30) };
 }
 
 /// A number, or a part of the whole in percent.

@@ -37,7 +37,8 @@ pub struct Rules {
     pub without: Vec<Neighbours>,
     /// Whether the clusters were named by a user. They need not have reported anything yet.
     pub names_clusters: bool,
-    /// Whether objects of a namespace stay together on one cluster: the default without any intent.
+    /// Whether an object stays on the cluster of its namespace once it is there: the default without any
+    /// intent. A new one goes elsewhere if that cluster does not take it.
     pub keeps_namespace_together: bool,
     pub failover: Failover,
     pub moves: MoveBudget,

@@ -12,7 +12,7 @@ use atoll_meta::views::items;
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::failover::returns_at;
 use atoll_placement::intent::{Intent, IntentSource};
-use atoll_placement::node::Toleration;
+use atoll_placement::node::{Effect, Taint, Toleration};
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
 /// Annotation of an object that may start with empty volumes on another cluster.
 pub const ACCEPT_EMPTY_VOLUMES: &str = "atoll.dev/accept-empty-volumes";
 /// Taint of a cluster that is being drained.
-const DRAIN: &str = "atoll.dev/drain";
+pub const DRAIN: &str = "atoll.dev/drain";
 /// The reason of the event about a move without room.
 const MOVE_BLOCKED: &str = "MoveBlocked";
 
@@ -65,7 +65,8 @@ impl Round<'_> {
         let settled = asked.clone();
         let mut returns = false;
         if is_balanced {
-            let may_move = !is_moving && !demand.is_paused;
+            // What is lost goes to any other cluster, however new that is.
+            let may_move = !is_moving && !demand.is_paused && losses.replaced.is_empty();
             self.scheduler.rebalancing.set_waiting(key, !may_move);
             if may_move {
                 returns = self.balance(key, &mut asked, (placement, &bound_for), &rules, now);
@@ -115,7 +116,7 @@ impl Round<'_> {
         let is_default = &*rules.by == placed_by::DEFAULT;
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let mut wanted = wanted(&decision, &demand, &rules);
-        describe(&mut wanted, &next);
+        describe(&mut wanted, &next, placement);
         let fleet = &self.ledger.fleet;
         let rollout = Rollout {
             object: &target.object,
@@ -201,10 +202,24 @@ impl Round<'_> {
         let on = demand.current.iter().chain(bound_for.into_iter().flatten()).map(|share| &share.uid);
         let losses = losses::of(&self.ledger.fleet, demand, &rules.failover, on, now);
         demand.evicted.extend(losses.replaced.iter().cloned());
+        let near = demand.current.iter().map(|share| &share.uid).chain(&demand.namespace_on);
+        let emptied: Vec<_> = near.filter(|uid| self.is_emptied(uid, demand, rules)).cloned().collect();
+        demand.evicted.extend(emptied);
         if let Some(at) = losses.due {
             self.wake_at(key, at);
         }
         losses
+    }
+
+    /// Whether a taint of a cluster makes objects leave that do not tolerate it. The home of their namespace is
+    /// then elsewhere too.
+    fn is_emptied(&self, uid: &str, demand: &Demand, rules: &Rules) -> bool {
+        let leads_away = |taint: &Taint| {
+            taint.effect == Effect::NoExecute
+                && !taint.is_tolerated(&rules.tolerations)
+                && !taint.is_tolerated(&demand.needs.node.tolerations)
+        };
+        self.ledger.fleet.cluster(uid).is_some_and(|state| state.taints.iter().any(leads_away))
     }
 
     /// Lets an object move for the sake of balance, or return to the cluster that it was on before that was
@@ -257,9 +272,13 @@ fn report(target: PlacementTarget, reason: &'static str, message: String) -> Dec
 }
 
 /// Sets the shares, the phase and the target of a placement.
-fn describe(wanted: &mut Wanted, next: &NextShares) {
+fn describe(wanted: &mut Wanted, next: &NextShares, placement: &Placement) {
     wanted.shares = next.shares.iter().map(share).collect();
-    wanted.phase = next.phase.clone();
+    wanted.phase = match next.is_waiting && moving::is_moving(placement) {
+        // A change of the phase alone is not worth a write.
+        true => placement.phase.clone(),
+        false => next.phase.clone(),
+    };
     wanted.target = next.target.iter().map(share).collect();
 }
 

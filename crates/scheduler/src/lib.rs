@@ -12,6 +12,7 @@
 //! made. Only then are the placements of the batch written, each on condition that its object has not changed.
 
 mod advance;
+mod beyond_policy;
 mod changes;
 mod counts;
 mod decisions;
@@ -32,8 +33,12 @@ mod rollouts;
 mod round;
 mod rules;
 mod suspicion;
+mod taking_over;
 mod workloads;
 mod writer;
+
+pub use self::advance::{ACCEPT_EMPTY_VOLUMES, DRAIN};
+pub use self::moving::AWAY;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -243,6 +248,13 @@ impl Scheduler {
                     let scheduler = self.clone();
                     writing.spawn(async move {
                         let outcome = scheduler.place(&key, &target, &wanted, told).await;
+                        (key, outcome)
+                    });
+                }
+                DecidedStep::TakeOver(target, intent) => {
+                    let scheduler = self.clone();
+                    writing.spawn(async move {
+                        let outcome = taking_over::write(&scheduler.api, &target, &intent).await;
                         (key, outcome)
                     });
                 }

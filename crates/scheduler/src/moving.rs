@@ -28,6 +28,8 @@ pub struct NextShares {
     /// Empty if the shares are those of the decision.
     pub phase: String,
     pub target: Vec<DecidedShare>,
+    /// Whether the shares are the present ones, until reports change.
+    pub is_waiting: bool,
 }
 
 /// Whether a placement is on the way to its target.
@@ -128,11 +130,16 @@ pub fn next_shares(
             if is_same(&shares, &target) {
                 return Ok(NextShares { shares: target, ..NextShares::default() });
             }
-            Ok(NextShares { shares, phase: phase.name().to_string(), target })
+            Ok(NextShares { shares, phase: phase.name().to_string(), target, is_waiting: false })
+        }
+        Step::Wait { .. } if rules.moves.max_surge == Some(0) => {
+            let reason = format!("{} allows no moves: its spec.disruption.maxMoving is 0", rules.by);
+            Err(("MoveBlocked", reason))
         }
         Step::Wait { phase, .. } => {
             let now = demand.current.iter().filter_map(|share| as_decided(fleet, share));
-            Ok(NextShares { shares: now.collect(), phase: phase.name().to_string(), target })
+            let phase = phase.name().to_string();
+            Ok(NextShares { shares: now.collect(), phase, target, is_waiting: true })
         }
         Step::Blocked { code, reason } => Err((code, reason)),
     }

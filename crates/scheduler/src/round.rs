@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use atoll_fleet::placed_condition::{CONDITION, ConditionValue, NOT_PLACED};
+use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NOT_PLACED};
 use atoll_fleet::placement::Share;
 use atoll_fleet::{Placement, pod_security};
-use atoll_informer::Key;
+use atoll_informer::{Key, Resource};
 use atoll_meta::text::clean;
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
@@ -23,9 +23,11 @@ use serde_json::{Value, json};
 
 use crate::Scheduler;
 use crate::advance::Decidable;
+use crate::beyond_policy;
 use crate::ledger::Ledger;
 use crate::neighbours;
 use crate::rules::{pins, rules};
+use crate::taking_over;
 use crate::workloads;
 use crate::writer::{PlacementTarget, Wanted};
 
@@ -50,6 +52,8 @@ pub enum DecidedStep {
     Settled,
     /// The placement is to be written. The reason and the message say which replicas have no place.
     Place(PlacementTarget, Wanted, Option<(&'static str, String)>),
+    /// The placement was made without the scheduler, and becomes this intent.
+    TakeOver(PlacementTarget, Intent),
     /// The object stays as it is, and its user is told why.
     Report(PlacementTarget, ConditionValue),
     Failed(Status),
@@ -89,11 +93,16 @@ impl<'a> Round<'a> {
             self.scheduler.reports.set_awaited(key, false);
             return DecidedStep::Settled;
         };
-        let placement = Placement::of(&object);
+        let (resource, placement) = (workloads::kinds()[kind], Placement::of(&object));
         if self.ledger.is_ahead(key, &object) {
             return DecidedStep::Settled;
         }
-        if !workloads::is_placed_here(&object, &placement) {
+        if taking_over::is_needed(resource, &object, &placement) {
+            let is_divided = self.is_divided(resource, &at, &object);
+            let intent = taking_over::intent(&object, &placement, is_divided);
+            return DecidedStep::TakeOver(PlacementTarget { resource, at, object }, intent);
+        }
+        if !workloads::is_placed_here(resource, &object, &placement) {
             self.scheduler.pending.remove(key);
             self.scheduler.counts.remove(key);
             return DecidedStep::Settled;
@@ -102,7 +111,7 @@ impl<'a> Round<'a> {
             Ok(path) => path,
             Err(status) => return DecidedStep::Failed(status),
         };
-        let target = PlacementTarget { resource: workloads::kinds()[kind], at, object };
+        let target = PlacementTarget { resource, at, object };
         let namespace = self.scheduler.namespace(&target.at);
         let intent = Intent::of(&target.object, Some(&namespace));
         match self.of_dialect(key, &target, &path).filter(|_| intent.is_none()) {
@@ -142,6 +151,14 @@ impl<'a> Round<'a> {
             }
             None => self.scheduler.counts.remove(key),
         }
+        if let (Some((intent, source)), Some(policy)) = (&intent, selection.winner)
+            && let Some(message) = self.excess(path, &target, namespace, (intent, *source), policy)
+        {
+            return DecidedStep::Report(
+                target,
+                ConditionValue { status: "False", reason: BEYOND_POLICY, message },
+            );
+        }
         if rules.division == Division::Nowhere {
             self.ledger.reserve(key, (&demand.object, &demand.needs), Vec::new(), false);
             return self.stays_above(target, placement, &rules, intent.as_ref());
@@ -169,15 +186,7 @@ impl<'a> Round<'a> {
         candidates: &'p [Policy],
     ) -> Prepared<'p> {
         let (resource, at) = (target.resource, &target.at);
-        let of_policy = PolicyTarget {
-            group: &resource.group,
-            kind: &resource.kind,
-            namespace: &at.namespace,
-            name: &at.name,
-            labels: object::label_map(&target.object),
-            namespace_labels: object::label_map(namespace),
-            is_workload: true,
-        };
+        let of_policy = policy_target(resource, at, &target.object, namespace);
         let selection = select(candidates.iter(), &of_policy);
         let mut demand = self.demand(target, placement, path);
         let mut rules = rules(intent, selection.winner, demand.runs_once);
@@ -188,7 +197,7 @@ impl<'a> Round<'a> {
         }
         demand.may_rebalance = self.may_rebalance(key, placement, &rules);
         if let Some(most) = selection.winner.and_then(|policy| policy.max_moving) {
-            rules.moves.max_surge = Some(most.of(demand.replicas).max(1));
+            rules.moves.max_surge = Some(most.of(demand.replicas));
         }
         Prepared { selection, demand, rules }
     }
@@ -245,6 +254,34 @@ impl<'a> Round<'a> {
         found.clone()
     }
 
+    /// Whether a policy says how the replicas of an object are divided.
+    fn is_divided(&mut self, resource: &Resource, at: &Key, object: &Value) -> bool {
+        let (candidates, namespace) = (self.candidates(at), self.scheduler.namespace(at));
+        let winner = select(candidates.iter(), &policy_target(resource, at, object, &namespace)).winner;
+        winner.is_some_and(|policy| policy.replicas.division.is_some())
+    }
+
+    /// How an intent goes beyond a policy, without the right to do so. Policies change after intents, and the
+    /// intent of a Namespace is not checked for each of its objects when it is written.
+    fn excess(
+        &self,
+        path: &str,
+        target: &PlacementTarget,
+        namespace: &Value,
+        (intent, source): (&Intent, IntentSource),
+        policy: &Policy,
+    ) -> Option<String> {
+        let holder = match source {
+            IntentSource::Object => &target.object,
+            IntentSource::Namespace => namespace,
+        };
+        let cluster = |name: &str| {
+            let uid = self.ledger.fleet.named(path, name)?.uid.clone();
+            self.scheduler.clusters.get(self.ledger.cluster_key(&uid)?)
+        };
+        beyond_policy::message(policy, (intent, source), holder, cluster)
+    }
+
     fn demand(&self, target: &PlacementTarget, placement: &Placement, path: &str) -> Demand {
         let (resource, at) = (target.resource, &target.at);
         let mut demand =
@@ -289,6 +326,23 @@ fn why_above(rules: &Rules, intent: Option<&(Intent, IntentSource)>) -> String {
         None => format!("{} places it nowhere", rules.by),
     };
     format!("the object stays in the control plane, so nothing runs: {why}")
+}
+
+fn policy_target<'a>(
+    resource: &'a Resource,
+    at: &'a Key,
+    object: &'a Value,
+    namespace: &'a Value,
+) -> PolicyTarget<'a> {
+    PolicyTarget {
+        group: &resource.group,
+        kind: &resource.kind,
+        namespace: &at.namespace,
+        name: &at.name,
+        labels: object::label_map(object),
+        namespace_labels: object::label_map(namespace),
+        is_workload: true,
+    }
 }
 
 fn not_placed(target: &PlacementTarget, message: String) -> DecidedStep {

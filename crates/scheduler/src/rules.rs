@@ -136,9 +136,9 @@ fn with_intent(
     let division = match policy.and_then(|policy| policy.replicas.division) {
         _ if intent.is_none() => Division::Nowhere,
         _ if intent.is_duplicate() => Division::Duplicate,
-        given if has_no_amounts(intent) => match given {
+        given if has_no_amounts(intent) => match given.filter(|given| *given != policy::Division::None) {
             Some(_) => rules.division.clone(),
-            // Without a policy each of the clusters runs all of it, except where that would be done twice.
+            // Without a division each of the clusters runs all of it, except where that would be done twice.
             None if names.len() > 1 && !runs_once => Division::Duplicate,
             None => Division::Single,
         },

@@ -1,16 +1,11 @@
 //! The objects that the scheduler places: workloads that no other component places.
 
-use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_fleet::scheduled::is_left_to_scheduler;
 use atoll_fleet::{Placement, placed_by};
 use atoll_informer::{Key, Resource, resources};
 use atoll_meta::object;
 use atoll_meta::views::condition;
 use serde_json::Value;
-
-/// Annotation of workloads whose Pods are created in the control plane.
-const GRAIN: &str = "atoll.dev/grain";
-/// Prefix of the namespaces of a cluster's own components.
-const SYSTEM_PREFIX: &str = "kube-";
 
 /// The kinds that run nowhere until they are placed. The position of a kind is part of queue keys.
 pub fn kinds() -> [&'static Resource; 7] {
@@ -42,17 +37,17 @@ pub fn target(key: &Key) -> Option<(usize, Key)> {
     Some((kind, Key::new(&key.workspace, namespace, &key.name)))
 }
 
-/// Whether the scheduler places an object. It leaves alone what is owned by a controller, runs in the control
-/// plane, has finished, or was placed by other means.
-pub fn is_placed_here(object: &Value, placement: &Placement) -> bool {
-    let namespace = object::namespace(object);
+/// Whether the scheduler places an object now. It leaves alone what is being deleted, has finished, or was
+/// placed by other means.
+pub fn is_placed_here(resource: &Resource, object: &Value, placement: &Placement) -> bool {
     let is_others = !placement.clusters.is_empty() && !placed_by::is_scheduled(&placement.by);
-    !object::is_being_deleted(object)
-        && object::controller_of(object).is_none()
-        && object::annotation(object, GRAIN) != Some("pod")
-        && namespace != SYSTEM_NAMESPACE
-        && !namespace.starts_with(SYSTEM_PREFIX)
-        && !is_others
+    !is_others && is_own(resource, object)
+}
+
+/// Whether the scheduler is responsible for an object, whatever its placement.
+pub fn is_own(resource: &Resource, object: &Value) -> bool {
+    is_left_to_scheduler((&resource.group, &resource.plural), object)
+        && !object::is_being_deleted(object)
         && !has_finished(object)
 }
 

@@ -4,7 +4,7 @@ use atoll_fleet::adoption::{differences, portable};
 use atoll_fleet::marks::{ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
 use atoll_fleet::placement::{Placement, Share};
 use atoll_fleet::view::ObjectTarget;
-use atoll_fleet::{Overrides, shape};
+use atoll_fleet::{Overrides, placed_by, shape};
 use atoll_meta::object;
 use atoll_syncer::adoption;
 use serde_json::{Value, json};
@@ -20,8 +20,6 @@ use crate::workspace::session::encoded;
 use atoll_joining::client::Problem;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// Value of `by` in placements that a person has made.
-const BY_HAND: &str = "hand";
 /// Annotation that says whether a workload is placed as one object or pod by pod.
 const GRAIN: &str = "atoll.dev/grain";
 
@@ -144,21 +142,24 @@ impl<'a> Executor<'a> {
             }
         }
         for prepared in ready.iter().filter(|prepared| !prepared.is_dependent) {
-            let above = &self.connection.fleet.api;
-            if object_release::add_to_placement(
-                above,
-                &self.connection.name,
-                &prepared.above,
-                &prepared.target.uid,
-                BY_HAND,
-            )
-            .await?
-            {
+            let (above, name) = (&self.connection.fleet.api, &self.connection.name);
+            let item = self.pending().find(|item| item.path_above() == prepared.above);
+            let is_scheduled = match item {
+                Some(item) => intent::add_cluster(above, &item.resource, &prepared.above, name).await?,
+                None => false,
+            };
+            if is_scheduled {
+                // The scheduler may be faster than the next step.
                 self.done.placed.push(prepared.target.clone());
             }
-            if let Some(item) = self.pending().find(|item| item.path_above() == prepared.above) {
-                let (resource, name) = (&item.resource, &self.connection.name);
-                intent::write_cluster(above, resource, &prepared.above, name).await?;
+            let by = if is_scheduled { placed_by::ANNOTATION } else { placed_by::HAND };
+            let (path, uid) = (&prepared.above, &prepared.target.uid);
+            let is_added = object_release::add_to_placement(above, name, path, uid, by).await?;
+            if is_added && !is_scheduled {
+                self.done.placed.push(prepared.target.clone());
+            }
+            if let Some(item) = item.filter(|_| !is_scheduled) {
+                intent::write_cluster(above, &item.resource, path, name).await?;
             }
         }
         Ok(())
@@ -311,6 +312,16 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
+    /// Removes the cluster from the intent and the placement of an object that is not managed there any more.
+    async fn unplace(&self, prepared: &PreparedObject) -> Result<(), Failure> {
+        let (above, name) = (&self.connection.fleet.api, &self.connection.name);
+        let (path, target) = (&prepared.above, &prepared.target);
+        let resource = (target.resource.group.as_str(), target.resource.resource.as_str());
+        intent::let_go(above, resource, path, std::slice::from_ref(name)).await?;
+        object_release::unplace(above, &self.connection.home, name, path, target).await?;
+        Ok(intent::give_back(above, resource, path).await?)
+    }
+
     /// Undoes the completed steps and adds to the failure what could not be undone.
     async fn undo(&mut self, failure: Failure) -> Failure {
         let done = std::mem::take(&mut self.done);
@@ -332,16 +343,7 @@ impl<'a> Executor<'a> {
         for prepared in
             done.marked.iter().filter(|prepared| is_disowned && done.placed.contains(&prepared.target))
         {
-            let name = &self.connection.name;
-            let gone = object_release::unplace(
-                above,
-                &self.connection.home,
-                name,
-                &prepared.above,
-                &prepared.target,
-            )
-            .await;
-            note(format!("the placement of {}", prepared.above), gone);
+            note(format!("the placement of {}", prepared.above), self.unplace(prepared).await);
         }
         for prepared in done.marked.iter().filter(|_| is_disowned) {
             let stripped = object_release::remove_marks(below, &prepared.path, &prepared.uid).await;

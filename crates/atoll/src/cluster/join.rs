@@ -3,6 +3,7 @@
 pub mod administrator;
 pub mod agent;
 mod heartbeat;
+mod waiting;
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{self, CLUSTERS, Fleet, uid};
 use super::step_printer::StepPrinter;
-use crate::advice::{Failure, invocation};
+use crate::advice::{Failure, invocation, pluralize};
 use crate::command::{Connection, JoinOptions, Mode};
 use crate::output;
 use atoll_joining::claim::{self, Claim};
@@ -136,6 +137,11 @@ impl Join<'_> {
         let kubeconfig =
             steps.step("verifying the token", self.below.verify_token(name, &token, &found.id)).await?;
 
+        // As soon as the cluster is registered, the scheduler begins to place what waits.
+        let waiting = match &found.cluster {
+            Some(_) => None,
+            None => waiting::count(&self.fleet.api).await.ok(),
+        };
         steps.step("storing the credential", self.store(&found, &kubeconfig, &token)).await?;
         self.made.push("Secret in the control plane");
         let cluster = steps.step("registering the cluster", self.register(&found, &version)).await?;
@@ -156,6 +162,7 @@ impl Join<'_> {
             steps.print_line(&format!(
                 "Cluster {name} has joined. It is not synced until you run, on any machine:\n  {line}"
             ));
+            self.tell_state(waiting, steps);
             return Ok(());
         }
         // A cluster that only got a new credential has already sent heartbeats.
@@ -169,7 +176,23 @@ impl Join<'_> {
             "Cluster {name} {again}. See its state with: {} cluster list",
             invocation()
         ));
+        self.tell_state(waiting, steps);
         Ok(())
+    }
+
+    /// Tells how many objects waited for a cluster, and what opens a cordoned one.
+    fn tell_state(&self, waiting: Option<u64>, steps: &StepPrinter) {
+        if let Some(count) = waiting.filter(|count| *count > 0) {
+            let (what, verb) = (pluralize(count, "workload"), if count == 1 { "waits" } else { "wait" });
+            steps.print_line(&format!("{what} of {} {verb} for a cluster.", self.fleet.session.current));
+        }
+        if self.options.cordoned {
+            let name = &self.options.name;
+            steps.print_line(&format!(
+                "It is cordoned, so nothing is placed on it; open it with: {} cluster uncordon {name}",
+                invocation()
+            ));
+        }
     }
 
     /// Identifies the cluster by the uid of a namespace, independent of its address.
@@ -274,6 +297,9 @@ impl Join<'_> {
         };
         if let Some(mode) = mode {
             spec["mode"] = mode.name().into();
+        }
+        if self.options.cordoned {
+            spec["unschedulable"] = true.into();
         }
         let cluster = match found.cluster {
             Some(_) => self.fleet.change(name, &json!({ "spec": spec })).await?,

@@ -160,7 +160,7 @@ pub async fn add_to_placement(
         clusters.push(json!({ "name": cluster }));
         // The scheduler would remove a cluster that it has not chosen.
         let is_scheduled = placement["spec"]["by"].as_str().is_some_and(placed_by::is_scheduled);
-        if is_first || is_scheduled {
+        if is_first || is_scheduled || by == placed_by::ANNOTATION {
             placement["spec"]["by"] = by.into();
         }
         // The object already runs there, so a cordon does not matter.

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use atoll_client::path;
-use atoll_fleet::Placement;
-use atoll_fleet::placed_condition::is_workload;
+use atoll_fleet::placed_by;
 use atoll_fleet::view::{ObjectTarget, Record, Report, State, SyncLine};
 use atoll_meta::object;
-use atoll_placement::intent::{ANNOTATION, NONE};
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
@@ -17,6 +15,7 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, uid};
 use super::in_workspace;
 use crate::advice::Failure;
+use crate::place::by_intent;
 use crate::place::resources::collection;
 use crate::workspace::session::{Session, encoded};
 use atoll_joining::client::Problem;
@@ -223,8 +222,16 @@ pub async fn remove_placement(
         if placement["spec"]["by"] == "reference" && !all {
             return Ok(RemovalResult::Dependent);
         }
-        let Some(next) = without(&placement, cluster) else { return Ok(RemovalResult::Removed) };
+        let Some(mut next) = without(&placement, cluster) else { return Ok(RemovalResult::Removed) };
+        let is_scheduled = by_intent::is_scheduled(&placement);
+        if is_scheduled {
+            next["spec"]["by"] = placed_by::RELEASE.into();
+        }
         match session.client.call(Method::PUT, &path, Some(&next)).await {
+            Ok(_) if is_scheduled => {
+                give_back(session, &path, &placement, &next).await?;
+                return Ok(RemovalResult::Removed);
+            }
             Ok(_) => return Ok(RemovalResult::Removed),
             Err(problem) if problem.is("NotFound") => return Ok(RemovalResult::Gone),
             // Another writer was faster: retry.
@@ -238,25 +245,19 @@ pub async fn remove_placement(
     ))
 }
 
-/// Writes the intent that a workload which is on no other cluster is placed nowhere.
-pub async fn write_none(
-    session: &Session,
-    paths: &WorkspacePaths,
-    target: &ObjectTarget,
-    cluster: &str,
-) -> Result<(), Failure> {
-    let resource = (target.resource.group.as_str(), target.resource.resource.as_str());
-    let Some(path) = paths.object(target).filter(|_| is_workload(resource)) else { return Ok(()) };
-    let object = match session.client.call(Method::GET, &path, None).await {
-        Err(problem) if problem.is("NotFound") => return Ok(()),
-        object => object?,
-    };
-    if uid(&object) != target.uid || Placement::of(&object).clusters.iter().any(|share| share.name != cluster)
-    {
+/// Lets the scheduler decide again about an object that is on other clusters too. `before` and `after` are its
+/// placements.
+async fn give_back(session: &Session, path: &str, before: &Value, after: &Value) -> Result<(), Failure> {
+    if after["spec"]["clusters"].as_array().is_none_or(Vec::is_empty) {
         return Ok(());
     }
-    let patch = json!({ "metadata": { "uid": target.uid, "annotations": { ANNOTATION: NONE } } });
-    match session.client.patch(&path, "application/merge-patch+json", &patch).await {
+    let by = match before["spec"]["by"].as_str().unwrap_or_default() {
+        // It was taken from the scheduler before, and its intent was written then.
+        placed_by::RELEASE | placed_by::HAND | "" => placed_by::ANNOTATION,
+        by => by,
+    };
+    let patch = json!({ "spec": { "by": by } });
+    match session.client.patch(path, "application/merge-patch+json", &patch).await {
         Err(problem) if !problem.is("NotFound") => Err(problem.into()),
         _ => Ok(()),
     }

@@ -17,6 +17,7 @@ use super::{Api, confirmation};
 use crate::advice::{Failure, invocation, pluralize};
 use crate::command::ClusterName;
 use crate::output::{errln, outln};
+use crate::place::intent;
 use atoll_joining::cleanup::{self, Leftover};
 use atoll_joining::credential::{self, CLUSTER};
 
@@ -89,8 +90,15 @@ pub async fn run(
             cleanup::check_identity(&found, &below).await?;
             let control_plane = release::stop_syncer(&fleet, name, &below).await?;
             // They keep running there, so they must not be placed elsewhere.
+            let anywhere = Api::above(&fleet.session.config.context()?, "")?;
             for target in &placed.assigned {
-                placed_objects::write_none(&fleet.session, &paths, target, name).await?;
+                let resource = (target.resource.group.as_str(), target.resource.resource.as_str());
+                if let Some(path) = paths.object(target) {
+                    match intent::let_go(&anywhere, resource, &path, &[name.to_string()]).await {
+                        Err(problem) if !problem.is("NotFound") => return Err(problem.into()),
+                        _ => {}
+                    }
+                }
             }
             forget_workloads(&fleet, name, &paths).await?;
             let count = release::remove_marks(&below, &control_plane).await?;

@@ -38,6 +38,9 @@ pub enum ClusterCommand {
         #[command(flatten)]
         cluster: ClusterName,
     },
+    /// Cordon a cluster, and move everything on it to other clusters
+    #[command(after_help = DRAIN_HELP)]
+    Drain(DrainOptions),
     /// Declare that nothing runs on a cluster any more, so that workloads that must run only once can move
     Fence {
         #[command(flatten)]
@@ -85,6 +88,24 @@ const REMOVE_HELP: &str = "\
 Without --keep-workloads and --lost, the placed objects are deleted in the cluster, and the command waits until they are gone. Shares on \
 other clusters stay.";
 
+const DRAIN_HELP: &str = "\
+New replicas are available elsewhere before old ones are taken away, and what cannot move stays and is named. DaemonSets stay until the \
+cluster is removed. `atoll cluster uncordon NAME` ends the drain.";
+
+#[derive(Args)]
+pub struct DrainOptions {
+    #[command(flatten)]
+    pub cluster: ClusterName,
+
+    /// Show what would move and what would stay, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Seconds to wait until everything has left; 0 does not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub timeout: u32,
+}
+
 /// The name of a cluster that has joined.
 #[derive(Args)]
 pub struct ClusterName {
@@ -116,6 +137,10 @@ pub struct JoinOptions {
     /// Only observe the cluster: request read rights only, and show them before they are granted
     #[arg(long)]
     pub observe: bool,
+
+    /// Join the cluster cordoned: nothing is placed there before `atoll cluster uncordon`
+    #[arg(long)]
+    pub cordoned: bool,
 
     /// API groups of custom resources that may be placed there, in addition to Kubernetes' own
     #[arg(long, value_delimiter = ',', value_name = "GROUPS", value_parser = custom_group, conflicts_with = "observe")]
@@ -192,6 +217,32 @@ pub struct SyncerOptions {
 }
 
 #[derive(Args)]
+pub struct MoveOptions {
+    /// Workloads to move, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web
+    #[arg(required = true, value_name = "RESOURCE/NAME")]
+    pub objects: Vec<String>,
+
+    /// Clusters to move to, as in `atoll place --on`: west, or east=2,west=1
+    #[arg(long, value_name = "CLUSTERS", value_parser = Intent::parse)]
+    pub to: Intent,
+
+    /// Namespace of the objects, if it is not the context's
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+
+    /// Accept that workloads with volume claims start with empty volumes on other clusters
+    #[arg(long)]
+    pub accept_empty_volumes: bool,
+
+    /// Seconds to wait until the objects have arrived; 0 does not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub timeout: u32,
+
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+#[derive(Args, Default)]
 pub struct PlaceOptions {
     /// Objects to place, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web; with -l or
     /// --all as RESOURCE

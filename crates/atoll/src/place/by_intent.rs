@@ -52,6 +52,15 @@ pub struct PlaceRequest<'a> {
 impl PlaceRequest<'_> {
     /// Writes the intent, waits for the scheduler, and returns the placement. `current` is the placement before.
     pub async fn place(&self, current: &Value) -> Result<Value, Failure> {
+        let checked = self.ask(current).await?;
+        if self.options.dry_run {
+            return Ok(checked);
+        }
+        self.wait().await
+    }
+
+    /// Writes the intent, and returns the placement as the server would accept it.
+    pub async fn ask(&self, current: &Value) -> Result<Value, Failure> {
         // The server says at once what the scheduler would find out: pauses, cordoned clusters, duplicates.
         let checked = self.write_placement(self.names_only(), true).await;
         let checked = match checked {
@@ -61,11 +70,10 @@ impl PlaceRequest<'_> {
         let patch = json!({ "metadata": { "annotations": { ANNOTATION: self.intent.to_string() } } });
         let query = if self.options.dry_run { "?dryRun=All" } else { "" };
         self.api.merge(&format!("{}{query}", self.path), &patch).await?;
-        if self.options.dry_run {
-            return Ok(checked);
+        if !self.options.dry_run {
+            self.hand_over(current).await?;
         }
-        self.hand_over(current).await?;
-        self.wait().await
+        Ok(checked)
     }
 
     /// Clusters without numbers: the scheduler divides the replicas.
@@ -131,7 +139,7 @@ impl PlaceRequest<'_> {
 }
 
 /// Whether a placement is what an intent asks for, or is being changed to it.
-fn is_followed(intent: &Intent, placement: &Value) -> bool {
+pub fn is_followed(intent: &Intent, placement: &Value) -> bool {
     let spec = &placement["spec"];
     let clusters =
         |field: &str| -> Vec<Share> { serde_json::from_value(spec[field].clone()).unwrap_or_default() };

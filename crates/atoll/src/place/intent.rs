@@ -3,11 +3,13 @@
 
 use atoll_fleet::placed_by;
 use atoll_fleet::placed_condition::is_workload;
+use atoll_fleet::placement::Share;
 use atoll_joining::client::Problem;
 use atoll_meta::object;
-use atoll_placement::intent::{ANNOTATION, NONE};
+use atoll_placement::intent::{ANNOTATION, Intent, NONE};
 use serde_json::{Value, json};
 
+use super::by_intent;
 use super::resources::ApiResource;
 use crate::cluster::Api;
 
@@ -21,23 +23,64 @@ pub fn set_none(object: &mut Value) {
     object::set_annotation(object, ANNOTATION, NONE);
 }
 
-/// Takes a workload from the scheduler, which otherwise removes it from its clusters as soon as the intent says
-/// so, and records that it was let go.
-pub async fn let_go(api: &Api, resource: &ApiResource, path: &str) -> Result<(), Problem> {
-    if !is_scheduled(resource) {
+fn shares(placement: &Value) -> Vec<Share> {
+    serde_json::from_value(placement["spec"]["clusters"].clone()).unwrap_or_default()
+}
+
+/// Takes a workload (of a group and resource) from the scheduler, which otherwise removes it from clusters as
+/// soon as the intent says so, and writes the intent of what is left when it is released in some clusters.
+/// Call [`give_back`] after the release.
+pub async fn let_go(
+    api: &Api,
+    resource: (&str, &str),
+    path: &str,
+    clusters: &[String],
+) -> Result<(), Problem> {
+    if !is_workload(resource) {
         return Ok(());
     }
     let placement = format!("{path}/placement");
     let current = api.get(&placement).await?;
-    if current["spec"]["by"].as_str().is_some_and(placed_by::is_scheduled) {
-        api.merge(&placement, &json!({ "spec": { "by": "hand" } })).await?;
+    let all = shares(&current);
+    let (leaving, rest): (Vec<Share>, Vec<Share>) =
+        all.into_iter().partition(|share| clusters.contains(&share.name));
+    let is_scheduled = by_intent::is_scheduled(&current);
+    // Without a scheduler the others stay as they are.
+    if !rest.is_empty() && (leaving.is_empty() || !is_scheduled) {
+        return Ok(());
     }
-    write_none(api, resource, path, false).await
+    let object = api.get(path).await?;
+    let own = Intent::on(&object).and_then(Result::ok);
+    let intent = Intent::of_rest(own.as_ref(), &rest, object["spec"]["replicas"].as_i64());
+    let by = current["spec"]["by"].as_str().unwrap_or_default();
+    let is_taken = is_scheduled && !leaving.is_empty() && by != placed_by::RELEASE;
+    if is_taken {
+        api.merge(&placement, &json!({ "spec": { "by": placed_by::RELEASE } })).await?;
+    }
+    let written = write(api, resource, path, Some(&intent.to_string()), false).await;
+    if written.is_err() && is_taken {
+        // Nothing has happened yet; the reason why the intent is refused is more important than this one.
+        let _ = api.merge(&placement, &json!({ "spec": { "by": by } })).await;
+    }
+    written
+}
+
+/// Gives a workload back to the scheduler after it was released in some of its clusters.
+pub async fn give_back(api: &Api, resource: (&str, &str), path: &str) -> Result<(), Problem> {
+    if !is_workload(resource) {
+        return Ok(());
+    }
+    let placement = format!("{path}/placement");
+    let current = api.find(&placement).await?.unwrap_or_default();
+    if current["spec"]["by"] == placed_by::RELEASE {
+        api.merge(&placement, &json!({ "spec": { "by": placed_by::ANNOTATION } })).await?;
+    }
+    Ok(())
 }
 
 /// Records that a workload was let go.
 pub async fn write_none(api: &Api, resource: &ApiResource, path: &str, dry_run: bool) -> Result<(), Problem> {
-    write(api, resource, path, Some(NONE), dry_run).await
+    write(api, (&resource.group, &resource.name), path, Some(NONE), dry_run).await
 }
 
 /// Records that a workload is on a cluster.
@@ -47,7 +90,32 @@ pub async fn write_cluster(
     path: &str,
     cluster: &str,
 ) -> Result<(), Problem> {
-    write(api, resource, path, Some(cluster), false).await
+    write(api, (&resource.group, &resource.name), path, Some(cluster), false).await
+}
+
+/// Adds a cluster that runs all of a workload to its intent. Returns whether a scheduler follows it.
+pub async fn add_cluster(
+    api: &Api,
+    resource: &ApiResource,
+    path: &str,
+    cluster: &str,
+) -> Result<bool, Problem> {
+    if !is_scheduled(resource) {
+        return Ok(false);
+    }
+    let current = api.get(&format!("{path}/placement")).await?;
+    if !by_intent::is_scheduled(&current) {
+        return Ok(false);
+    }
+    let present = shares(&current);
+    if present.iter().any(|share| share.name == cluster) {
+        return Ok(true);
+    }
+    let object = api.get(path).await?;
+    let (own, replicas) = (Intent::on(&object).and_then(Result::ok), object["spec"]["replicas"].as_i64());
+    let intent = Intent::of_rest(own.as_ref(), &present, replicas).with_copy(cluster, replicas);
+    write(api, (&resource.group, &resource.name), path, Some(&intent.to_string()), false).await?;
+    Ok(true)
 }
 
 /// Removes the intent of a workload that is placed by hand. A user who may only place it cannot have one removed.
@@ -57,7 +125,7 @@ pub async fn remove(api: &Api, resource: &ApiResource, path: &str, dry_run: bool
     }
     match api.get(path).await {
         Ok(object) if object::annotation(&object, ANNOTATION).is_some() => {
-            write(api, resource, path, None, dry_run).await
+            write(api, (&resource.group, &resource.name), path, None, dry_run).await
         }
         _ => Ok(()),
     }
@@ -65,12 +133,12 @@ pub async fn remove(api: &Api, resource: &ApiResource, path: &str, dry_run: bool
 
 async fn write(
     api: &Api,
-    resource: &ApiResource,
+    resource: (&str, &str),
     path: &str,
     intent: Option<&str>,
     dry_run: bool,
 ) -> Result<(), Problem> {
-    if !is_scheduled(resource) {
+    if !is_workload(resource) {
         return Ok(());
     }
     let patch = json!({ "metadata": { "annotations": { ANNOTATION: intent } } });

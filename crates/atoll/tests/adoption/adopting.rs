@@ -5,7 +5,6 @@ use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, plain_pods, wait_for, wait_for_record, web};
-use crate::support::shares;
 
 const CORE: &str = "/api/v1/namespaces/shop";
 const APPS: &str = "/apis/apps/v1/namespaces/shop";
@@ -121,19 +120,19 @@ async fn workloads_are_adopted_without_a_restart() {
     wait_for("the status is reported above", &above, WEB, |web| web["status"]["availableReplicas"] == 2)
         .await;
     for (path, by) in [
-        ("deployments/web", "hand"),
+        ("deployments/web", "annotation"),
         ("configmaps/settings", "reference"),
         ("secrets/password", "reference"),
         ("secrets/pull", "reference"),
         ("serviceaccounts/runner", "reference"),
         ("persistentvolumeclaims/disk", "reference"),
         ("services/web", "hand"),
-        ("statefulsets/store", "hand"),
+        ("statefulsets/store", "annotation"),
     ] {
         let base = if path.contains("sets/") || path.starts_with("deploy") { APPS } else { CORE };
         let placement = format!("{base}/{path}/placement");
         wait_for("the object is placed", &above, &placement, |placement| {
-            placement["spec"]["by"] == by && shares(placement) == json!([{ "name": "east" }])
+            placement["spec"]["by"] == by && names(placement) == ["east"]
         })
         .await;
         let marked = below.get(&format!("{base}/{path}")).await.expect(200);
@@ -341,4 +340,10 @@ async fn namespace_can_be_adopted_under_another_name() {
     let let_go = below.get(&legacy(WEB)).await.expect(200);
     assert!(!let_go["metadata"].to_string().contains("atoll.dev"), "{let_go}");
     assert_eq!(let_go["metadata"]["uid"], before["metadata"]["uid"]);
+}
+
+/// Returns the names of the clusters of a Placement.
+fn names(placement: &Value) -> Vec<&str> {
+    let shares = placement["spec"]["clusters"].as_array().into_iter().flatten();
+    shares.filter_map(|share| share["name"].as_str()).collect()
 }

@@ -1,6 +1,7 @@
 //! Released objects keep running, without any trace of Atoll.
 
-use atoll_testkit::Client;
+use atoll_fleet::Placement;
+use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};
 
 use crate::harness::{TestFleet, create, object, wait_for, wait_for_record, wait_until_deleted};
@@ -326,4 +327,70 @@ async fn objects_can_be_adopted_and_released_repeatedly() {
         let space = below.get("/api/v1/namespaces/shop").await.expect(200);
         assert!(!space["metadata"].to_string().contains("atoll"), "{space}");
     }
+}
+
+/// The scheduler does not place a workload again where it was released, and the other clusters keep theirs.
+#[tokio::test(flavor = "multi_thread")]
+async fn workload_released_in_one_of_its_clusters_is_not_placed_there_again() {
+    let fleet = TestFleet::start();
+    let west = Atoll::simulate(&["--nodes", "2"]);
+    fleet.run(&format!("cluster join west --kubeconfig {}", west.kubeconfig().display()));
+    let (above, below) = (fleet.admin(), fleet.east.admin());
+    create(&above, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    let mut web = deployment("web", &[]);
+    web["spec"]["replicas"] = 3.into();
+    web["metadata"]["annotations"] = json!({ "atoll.dev/clusters": "east=2,west=1" });
+    create(&above, &format!("{APPS}/deployments"), web).await;
+    let web = format!("{APPS}/deployments/web");
+    wait_for("the workload is available", &above, &web, |web| web["status"]["availableReplicas"] == 3).await;
+    let printed = fleet.run("release deploy/web -n shop --cluster east");
+    assert!(printed.contains("keeps running in east and is no longer managed by Atoll"), "{printed}");
+    wait_for("the scheduler has it again", &above, &web, |web| {
+        let placement = Placement::of(web);
+        let shares: Vec<(&str, Option<i64>)> =
+            placement.clusters.iter().map(|share| (share.name.as_str(), share.replicas)).collect();
+        placement.by == "annotation" && shares == [("west", Some(1))] && placement.leaving.is_empty()
+    })
+    .await;
+    let released = above.get(&web).await.expect(200);
+    assert_eq!(released["metadata"]["annotations"]["atoll.dev/clusters"], "west==1");
+    assert_eq!(assert_no_trace(&below, &web).await["spec"]["replicas"], 2);
+    // All of it is released, and stays above.
+    fleet.run("release deploy/web -n shop");
+    let released = above.get(&web).await.expect(200);
+    assert_eq!(released["metadata"]["annotations"]["atoll.dev/clusters"], "none");
+    assert_no_trace(&west.admin(), &web).await;
+}
+
+/// What keeps running in a removed cluster is not placed elsewhere, and what is deleted there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn workloads_of_a_removed_cluster_are_placed_elsewhere_unless_kept() {
+    let fleet = TestFleet::start();
+    let (above, below) = (fleet.admin(), fleet.east.admin());
+    create(&above, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    create(&above, &format!("{APPS}/deployments"), deployment("kept", &[])).await;
+    let kept = format!("{APPS}/deployments/kept");
+    wait_for("the workload is available", &above, &kept, |kept| kept["status"]["availableReplicas"] == 1)
+        .await;
+    let west = Atoll::simulate(&["--nodes", "2"]);
+    fleet.run(&format!("cluster join west --kubeconfig {}", west.kubeconfig().display()));
+    fleet.run("cluster remove east --keep-workloads --yes");
+    assert_no_trace(&below, &kept).await;
+    let object = above.get(&kept).await.expect(200);
+    assert_eq!(object["metadata"]["annotations"]["atoll.dev/clusters"], "none");
+
+    fleet.run(&format!("cluster join east --kubeconfig {}", fleet.east.kubeconfig().display()));
+    create(&above, &format!("{APPS}/deployments"), deployment("moved", &[])).await;
+    let moved = format!("{APPS}/deployments/moved");
+    let on = |object: &Value| Placement::of(object).clusters.iter().map(|share| share.name.clone()).collect();
+    wait_for("the workload is available", &above, &moved, |moved| moved["status"]["availableReplicas"] == 1)
+        .await;
+    let clusters: Vec<String> = on(&above.get(&moved).await.expect(200));
+    let (first, second) = if clusters == ["east"] { ("east", "west") } else { ("west", "east") };
+    fleet.run(&format!("cluster remove {first} --yes"));
+    wait_for("it is on the other cluster", &above, &moved, |moved| {
+        let clusters: Vec<String> = on(moved);
+        clusters == [second] && moved["status"]["availableReplicas"] == 1
+    })
+    .await;
 }

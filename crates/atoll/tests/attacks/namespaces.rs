@@ -103,7 +103,9 @@ async fn wait_for_mapped_namespace(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_a_tenant_do_not_run_in_namespaces_of_the_cluster_owner() {
-    let (above, east) = (Atoll::start(), Atoll::simulate(&["--nodes", "2"]));
+    // A scheduler would place them before the test does.
+    let above = Setup::new().flag("--controllers", "*,-placementscheduler").start();
+    let east = Atoll::simulate(&["--nodes", "2"]);
     let (admin, below) = (above.admin(), east.admin());
     below
         .post("/api/v1/namespaces/default/serviceaccounts", json!({ "metadata": { "name": "owner" } }))

@@ -55,6 +55,7 @@ pages! {
     configuration: "docs/configuration.md",
     kcp: "docs/kcp.md",
     keys: "docs/keys.md",
+    moving: "docs/moving.md",
     placement: "docs/placement.md",
     policies: "docs/policies.md",
     simulation: "docs/simulation.md",

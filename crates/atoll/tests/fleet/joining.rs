@@ -257,3 +257,32 @@ async fn failed_join_reports_the_problem_and_can_be_repeated() {
         "{errors}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cordoned_cluster_joins_closed_and_says_what_waits() {
+    let (fleet, east) = (TestFleet::start(), cluster());
+    let admin = fleet.admin();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    for (name, annotations) in
+        [("one", json!({})), ("two", json!({})), ("above", json!({ "atoll.dev/clusters": "none" }))]
+    {
+        let labels = json!({ "app": name });
+        let template = json!({
+            "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "main", "image": "example/app:1" }] },
+        });
+        let deployment = json!({
+            "metadata": { "name": name, "annotations": annotations },
+            "spec": { "selector": { "matchLabels": labels }, "template": template },
+        });
+        admin.post(deployments, deployment).await.expect(201);
+    }
+    let printed = fleet.join("east", &east, " --cordoned");
+    assert!(printed.contains("2 workloads of root wait for a cluster.\n"), "{printed}");
+    assert!(printed.contains("open it with: atoll cluster uncordon east\n"), "{printed}");
+    let joined = admin.get(&format!("{CLUSTERS}/east")).await.expect(200);
+    assert_eq!(joined["spec"]["unschedulable"], true);
+    let printed = fleet.join("east", &east, "");
+    assert!(!printed.contains("wait for a cluster"), "{printed}");
+    let joined = admin.get(&format!("{CLUSTERS}/east")).await.expect(200);
+    assert_eq!(joined["spec"]["unschedulable"], true, "a new credential does not open it");
+}

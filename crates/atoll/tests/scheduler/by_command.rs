@@ -55,16 +55,6 @@ async fn refusals_are_reported_before_anything_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn placements_by_hand_are_handed_over_to_the_scheduler() {
-    let (atoll, admin) = with_clusters(&[("east", 10), ("west", 10)]).await;
-    admin.post(crate::fleet::DEPLOYMENTS, deployment("web", 3, 100)).await.expect(201);
-    let by_hand = json!({ "spec": { "clusters": [{ "name": "east" }], "by": "hand" } });
-    admin.merge(&format!("{}/placement", path("web")), by_hand).await.expect(200);
-    atoll.run("place deploy/web --on west=1");
-    expect_placed(&admin, &path("web"), "west=3 by annotation").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn work_that_runs_once_is_duplicated_only_if_asked_to() {
     let (atoll, admin) = with_clusters(&[("east", 10), ("west", 10)]).await;
     let job = json!({

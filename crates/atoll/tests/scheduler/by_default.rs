@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::fleet::{
     DEPLOYMENTS, condition, deployment, expect_placed, has_event, join_with, path, report, scale, start,
-    wait_until, with_clusters,
+    summary, wait_until, with_clusters,
 };
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -122,17 +122,35 @@ async fn burst_of_workloads_does_not_overcommit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn full_home_of_a_namespace_is_waited_for() {
+async fn new_workloads_do_not_wait_for_a_full_cluster_of_their_namespace() {
     let (_atoll, admin) = with_clusters(&[("east", 2), ("west", 1)]).await;
-    create_many(&admin, 30).await;
+    create_many(&admin, 35).await;
     eventually("all of them are placed or wait", async || {
         let (shares, pending) = shares(&admin).await;
         assert!(shares.get("east").is_none_or(|count| *count <= 20), "{shares:?}");
-        shares.get("east") == Some(&20) && shares.len() == 1 && pending == 10
+        shares.get("east") == Some(&20) && shares.get("west") == Some(&10) && pending == 5
     })
     .await;
     report(&admin, "east", 4).await;
-    eventually("all of them are placed", async || shares(&admin).await.0.get("east") == Some(&30)).await;
+    eventually("all of them are placed", async || shares(&admin).await.0.get("east") == Some(&25)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_workloads_do_not_wait_for_a_closed_cluster_of_their_namespace() {
+    let (_atoll, admin) = with_clusters(&[("east", 8), ("west", 4)]).await;
+    admin.post(DEPLOYMENTS, deployment("first", 1, 100)).await.expect(201);
+    expect_placed(&admin, &path("first"), "east=1 by default").await;
+    let east = "/apis/atoll.dev/v1alpha1/clusters/east";
+    admin.merge(east, json!({ "spec": { "unschedulable": true } })).await.expect(200);
+    admin.post(DEPLOYMENTS, deployment("second", 1, 100)).await.expect(201);
+    expect_placed(&admin, &path("second"), "west=1 by default").await;
+    admin.merge(east, json!({ "spec": { "unschedulable": false } })).await.expect(200);
+    let broken = json!({ "type": "Ready", "status": "False", "reason": "TimedOut", "message": "" });
+    let broken = json!({ "status": { "conditions": [broken] } });
+    admin.merge(&format!("{east}/status"), broken).await.expect(200);
+    admin.post(DEPLOYMENTS, deployment("third", 1, 100)).await.expect(201);
+    expect_placed(&admin, &path("third"), "west=1 by default").await;
+    assert_eq!(summary(&admin.get(&path("first")).await.expect(200)), "east=1 by default");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use atoll_testkit::Client;
 use serde_json::{Value, json};
 
-use crate::fleet::{expect_placed, join, with_clusters};
+use crate::fleet::{expect_placed, join, report_pods, with_clusters};
 
 const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
 const APPS: &str = "/apis/apps/v1/namespaces/default";
@@ -107,5 +107,8 @@ async fn jobs_and_stateful_sets_are_divided_only_by_a_policy() {
         json!({ "replicas": 4, "serviceName": "db" }),
     )
     .await;
+    // The Pods of the second segment start when those of the first are ready.
+    expect_placed(&admin, &set, "east=2=0 by placementpolicy/spread").await;
+    report_pods(&admin, &set, "east", 2).await;
     expect_placed(&admin, &set, "east=2=0 west=2=2 by placementpolicy/spread").await;
 }

@@ -3,10 +3,12 @@
 // Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
+mod beyond_policy;
 mod by_annotation;
 mod by_command;
 mod by_default;
 mod by_policy;
+mod draining;
 mod explaining;
 mod fleet;
 mod kinds;
@@ -16,3 +18,5 @@ mod pauses;
 mod pending;
 mod rebalancing;
 mod standing;
+mod taking_over;
+mod writers;

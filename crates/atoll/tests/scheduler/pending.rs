@@ -28,9 +28,8 @@ async fn reason_of_each_cluster_is_told_until_one_joins_that_fits() {
         is_unschedulable(web) && has_reasons(web)
     })
     .await;
-    wait_until(&admin, &web, "clients need not wait", |web| {
-        condition(web, "Available").0 == "False"
-            && condition(web, "Progressing").1 == "ProgressDeadlineExceeded"
+    wait_until(&admin, &web, "clients wait", |web| {
+        condition(web, "Available").0 == "False" && condition(web, "Progressing").0 == "True"
     })
     .await;
     eventually("an event says so", async || has_event(&admin, "web", "Unschedulable").await).await;

@@ -3,16 +3,18 @@
 use serde_json::json;
 
 use crate::fleet::{
-    DEPLOYMENTS, annotated, deployment, expect_placed, join, path, scale, summary, with_clusters,
+    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, join, path, scale, summary, with_clusters,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_others_are_left_alone() {
     let (_atoll, admin) = with_clusters(&[("east", 4), ("west", 16)]).await;
-    // Placed by hand, owned by a controller, created pod by pod, and in a system namespace.
-    admin.post(DEPLOYMENTS, annotated(deployment("hand", 2, 100), "none")).await.expect(201);
-    let by_hand = json!({ "spec": { "clusters": [{ "name": "east" }] } });
-    admin.merge(&format!("{}/placement", path("hand")), by_hand).await.expect(200);
+    // Being released, owned by a controller, created pod by pod, and in a system namespace.
+    admin.post(DEPLOYMENTS, annotated(deployment("released", 2, 100), "east")).await.expect(201);
+    expect_placed(&admin, &path("released"), "east=2 by annotation").await;
+    let release = json!({ "spec": { "by": "release" } });
+    admin.merge(&format!("{}/placement", path("released")), release).await.expect(200);
+    annotate(&admin, &path("released"), Some("none")).await;
     let owner =
         json!({ "apiVersion": "v1", "kind": "Thing", "name": "owner", "uid": "1", "controller": true });
     let mut owned = deployment("owned", 2, 100);
@@ -20,11 +22,11 @@ async fn objects_of_others_are_left_alone() {
     admin.post(DEPLOYMENTS, owned).await.expect(201);
     let system = DEPLOYMENTS.replace("default", "kube-system");
     admin.post(&system, deployment("web", 2, 100)).await.expect(201);
-    scale(&admin, &path("hand"), 3).await;
+    scale(&admin, &path("released"), 3).await;
     // Decisions are made in order, so these were not placed if a later one was.
     admin.post(DEPLOYMENTS, deployment("last", 1, 100)).await.expect(201);
     expect_placed(&admin, &path("last"), "east=1 by default").await;
-    assert_eq!(summary(&admin.get(&path("hand")).await.expect(200)), "east by hand");
+    assert_eq!(summary(&admin.get(&path("released")).await.expect(200)), "east=2 by release");
     assert_eq!(summary(&admin.get(&path("owned")).await.expect(200)), "nowhere");
     assert_eq!(summary(&admin.get(&format!("{system}/web")).await.expect(200)), "nowhere");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::placed_condition::{self, Health, NOT_PLACED, PlacedObject};
@@ -222,7 +223,7 @@ impl Controller {
             self.record_not_placed(resource, known, &reports);
             // A workload with the right status is not read again.
             if lost_report.is_none() && self.changed_status(resource, known, &reports, false).is_none() {
-                return Ok(Next::Done);
+                return Ok(self.at_deadline(known));
             }
         }
         let of_workload = workload.map(|(resource, known)| (resource, Key::of(&known)));
@@ -270,6 +271,17 @@ impl Controller {
                 self.record_placed_condition(&resource, &found, &written?);
                 Ok(Next::Done)
             }
+        }
+    }
+
+    /// Looks at a Deployment that waits for a cluster again when it stops progressing.
+    fn at_deadline(&self, object: &Value) -> Next {
+        let left = placed_condition::deadline(object)
+            .map(|deadline| deadline.saturating_sub(self.context.clock.now().seconds))
+            .and_then(|left| u64::try_from(left).ok());
+        match left.filter(|left| *left > 0) {
+            Some(left) => Next::After(Duration::from_secs(left)),
+            None => Next::Done,
         }
     }
 

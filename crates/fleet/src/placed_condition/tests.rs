@@ -108,9 +108,39 @@ fn reason_of_the_scheduler_is_kept() {
         let verdict = known.condition();
         assert_eq!(format!("{} {}", verdict.reason, verdict.message), expected);
         let mut status = known.status(NOW).unwrap();
-        assert_eq!(status["conditions"][1]["reason"], "ProgressDeadlineExceeded", "{status}");
+        let progressing = match advice.is_none() && reason == "Unschedulable" {
+            true => "Unschedulable",
+            false => "ProgressDeadlineExceeded",
+        };
+        assert_eq!(status["conditions"][1]["reason"], progressing, "{status}");
         clear_unplaced(&mut status);
         assert_eq!(status["conditions"].as_array().map(Vec::len), Some(1), "{status}");
+    }
+}
+
+#[test]
+fn waiting_deployments_progress_until_their_deadline() {
+    let day = 24 * 3600;
+    for (reason, limit, expected) in [
+        ("Unschedulable", json!(day + 1), "True"),
+        ("Unschedulable", json!(day), "False"),
+        ("Unschedulable", json!(null), "False"),
+        ("Unschedulable", json!(i32::MAX), "True"),
+        ("BeyondPolicy", json!(day + 1), "True"),
+        ("NotPlaced", json!(day + 1), "False"),
+    ] {
+        let condition = json!({
+            "type": "Placed", "status": "False", "reason": reason, "message": "east is full",
+            "lastTransitionTime": BEFORE,
+        });
+        let mut object = placed(&[], &[], json!({ "conditions": [condition] }));
+        object["spec"]["progressDeadlineSeconds"] = limit.clone();
+        let known = PlacedObject { advice: None, ..of(DEPLOYMENTS, &object, &[], &health) };
+        let status = known.status(NOW).unwrap();
+        let found = status["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Progressing");
+        assert_eq!(found.unwrap()["status"], expected, "{reason} {limit}");
+        let has_deadline = reason != "NotPlaced" && limit != i32::MAX;
+        assert_eq!(deadline(&object).is_some(), has_deadline, "{reason} {limit}");
     }
 }
 

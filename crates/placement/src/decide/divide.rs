@@ -12,7 +12,7 @@ use crate::ledger::UNLIMITED;
 use crate::rules::{ClusterFilter, Division};
 
 /// Divides replicas: chooses clusters, then apportions replicas to them, domain by domain.
-pub fn divide<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
+pub fn divide<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan {
     let plan = divide_between(question, term, false);
     match plan.unplaced > 0 && !question.rules.spread.is_empty() {
         true => divide_between(question, term, true),
@@ -24,7 +24,7 @@ fn divide_between<'a>(
     question: Question<'a>,
     term: Option<&'a ClusterFilter>,
     is_thorough: bool,
-) -> SharePlan<'a> {
+) -> SharePlan {
     let (demand, rules) = (question.demand, question.rules);
     let total = demand.replicas;
     let Some(chosen) = choose(question, term, is_thorough) else {

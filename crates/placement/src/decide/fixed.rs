@@ -7,7 +7,7 @@ use crate::ordinals::{Segment, resize};
 use crate::rules::Division;
 
 /// Exact counts by name.
-pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> SharePlan<'a> {
+pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> SharePlan {
     let (fleet, demand) = (question.fleet, question.demand);
     let (mut shares, mut unplaced) = (Vec::new(), 0);
     for (name, count) in pins {
@@ -34,7 +34,7 @@ pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> SharePla
 
 /// Returns the plan for an object whose division is fixed: a divided StatefulSet resizes its last segment, and
 /// a Job stays as it was divided. `None` for all others.
-pub fn continued(question: Question<'_>) -> Option<SharePlan<'_>> {
+pub fn continued(question: Question<'_>) -> Option<SharePlan> {
     let demand = question.demand;
     match demand.work {
         Work::Ordinals if is_in_segments(question) => Some(segments(question)),
@@ -81,7 +81,7 @@ fn seats<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<(us
     found
 }
 
-fn segments(question: Question<'_>) -> SharePlan<'_> {
+fn segments(question: Question<'_>) -> SharePlan {
     let demand = question.demand;
     let total = demand.replicas;
     let mut shares: Vec<&CurrentShare> = demand.current.iter().collect();
@@ -110,7 +110,7 @@ fn segments(question: Question<'_>) -> SharePlan<'_> {
     plan
 }
 
-fn completions(question: Question<'_>) -> SharePlan<'_> {
+fn completions(question: Question<'_>) -> SharePlan {
     let demand = question.demand;
     let shares: Vec<&CurrentShare> = demand.current.iter().collect();
     let seats = seats(question, &shares);

@@ -8,7 +8,7 @@ use crate::ordinals::firsts;
 
 /// Replicas by index of the cluster.
 #[derive(Clone, Debug, Default)]
-pub struct SharePlan<'a> {
+pub struct SharePlan {
     pub shares: Vec<(usize, i64)>,
     /// Beginnings of segments, in the order of `shares`, if they are not to be computed.
     pub firsts: Option<Vec<i64>>,
@@ -20,22 +20,20 @@ pub struct SharePlan<'a> {
     pub keeps_current: bool,
     pub unplaced: i64,
     pub reason: Option<String>,
-    /// Name of the cluster that the namespace must stay on.
-    pub home: Option<&'a str>,
 }
 
-impl<'a> SharePlan<'a> {
-    pub fn of(shares: Vec<(usize, i64)>, unplaced: i64) -> SharePlan<'a> {
+impl SharePlan {
+    pub fn of(shares: Vec<(usize, i64)>, unplaced: i64) -> SharePlan {
         SharePlan { shares, unplaced, ..SharePlan::default() }
     }
 
     /// Nothing is placed below, on purpose.
-    pub fn above(reason: String) -> SharePlan<'a> {
+    pub fn above(reason: String) -> SharePlan {
         SharePlan { reason: Some(reason), ..SharePlan::default() }
     }
 
     /// No share can be added; those that need not end stay.
-    pub fn nowhere(demand: &Demand, reason: &str) -> SharePlan<'a> {
+    pub fn nowhere(demand: &Demand, reason: &str) -> SharePlan {
         SharePlan {
             keeps_current: true,
             unplaced: demand.replicas.max(1),
@@ -45,7 +43,7 @@ impl<'a> SharePlan<'a> {
     }
 
     /// Returns the plan for fewer clusters than the rules require.
-    pub fn too_few(demand: &Demand, least: Option<i64>, found: i64) -> Option<SharePlan<'a>> {
+    pub fn too_few(demand: &Demand, least: Option<i64>, found: i64) -> Option<SharePlan> {
         let least = least.filter(|least| found < *least)?;
         let reason = format!("at least {least} clusters are required, and {found} can take it");
         Some(SharePlan::nowhere(demand, &reason))

@@ -8,7 +8,7 @@ use crate::rules::ClusterFilter;
 
 /// Chooses the cluster that it is on, the one of its namespace, one of its workspace, or the one with most
 /// room: the first that takes all of it. If none does, as much as possible goes to one.
-pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
+pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan {
     let (demand, rules) = (question.demand, question.rules);
     let need = demand.pods();
     let present = question.present(term, need);
@@ -25,17 +25,6 @@ pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Sh
     }
     if demand.is_paused {
         return SharePlan::nowhere(demand, "placements are paused; resume them with: atoll resume");
-    }
-    if let Some((index, entry)) = home(question) {
-        let is_open = matches!(question.admission(entry), Admission::Open);
-        let most = if is_open { question.room(entry, need) } else { 0 };
-        let mut plan = match is_open && most >= need {
-            true => SharePlan::of(vec![(index, demand.replicas)], 0),
-            false if most > 0 && demand.may_be_partial() => SharePlan::of(vec![(index, most)], need - most),
-            false => SharePlan::of(Vec::new(), demand.replicas.max(1)),
-        };
-        plan.home = Some(&entry.state.name);
-        return plan;
     }
     let mut best: Option<(i64, usize)> = None;
     for (index, entry) in preferred(question, term).chain(question.open(term)) {
@@ -56,28 +45,17 @@ pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Sh
     }
 }
 
-fn whole<'a>(found: &Candidate<'_>, replicas: i64) -> SharePlan<'a> {
+fn whole(found: &Candidate<'_>, replicas: i64) -> SharePlan {
     SharePlan::of(vec![(found.index, replicas)], 0)
 }
 
 /// Stays on a cluster that does not take all of it.
-fn part<'a>(question: Question<'a>, found: &Candidate<'a>) -> SharePlan<'a> {
+fn part<'a>(question: Question<'a>, found: &Candidate<'a>) -> SharePlan {
     let demand = question.demand;
     if !demand.may_be_partial() {
         return whole(found, demand.replicas);
     }
     SharePlan::of(vec![(found.index, found.most)], demand.replicas - found.most)
-}
-
-/// The cluster that the namespace is on and must stay on.
-fn home<'a>(question: Question<'a>) -> Option<(usize, &'a ClusterEntry)> {
-    let demand = question.demand;
-    if !question.rules.keeps_namespace_together {
-        return None;
-    }
-    let stays = |uid: &&std::sync::Arc<str>| !demand.is_evicted(uid);
-    let mut homes = demand.namespace_on.iter().filter(stays).filter_map(|uid| question.fleet.index_of(uid));
-    homes.find_map(|index| Some((index, question.fleet.entry(index)?)))
 }
 
 /// Open clusters that other objects of the namespace and of the workspace are on.
@@ -99,7 +77,7 @@ fn preferred<'a>(
 }
 
 /// All of it on each cluster.
-pub fn duplicate<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan<'a> {
+pub fn duplicate<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan {
     let (demand, rules) = (question.demand, question.rules);
     let need = demand.pods();
     let most_clusters = usize::try_from(rules.max_clusters.unwrap_or(i64::MAX)).unwrap_or(usize::MAX);

@@ -126,8 +126,9 @@ fn without_a_policy_a_namespace_stays_together() {
         (with(&[], &["b"]), "b=3"),
         (with(&["gone"], &[]), "c=3"),
         (Demand { evicted: vec!["a".into()], ..with(&["a"], &[]) }, "c=3"),
-        // It does not leave its namespace for lack of room.
-        (large(15), "a=10 -5"),
+        // A new object does not wait for room beside its namespace, and one that is there does not leave.
+        (large(15), "c=15"),
+        (large(40), "c=30 -10"),
         (Demand { replicas: 40, ..plain.clone() }, "c=30 -10"),
         (on(plain.clone(), &[("a", 3)]), "a=3"),
         (on(demand(15), &[("a", 3)]), "a=10 -5"),
@@ -137,8 +138,8 @@ fn without_a_policy_a_namespace_stays_together() {
         let decision = decide(&three(), &demand, &Rules::by_default());
         assert_eq!(words(&decision), expected, "{demand:?}");
     }
-    let decision = decide(&three(), &large(15), &Rules::by_default());
-    assert_eq!(codes(&decision), [("a", "NoRoom"), ("b", "NamespaceElsewhere"), ("c", "NamespaceElsewhere")]);
+    let decision = decide(&three(), &large(40), &Rules::by_default());
+    assert_eq!(codes(&decision), [("a", "NotChosen"), ("b", "NotChosen"), ("c", "NoRoom")]);
 }
 
 #[test]

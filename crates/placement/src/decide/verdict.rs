@@ -1,22 +1,22 @@
 //! Reasons: what is to say about each cluster.
 
-use super::{PlacementDecision, Refusal, SharePlan, Verdict};
+use super::{PlacementDecision, Refusal, Verdict};
 use crate::filters::{Admission, Cause, Question, access};
 use crate::fleet::ClusterEntry;
 use crate::ledger::UNLIMITED;
 use crate::scores;
 
 /// Reasons of all clusters that take nothing, or no more.
-pub fn refusals(question: Question<'_>, plan: &SharePlan<'_>, decision: &PlacementDecision) -> Vec<Refusal> {
-    serving(question).into_iter().filter_map(|entry| refusal(question, plan, decision, entry)).collect()
+pub fn refusals(question: Question<'_>, decision: &PlacementDecision) -> Vec<Refusal> {
+    serving(question).into_iter().filter_map(|entry| refusal(question, decision, entry)).collect()
 }
 
-pub fn verdicts(question: Question<'_>, plan: &SharePlan<'_>, decision: &PlacementDecision) -> Vec<Verdict> {
+pub fn verdicts(question: Question<'_>, decision: &PlacementDecision) -> Vec<Verdict> {
     let verdict = |entry: &ClusterEntry| Verdict {
         name: entry.state.name.clone(),
         uid: entry.state.uid.clone(),
         share: decision.shares.iter().find(|share| share.uid == entry.state.uid).cloned(),
-        refusal: refusal(question, plan, decision, entry),
+        refusal: refusal(question, decision, entry),
         fits: entry.account.report().map(|_| question.room(entry, UNLIMITED)),
         scores: scores::all(question, entry),
     };
@@ -40,13 +40,8 @@ fn serving(question: Question<'_>) -> Vec<&ClusterEntry> {
     found
 }
 
-fn refusal(
-    question: Question<'_>,
-    plan: &SharePlan<'_>,
-    decision: &PlacementDecision,
-    entry: &ClusterEntry,
-) -> Option<Refusal> {
-    let cause = cause(question, plan, decision, entry)?;
+fn refusal(question: Question<'_>, decision: &PlacementDecision, entry: &ClusterEntry) -> Option<Refusal> {
+    let cause = cause(question, decision, entry)?;
     Some(Refusal {
         name: entry.state.name.clone(),
         uid: entry.state.uid.clone(),
@@ -57,7 +52,6 @@ fn refusal(
 
 fn cause<'a>(
     question: Question<'a>,
-    plan: &SharePlan<'a>,
     decision: &PlacementDecision,
     entry: &'a ClusterEntry,
 ) -> Option<Cause<'a>> {
@@ -74,9 +68,6 @@ fn cause<'a>(
         Admission::Closed(_) | Admission::Keeps(_) => return None,
         Admission::Open if share.is_some() && has_all => return None,
         Admission::Open => {}
-    }
-    if let Some(home) = plan.home.filter(|home| **home != *entry.state.name) {
-        return Some(Cause::Elsewhere { cluster: home });
     }
     let taken = share.map_or(0, |share| share.replicas.unwrap_or(0));
     let need = if demand.may_be_partial() { taken + 1 } else { demand.pods() };

@@ -55,10 +55,6 @@ pub enum Cause<'a> {
         missing: Vec<&'a str>,
         is_cut: bool,
     },
-    /// The namespace is on another cluster.
-    Elsewhere {
-        cluster: &'a str,
-    },
     /// It could take replicas, and others were chosen.
     NotChosen,
     /// The rules allow no more clusters.
@@ -108,7 +104,6 @@ impl Cause<'_> {
             Cause::Limit { .. } => "LimitReached",
             Cause::MostReplicas(_) => "MostReplicas",
             Cause::NoRoom { .. } => "NoRoom",
-            Cause::Elsewhere { .. } => "NamespaceElsewhere",
             Cause::NotChosen => "NotChosen",
             Cause::EnoughClusters(_) => "EnoughClusters",
             Cause::Skew { .. } => "Skew",
@@ -172,10 +167,6 @@ impl Cause<'_> {
                 format!("may have at most {}", plural(*most, "replica", "no replica"))
             }
             Cause::NoRoom { fits, missing, is_cut } => no_room(*fits, missing, *is_cut),
-            Cause::Elsewhere { cluster } => format!(
-                "is not the cluster of the namespace, which is on {cluster}; to place it elsewhere, set the annotation \
-                 atoll.dev/clusters or a policy"
-            ),
             Cause::NotChosen => "could take it, but others come first".into(),
             Cause::EnoughClusters(most) => {
                 format!("could take it, but at most {} may be used", plural(*most, "cluster", "no cluster"))

@@ -97,7 +97,7 @@ fn spec() -> Value {
             "mode": one_of("Whether the share is replaced on other clusters. Defaults to Automatic.", &["Automatic", "Never"]),
         })),
         "failback": fields("What happens when a lost cluster returns.", &json!({
-            "after": text("How long the cluster must have been Ready before it gets a share again, such as 5m. Defaults to 60s."),
+            "after": text("How long the cluster must have been Ready before it gets a share again, such as 5m. Defaults to 30s."),
             "mode": one_of("Whether it gets a share again. Defaults to Automatic.", &["Automatic", "Never"]),
         })),
         "disruption": fields("The disruption budget of moves between clusters.", &json!({

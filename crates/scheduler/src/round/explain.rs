@@ -28,7 +28,7 @@ impl Round<'_> {
         let (kind, at) = workloads::target(key)?;
         let object = self.scheduler.kinds[kind].get(&at)?;
         let placement = Placement::of(&object);
-        if !workloads::is_placed_here(&object, &placement) {
+        if !workloads::is_placed_here(workloads::kinds()[kind], &object, &placement) {
             return Some(as_placed(&placement, left_alone(&object, &placement)));
         }
         let Ok(path) = self.scheduler.path(&at.workspace) else { return Some(Explanation::default()) };

@@ -5,6 +5,7 @@ mod explain;
 mod numbers;
 mod record;
 mod shares;
+mod writers;
 
 use std::sync::Arc;
 
@@ -86,6 +87,9 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         let shares = shares::read(server, row, call, &wanted, (existing, current))
             .map_err(|errors| Status::invalid(ATOLL, KIND, object_ref.name, errors))?;
         let clusters = shares.all;
+        let by = wanted["spec"]["by"].as_str().unwrap_or_default();
+        let by_client = writers::WantedPlacement { by, shares: &clusters, dry_run };
+        writers::check(server, row, call, (existing, current), &by_client)?;
         let closed = closed::check(row, &object_ref, &wanted, &clusters, &shares.new);
         if !closed.is_empty() {
             return Err(Status::invalid(ATOLL, KIND, object_ref.name, closed));
