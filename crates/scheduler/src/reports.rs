@@ -69,7 +69,7 @@ impl Reports {
             }
         }
         let resource = &record["spec"]["resource"];
-        let is_kind = |kind: &&atoll_informer::Resource| {
+        let is_kind = |kind: &atoll_informer::Resource| {
             resource["group"] == *kind.group && resource["resource"] == *kind.plural
         };
         let kind = workloads::kinds().iter().position(|kind| is_kind(kind))?;
