@@ -91,12 +91,11 @@ words! {
 
 words! {
     /// How a new template reaches the clusters of an object.
-    Strategy { AllAtOnce, OneByOne, }
-}
-
-impl Default for Strategy {
-    fn default() -> Strategy {
-        Strategy::AllAtOnce
+    #[derive(Default)]
+    Strategy {
+        #[default]
+        AllAtOnce,
+        OneByOne,
     }
 }
 

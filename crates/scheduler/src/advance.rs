@@ -69,7 +69,7 @@ impl Round<'_> {
         let settled = asked.clone();
         let mut returns = false;
         if is_balanced {
-            // What is lost goes to any other cluster, however new that is.
+            // Lost shares go to any other cluster, however new that is.
             let may_move = !is_moving && !demand.is_paused && losses.replaced.is_empty();
             self.scheduler.rebalancing.set_waiting(key, !may_move || awaits_removal);
             if may_move {

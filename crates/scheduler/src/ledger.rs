@@ -87,7 +87,7 @@ impl Ledger {
         }
         let placement = Placement::of(object);
         let mut shares: Vec<(Arc<str>, i64)> = Vec::new();
-        // What is moving takes room on both sides.
+        // A moving object takes room on both sides.
         let target = placement.target.iter().filter(|_| moving::is_moving(&placement));
         let all: Vec<Share> = placement.clusters.iter().chain(target).cloned().collect();
         for share in self.shares(&all, &demand.workspace_path) {

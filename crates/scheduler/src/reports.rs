@@ -69,10 +69,9 @@ impl Reports {
             }
         }
         let resource = &record["spec"]["resource"];
-        let is_kind = |kind: &&atoll_informer::Resource| {
-            resource["group"] == *kind.group && resource["resource"] == *kind.plural
-        };
-        let kind = workloads::kinds().iter().position(|kind| is_kind(kind))?;
+        let kind = workloads::kinds()
+            .iter()
+            .position(|kind| resource["group"] == *kind.group && resource["resource"] == *kind.plural)?;
         let at = Key::new(&change.key.workspace, text("namespace"), text("name"));
         let key = workloads::queue_key(kind, &at);
         (is_stuck || self.awaited().contains(&key)).then_some(key)

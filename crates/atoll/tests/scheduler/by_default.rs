@@ -7,8 +7,8 @@ use atoll_testkit::wait::eventually;
 use serde_json::json;
 
 use crate::fleet::{
-    DEPLOYMENTS, condition, deployment, expect_placed, has_event, join_with, path, report, scale, start,
-    summary, wait_until, with_clusters,
+    DEPLOYMENTS, condition, deployment, expect_placed, has_event, join_with, path, report, scale, set_ready,
+    start, summary, wait_until, with_clusters,
 };
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -145,9 +145,7 @@ async fn new_workloads_do_not_wait_for_a_closed_cluster_of_their_namespace() {
     admin.post(DEPLOYMENTS, deployment("second", 1, 100)).await.expect(201);
     expect_placed(&admin, &path("second"), "west=1 by default").await;
     admin.merge(east, json!({ "spec": { "unschedulable": false } })).await.expect(200);
-    let broken = json!({ "type": "Ready", "status": "False", "reason": "TimedOut", "message": "" });
-    let broken = json!({ "status": { "conditions": [broken] } });
-    admin.merge(&format!("{east}/status"), broken).await.expect(200);
+    set_ready(&admin, "east", false, 0).await;
     admin.post(DEPLOYMENTS, deployment("third", 1, 100)).await.expect(201);
     expect_placed(&admin, &path("third"), "west=1 by default").await;
 }

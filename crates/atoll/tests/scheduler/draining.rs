@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::fleet::{
-    CLUSTERS, DEPLOYMENTS, annotated, deployment, expect_placed, has_event, path, report_gone, report_pods,
-    summary, with_clusters,
+    CLUSTERS, DEPLOYMENTS, annotated, deployment, expect_placed, has_event, path, report_all_pods,
+    report_gone, report_pods, summary, with_clusters,
 };
 use atoll_testkit::wait::eventually;
 
@@ -14,7 +14,7 @@ async fn workloads_are_moved_by_command() {
     let web = path("web");
     admin.post(DEPLOYMENTS, deployment("web", 2, 100)).await.expect(201);
     expect_placed(&admin, &web, "east=2 by default").await;
-    report_pods(&admin, &web, "east", 2).await;
+    report_all_pods(&admin, &web, "east", 2).await;
     atoll.run("move deploy/web --to west --timeout 0");
     expect_placed(&admin, &web, "east=2 west=2 by annotation").await;
     report_pods(&admin, &web, "west", 2).await;
@@ -41,7 +41,7 @@ async fn drained_cluster_names_what_stays() {
     let agent = format!("{agents}/agent");
     expect_placed(&admin, &agent, "east by default").await;
     for (path, pods) in [(&web, 2), (&pinned, 1)] {
-        report_pods(&admin, path, "east", pods).await;
+        report_all_pods(&admin, path, "east", pods).await;
     }
 
     let shown = atoll.run("cluster drain east --dry-run");

@@ -151,6 +151,13 @@ pub async fn report_pods(admin: &Client, path: &str, cluster: &str, pods: i64) {
         .await;
 }
 
+/// Reports all pods of an object on its only cluster, and waits until the control plane has noticed.
+pub async fn report_all_pods(admin: &Client, path: &str, cluster: &str, pods: i64) {
+    report_pods(admin, path, cluster, pods).await;
+    wait_until(admin, path, "its pods are available", |object| object["status"]["availableReplicas"] == pods)
+        .await;
+}
+
 /// Reports, as a syncer would, that an object is gone from a cluster.
 pub async fn report_gone(admin: &Client, path: &str, cluster: &str) {
     report_object(admin, path, cluster, json!({ "state": "Gone" })).await;

@@ -3,7 +3,7 @@
 use atoll_testkit::Client;
 use serde_json::{Value, json};
 
-use crate::fleet::{expect_placed, join, report_pods, with_clusters};
+use crate::fleet::{expect_placed, join, report_pods, wait_until, with_clusters};
 
 const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
 const APPS: &str = "/apis/apps/v1/namespaces/default";
@@ -89,6 +89,11 @@ async fn jobs_and_stateful_sets_are_divided_only_by_a_policy() {
         "spec": { "objects": [{ "kind": "Job" }, { "kind": "StatefulSet" }], "replicas": { "division": "Even" } },
     });
     admin.post(POLICIES, policy).await.expect(201);
+    // A Job is divided when it is placed first, so the scheduler must know the policy.
+    wait_until(&admin, &format!("{POLICIES}/spread"), "the policy is known", |policy| {
+        policy["status"]["observedGeneration"] == 1
+    })
+    .await;
     let job =
         create(&admin, BATCH, "jobs", "Job", "sum", json!({ "completions": 10, "parallelism": 4 })).await;
     expect_placed(&admin, &job, "east=5 west=5 by placementpolicy/spread").await;

@@ -6,8 +6,8 @@ use atoll_testkit::wait::eventually;
 use serde_json::json;
 
 use crate::fleet::{
-    CLUSTERS, DEPLOYMENTS, annotated, deployment, expect_placed, has_event, path, report_gone, report_pods,
-    set_ready, summary, wait_until, with_clusters,
+    CLUSTERS, DEPLOYMENTS, annotated, deployment, expect_placed, has_event, path, report_all_pods,
+    report_gone, report_pods, set_ready, summary, wait_until, with_clusters,
 };
 
 /// Whether there is an event with this reason about a Cluster.
@@ -31,7 +31,7 @@ async fn share_of_a_lost_cluster_is_replaced_and_returns() {
     assert_eq!((placement.phase.as_str(), placement.target[0].name.as_str()), ("away", "east"));
     assert_eq!(placement.leaving[0].name, "east");
     eventually("an event says so", async || has_event(&admin, "web", "FailedOver").await).await;
-    report_pods(&admin, &web, "west", 3).await;
+    report_all_pods(&admin, &web, "west", 3).await;
     // The cluster has returned some time ago, so that its share may return.
     set_ready(&admin, "east", true, 3600).await;
     // It must have removed the old share first: its last report is not about the new one.

@@ -6,8 +6,8 @@ use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_gone, report_pods,
-    scale, summary, wait_until, with_clusters,
+    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_all_pods,
+    report_gone, report_pods, scale, summary, wait_until, with_clusters,
 };
 
 /// Waits until an object is placed like this in a phase of a move, and returns it.
@@ -26,7 +26,7 @@ async fn on_east(admin: &Client) -> String {
     let web = path("web");
     admin.post(DEPLOYMENTS, annotated(deployment("web", 3, 100), "east")).await.expect(201);
     expect_placed(admin, &web, "east=3 by annotation").await;
-    report_pods(admin, &web, "east", 3).await;
+    report_all_pods(admin, &web, "east", 3).await;
     web
 }
 
@@ -88,7 +88,7 @@ async fn moves_without_room_are_blocked_and_say_so() {
     let large = path("large");
     admin.post(DEPLOYMENTS, annotated(deployment("large", 3, 1000), "east")).await.expect(201);
     expect_placed(&admin, &large, "east=3 by annotation").await;
-    report_pods(&admin, &large, "east", 3).await;
+    report_all_pods(&admin, &large, "east", 3).await;
     annotate(&admin, &large, Some("west")).await;
     eventually("an event says why", async || has_event(&admin, "large", "MoveBlocked").await).await;
     assert_eq!(summary(&admin.get(&large).await.expect(200)), "east=3 by annotation");
@@ -112,7 +112,7 @@ async fn work_that_runs_once_stops_before_it_starts_elsewhere() {
     admin.post(sets, set.clone()).await.expect(201);
     let db = format!("{sets}/db");
     expect_placed(&admin, &db, "east=2 by annotation").await;
-    report_pods(&admin, &db, "east", 2).await;
+    report_all_pods(&admin, &db, "east", 2).await;
     annotate(&admin, &db, Some("west")).await;
     let stopping = expect_phase(&admin, &db, "nowhere", "stopping").await;
     assert_eq!(Placement::of(&stopping).leaving[0].name, "east");
@@ -128,7 +128,7 @@ async fn work_that_runs_once_stops_before_it_starts_elsewhere() {
     admin.post(sets, set).await.expect(201);
     let data = format!("{sets}/data");
     expect_placed(&admin, &data, "east=2 by annotation").await;
-    report_pods(&admin, &data, "east", 2).await;
+    report_all_pods(&admin, &data, "east", 2).await;
     annotate(&admin, &data, Some("west")).await;
     eventually("an event says why", async || has_event(&admin, "data", "VolumesStay").await).await;
     assert_eq!(summary(&admin.get(&data).await.expect(200)), "east=2 by annotation");
