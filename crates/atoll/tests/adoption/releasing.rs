@@ -362,35 +362,41 @@ async fn workload_released_in_one_of_its_clusters_is_not_placed_there_again() {
     assert_no_trace(&west.admin(), &web).await;
 }
 
-/// What keeps running in a removed cluster is not placed elsewhere, and what is deleted there is.
-#[tokio::test(flavor = "multi_thread")]
-async fn workloads_of_a_removed_cluster_are_placed_elsewhere_unless_kept() {
+/// Starts a fleet with a Deployment on its first cluster, and returns a second cluster that joins later.
+async fn with_second_cluster(name: &str) -> (TestFleet, Atoll) {
     let fleet = TestFleet::start();
-    let (above, below) = (fleet.admin(), fleet.east.admin());
+    let above = fleet.admin();
     create(&above, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
-    create(&above, &format!("{APPS}/deployments"), deployment("kept", &[])).await;
-    let kept = format!("{APPS}/deployments/kept");
-    wait_for("the workload is available", &above, &kept, |kept| kept["status"]["availableReplicas"] == 1)
-        .await;
+    create(&above, &format!("{APPS}/deployments"), deployment(name, &[])).await;
+    wait_for("the workload is available", &above, &format!("{APPS}/deployments/{name}"), |found| {
+        found["status"]["availableReplicas"] == 1
+    })
+    .await;
     let west = Atoll::simulate(&["--nodes", "2"]);
     fleet.run(&format!("cluster join west --kubeconfig {}", west.kubeconfig().display()));
-    fleet.run("cluster remove east --keep-workloads --yes");
-    assert_no_trace(&below, &kept).await;
-    let object = above.get(&kept).await.expect(200);
-    assert_eq!(object["metadata"]["annotations"]["atoll.dev/clusters"], "none");
+    (fleet, west)
+}
 
-    fleet.run(&format!("cluster join east --kubeconfig {}", fleet.east.kubeconfig().display()));
-    create(&above, &format!("{APPS}/deployments"), deployment("moved", &[])).await;
-    let moved = format!("{APPS}/deployments/moved");
-    let on = |object: &Value| Placement::of(object).clusters.iter().map(|share| share.name.clone()).collect();
-    wait_for("the workload is available", &above, &moved, |moved| moved["status"]["availableReplicas"] == 1)
-        .await;
-    let clusters: Vec<String> = on(&above.get(&moved).await.expect(200));
-    let (first, second) = if clusters == ["east"] { ("east", "west") } else { ("west", "east") };
-    fleet.run(&format!("cluster remove {first} --yes"));
+#[tokio::test(flavor = "multi_thread")]
+async fn workloads_that_a_removed_cluster_keeps_are_not_placed_elsewhere() {
+    let (fleet, _west) = with_second_cluster("kept").await;
+    let kept = format!("{APPS}/deployments/kept");
+    fleet.run("cluster remove east --keep-workloads --yes");
+    assert_no_trace(&fleet.east.admin(), &kept).await;
+    let object = fleet.admin().get(&kept).await.expect(200);
+    assert_eq!(object["metadata"]["annotations"]["atoll.dev/clusters"], "none");
+    assert!(Placement::of(&object).clusters.is_empty(), "{object}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workloads_of_a_removed_cluster_are_placed_elsewhere() {
+    let (fleet, _west) = with_second_cluster("moved").await;
+    let (above, moved) = (fleet.admin(), format!("{APPS}/deployments/moved"));
+    fleet.run("cluster remove east --yes");
     wait_for("it is on the other cluster", &above, &moved, |moved| {
-        let clusters: Vec<String> = on(moved);
-        clusters == [second] && moved["status"]["availableReplicas"] == 1
+        let placement = Placement::of(moved);
+        placement.clusters.iter().map(|share| share.name.as_str()).eq(["west"])
+            && moved["status"]["availableReplicas"] == 1
     })
     .await;
 }
