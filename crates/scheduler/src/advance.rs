@@ -65,7 +65,7 @@ impl Round<'_> {
         let settled = asked.clone();
         let mut returns = false;
         if is_balanced {
-            // What is lost goes to any other cluster, however new that is.
+            // A lost share goes to any other cluster, however new that is.
             let may_move = !is_moving && !demand.is_paused && losses.replaced.is_empty();
             self.scheduler.rebalancing.set_waiting(key, !may_move);
             if may_move {

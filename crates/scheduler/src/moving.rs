@@ -83,7 +83,7 @@ pub fn keep_unplaced(
         return 0;
     }
     let kept = left;
-    // What is on one cluster is not torn apart.
+    // An object that is on one cluster is not torn apart.
     if *division == Division::Single {
         decision.shares = live.iter().filter_map(|share| as_decided(fleet, share)).collect();
         return kept;

@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Most objects that are named.
 const MOST_NAMED: usize = 20;
 
-/// What happens to an object of a cluster that is drained.
+/// The fate of an object of a cluster that is drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Course {
     /// It moves elsewhere.
