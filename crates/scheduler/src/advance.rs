@@ -1,6 +1,7 @@
 //! The next step of one object: what is lost, what is under way and what is balanced, then the decision.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
@@ -55,6 +56,9 @@ impl Round<'_> {
         let bound_for = self.ledger.shares(&placement.target, &demand.workspace_path);
         let is_moving = moving::is_moving(placement) && !demand.is_paused;
         let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);
+        let unconfirmed = unconfirmed(&demand, &reports);
+        let awaits_removal = !unconfirmed.is_empty();
+        demand.evicted.extend(unconfirmed);
 
         let mut asked = match is_moving {
             true => moving::as_if_on(&demand, bound_for.clone()),
@@ -67,7 +71,7 @@ impl Round<'_> {
         if is_balanced {
             // A lost share goes to any other cluster, however new that is.
             let may_move = !is_moving && !demand.is_paused && losses.replaced.is_empty();
-            self.scheduler.rebalancing.set_waiting(key, !may_move);
+            self.scheduler.rebalancing.set_waiting(key, !may_move || awaits_removal);
             if may_move {
                 returns = self.balance(key, &mut asked, (placement, &bound_for), &rules, now);
             }
@@ -89,6 +93,10 @@ impl Round<'_> {
         let is_placed = !demand.current.is_empty();
         let code = if is_placed { MOVE_BLOCKED } else { UNSCHEDULABLE };
         let missing = (decision.unplaced > 0).then(|| message(&decision));
+        if decision.shares.is_empty() && awaits_removal {
+            // The removal is confirmed by a change of the placement.
+            return DecidedStep::Settled;
+        }
         if decision.shares.is_empty() {
             // A placed object stays until there is another place for it.
             let message = missing.unwrap_or_else(|| "no cluster takes it".to_string());
@@ -237,7 +245,8 @@ impl Round<'_> {
         if moving::is_away(placement) {
             let returns = |share: &CurrentShare| {
                 let at = fleet.cluster(&share.uid).and_then(|state| returns_at(state, &rules.failover));
-                at.is_some_and(|at| at <= now) && !recent.clusters.contains(&share.uid)
+                let is_free = !recent.clusters.contains(&share.uid) && !asked.is_evicted(&share.uid);
+                is_free && at.is_some_and(|at| at <= now)
             };
             if home.iter().all(returns) {
                 // The replicas may have been scaled meanwhile.
@@ -298,6 +307,14 @@ fn stay_away(wanted: &mut Wanted, placement: &Placement, losses: &Losses, rules:
     if !lost.is_empty() {
         (wanted.phase, wanted.target) = (AWAY.to_string(), lost.into_iter().cloned().collect());
     }
+}
+
+/// Uids of clusters that an object leaves and that still report pods of it. Their reports are about the share that
+/// ends, so that a placed object gets no new share there before it has ended.
+fn unconfirmed(demand: &Demand, reports: &HashMap<String, ReportedPods>) -> Vec<Arc<str>> {
+    let has_pods = |uid: &str| reports.get(uid).is_some_and(|pods| pods.ready > 0 || pods.running > 0);
+    let leaving = demand.leaving.iter().filter(|uid| demand.share(uid).is_none() && has_pods(uid));
+    leaving.filter(|_| !demand.current.is_empty()).cloned().collect()
 }
 
 /// Whether the pods of a workload have volume claims, so that their data is where they run.

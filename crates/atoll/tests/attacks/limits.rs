@@ -1,6 +1,6 @@
 //! Every write that makes an object larger counts for the limits of its workspace.
 
-use atoll_testkit::Atoll;
+use atoll_testkit::{Atoll, atoll as command, succeed};
 use serde_json::{Value, json};
 
 use crate::definitions::tenant;
@@ -98,4 +98,60 @@ async fn heartbeats_count_for_the_limit() {
     for cluster in clusters.json()["items"].as_array().unwrap() {
         assert_eq!(cluster["status"]["kubernetesVersion"], "v1", "{cluster}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_clusters_count_for_the_limit() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({ "objects": 60 })).await;
+    let id = atoll.admin().get("/apis/atoll.dev/v1alpha1/workspaces/team").await.expect(200)["status"]["id"]
+        .clone();
+    let cluster = json!({ "metadata": { "name": "own" }, "spec": { "mode": "none" } });
+    tenant.post(CLUSTERS, cluster).await.expect(201);
+    let map = tenant.post(CONFIG_MAPS, config_map_with("placed", "1")).await.expect(201);
+    let placement = json!({ "spec": { "clusters": [{ "name": "own" }] } });
+    tenant.merge(&format!("{}/placement", config_map("placed")), placement).await.expect(200);
+    let event = |number: usize| {
+        json!({
+            "resource": { "version": "v1", "resource": "configmaps", "kind": "ConfigMap" },
+            "workspace": id, "namespace": "default", "name": "placed", "uid": map["metadata"]["uid"],
+            "id": format!("e{number}"), "event": { "reason": "Flood", "message": "from below", "type": "Normal" },
+        })
+    };
+    for batch in 0..10 {
+        let events: Vec<Value> = (batch * 10..batch * 10 + 10).map(event).collect();
+        tenant.post("/services/sync/own", json!({ "events": events })).await;
+    }
+    let events = tenant.get("/api/v1/namespaces/default/events").await.expect(200);
+    let count = events["items"].as_array().unwrap().len();
+    assert!(count > 0 && count < 60, "{count} events");
+    let refused = tenant.post(CONFIG_MAPS, config_map_with("one-more", "1")).await;
+    let message = refused.expect_status(403, "Forbidden");
+    assert!(message.contains(EXCEEDED), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_of_sealed_fields_count_for_the_limit() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({ "bytes": "2Mi" })).await;
+    let mut enable = command(&["dialect", "enable", "kcp", "--workspace", "root:team"]);
+    succeed(enable.env("KUBECONFIG", atoll.kubeconfig()).stdin(std::process::Stdio::null()));
+    let clusters = "/apis/workload.kcp.dev/v1alpha1/clusters";
+    let mut created = 0;
+    for number in 0..20 {
+        let cluster = json!({
+            "apiVersion": "workload.kcp.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": format!("c{number}") },
+            "spec": { "kubeconfig": "x".repeat(500_000) },
+        });
+        let answer = tenant.post(clusters, cluster).await;
+        if answer.status == 201 {
+            created += 1;
+            continue;
+        }
+        let message = answer.expect_status(403, "Forbidden");
+        assert!(message.contains(EXCEEDED), "{message}");
+    }
+    assert!(created > 0 && created < 5, "created {created} clusters with sealed kubeconfigs of 500 kB each");
+    let secrets = tenant.get("/api/v1/namespaces/atoll-system/secrets").await.expect(200);
+    assert!(secrets.to_string().len() < 4 << 20);
 }

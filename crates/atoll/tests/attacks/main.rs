@@ -31,6 +31,7 @@ mod permissions;
 mod protected_metadata;
 mod proxied_pages;
 mod reports;
+mod scheduling;
 mod selectors;
 mod shadowing;
 #[path = "../support/support.rs"]

@@ -1,6 +1,7 @@
 //! Metadata that only the server sets cannot be written in other ways than by updates.
 
-use atoll_testkit::Client;
+use atoll_testkit::{Client, RequestContent};
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::bindings::{TenantServer, create_tenant_workspace};
@@ -81,11 +82,18 @@ async fn ignored_annotations_cause_a_warning() {
     generated["metadata"]["name"] = Value::Null;
     generated["metadata"]["generateName"] = "b-".into();
     let apply = format!("{}?fieldManager=me&force=true", config_map("a"));
+    let pointer = format!("/metadata/annotations/{}", WORKSPACE.replace('/', "~1"));
+    let add = json!([
+        { "op": "add", "path": "/metadata/annotations", "value": {} },
+        { "op": "add", "path": pointer, "value": "root" },
+    ]);
+    let add = RequestContent::Raw("application/json-patch+json", add.to_string().into());
     for answer in [
         tenant.post(CONFIG_MAPS, created.clone()).await,
         tenant.post(CONFIG_MAPS, generated).await,
         tenant.merge(&config_map("a"), annotated).await,
         tenant.put(&config_map("a"), created).await,
+        tenant.request(Method::PATCH, &config_map("a"), add).await,
         tenant.apply(&apply, applied).await,
     ] {
         let found = answer.json();

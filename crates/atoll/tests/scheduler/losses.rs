@@ -6,8 +6,8 @@ use atoll_testkit::wait::eventually;
 use serde_json::json;
 
 use crate::fleet::{
-    CLUSTERS, DEPLOYMENTS, annotated, deployment, expect_placed, has_event, path, report_pods, set_ready,
-    summary, wait_until, with_clusters,
+    CLUSTERS, DEPLOYMENTS, annotated, deployment, expect_placed, has_event, path, report_gone, report_pods,
+    set_ready, summary, wait_until, with_clusters,
 };
 
 /// Whether there is an event with this reason about a Cluster.
@@ -34,6 +34,8 @@ async fn share_of_a_lost_cluster_is_replaced_and_returns() {
     report_pods(&admin, &web, "west", 3).await;
     // The cluster has returned some time ago, so that its share may return.
     set_ready(&admin, "east", true, 3600).await;
+    // It must have removed the old share first: its last report is not about the new one.
+    report_gone(&admin, &web, "east").await;
     let returning = expect_placed(&admin, &web, "east=3 west=3 by default").await;
     assert_eq!(Placement::of(&returning).phase, "adding");
     report_pods(&admin, &web, "east", 3).await;

@@ -18,6 +18,7 @@ mod outside;
 mod pauses;
 mod pending;
 mod rebalancing;
+mod rolling_out;
 mod standing;
 mod taking_over;
 mod what_if;

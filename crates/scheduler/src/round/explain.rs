@@ -27,12 +27,12 @@ impl Round<'_> {
     pub fn explain(&mut self, key: &Key) -> Option<Explanation> {
         let (kind, at) = workloads::target(key)?;
         let object = self.scheduler.kinds[kind].get(&at)?;
-        let placement = Placement::of(&object);
-        if !workloads::is_placed_here(workloads::kinds()[kind], &object, &placement) {
+        let (resource, placement) = (workloads::kinds()[kind], Placement::of(&object));
+        if !workloads::is_placed_here(resource, &object, &placement) {
             return Some(as_placed(&placement, left_alone(&object, &placement)));
         }
         let Ok(path) = self.scheduler.path(&at.workspace) else { return Some(Explanation::default()) };
-        let target = PlacementTarget { resource: workloads::kinds()[kind], at, object };
+        let target = PlacementTarget { resource, at, object };
         let namespace = self.scheduler.namespace(&target.at);
         let intent = Intent::of(&target.object, Some(&namespace));
         let named = (self.scheduler.dialects)(&target.at.workspace, &target.object);
@@ -50,6 +50,12 @@ impl Round<'_> {
             recomputed: true,
             ..Explanation::default()
         };
+        if let (Some((intent, source)), Some(policy)) = (&intent, selection.winner)
+            && let Some(message) = self.excess(&path, &target, &namespace, (intent, *source), policy)
+        {
+            let policies = explanation.policies;
+            return Some(Explanation { policies, ..as_placed(&placement, message) });
+        }
         if rules.division == Division::Nowhere {
             explanation.note = why_above(&rules, intent.as_ref());
             return Some(explanation);

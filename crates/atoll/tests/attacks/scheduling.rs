@@ -1,0 +1,142 @@
+//! A tenant with clusters, policies and workloads of its own neither stops nor slows down the scheduler for others.
+
+use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
+use serde_json::{Value, json};
+
+use crate::bindings::{TenantServer, create_tenant_workspace};
+
+const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
+/// No controller of health runs, so that clusters are as the test reports.
+const CONTROLLERS: &str = "placementscheduler,placementfollower,objectstatus,workspace,namespace";
+
+/// A tenant, and another one with whom the first shares a cluster.
+async fn start() -> (TenantServer, Client, Client) {
+    let server = TenantServer::start(&["ann", "bob"], &[("--controllers", CONTROLLERS)]);
+    let admin = server.admin();
+    for name in ["ann", "bob"] {
+        create_tenant_workspace(&admin, "root", name, name).await;
+    }
+    let (ann, bob) = (server.user("ann", "root:ann"), server.user("bob", "root:bob"));
+    for tenant in [&ann, &bob] {
+        eventually("the workspace is there", async || {
+            tenant.get("/api/v1/namespaces/default").await.status == 200
+        })
+        .await;
+    }
+    (server, ann, bob)
+}
+
+async fn join(client: &Client, name: &str, spec: Value, free: Value) {
+    client.post(CLUSTERS, json!({ "metadata": { "name": name }, "spec": spec })).await.expect(201);
+    let ready = json!({ "type": "Ready", "status": "True", "reason": "Synced", "message": "" });
+    let status = json!({ "status": { "conditions": [ready], "free": free } });
+    client.merge(&format!("{CLUSTERS}/{name}/status"), status).await.expect(200);
+}
+
+fn nodes(pods: &str) -> Value {
+    json!({ "nodes": 1, "resources": { "cpu": "900000000", "memory": "1Ei", "pods": pods } })
+}
+
+fn deployment(name: &str, replicas: i64, clusters: Option<&str>) -> Value {
+    let labels = json!({ "app": name });
+    json!({
+        "metadata": { "name": name, "annotations": clusters.map(|clusters| json!({ "atoll.dev/clusters": clusters })) },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "main", "image": "app" }] } },
+        },
+    })
+}
+
+/// Waits until a Deployment has shares.
+async fn wait_until_placed(client: &Client, name: &str) {
+    eventually(&format!("{name} is placed"), async || {
+        let found = client.get(&format!("{DEPLOYMENTS}/{name}/placement")).await.json_or_null();
+        found["spec"]["clusters"].as_array().is_some_and(|shares| !shares.is_empty())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn very_many_replicas_do_not_stop_the_scheduler() {
+    let (server, ann, bob) = start().await;
+    join(&server.admin(), "shared", json!({ "mode": "none" }), json!([nodes("1000")])).await;
+    join(&ann, "wide", json!({ "mode": "none" }), vec![nodes("900000000000"); 16].into()).await;
+    join(&ann, "small", json!({ "mode": "none" }), json!([nodes("5")])).await;
+    let most = i64::from(i32::MAX);
+    for (name, clusters) in [("seated", "wide"), ("divided", "small=1000000,wide=1")] {
+        ann.post(DEPLOYMENTS, deployment(name, most, Some(clusters))).await.expect(201);
+        wait_until_placed(&ann, name).await;
+    }
+    bob.post(DEPLOYMENTS, deployment("web", 1, None)).await.expect(201);
+    wait_until_placed(&bob, "web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn placement_policies_are_limited() {
+    let (_server, ann, _bob) = start().await;
+    let names: Vec<String> = (0..900).map(|number| format!("{number}{}", "c".repeat(50))).collect();
+    let policy = |name: &str, spec: Value| json!({ "metadata": { "name": name }, "spec": spec });
+    let large = json!({ "clusters": { "names": names } });
+    ann.post(POLICIES, policy("one", large.clone())).await.expect(201);
+    ann.post(POLICIES, policy("two", large.clone())).await.expect(201);
+    let message = ann.post(POLICIES, policy("three", large)).await.expect_status(403, "Forbidden");
+    assert!(message.contains("all placementpolicies of namespace"), "{message}");
+    let rules = vec![json!({ "selector": { "matchLabels": { "a": "b" } } }); 17];
+    let answer = ann.post(POLICIES, policy("rules", json!({ "antiAffinity": rules }))).await;
+    let message = answer.expect_status(422, "Invalid");
+    assert!(message.contains("spec.antiAffinity"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_taints_and_shares_are_limited() {
+    let (_server, ann, _bob) = start().await;
+    let labels: Value =
+        (0..65).map(|number| (format!("l{number}"), json!(""))).collect::<serde_json::Map<_, _>>().into();
+    let taints = vec![json!({ "key": "k", "effect": "NoSchedule" }); 65];
+    for (labels, taints, field) in
+        [(labels, json!([]), "metadata.labels"), (json!({}), taints.into(), "spec.taints")]
+    {
+        let cluster = json!({
+            "metadata": { "name": "own", "labels": labels }, "spec": { "mode": "none", "taints": taints },
+        });
+        let message = ann.post(CLUSTERS, cluster).await.expect_status(422, "Invalid");
+        assert!(message.contains(field), "{message}");
+    }
+    ann.post(DEPLOYMENTS, deployment("web", 1, Some("none"))).await.expect(201);
+    let shares: Vec<Value> = (0..2001).map(|number| json!({ "name": format!("c{number}") })).collect();
+    let placement = json!({ "spec": { "clusters": shares } });
+    let answer = ann.merge(&format!("{DEPLOYMENTS}/web/placement"), placement).await;
+    let message = answer.expect_status(422, "Invalid");
+    assert!(message.contains("Too many"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reasons_are_short_and_name_no_clusters_of_others() {
+    let (server, ann, _bob) = start().await;
+    let admin = server.admin();
+    let secret = json!({ "mode": "none", "workspaces": ["bob"], "unschedulable": true });
+    join(&admin, "secret-project", secret, json!([nodes("10")])).await;
+    join(&admin, "shared", json!({ "mode": "none" }), json!([nodes("0")])).await;
+    for number in 0..60 {
+        let cluster = json!({ "metadata": { "name": format!("own-{number}") }, "spec": { "mode": "none" } });
+        ann.post(CLUSTERS, cluster).await.expect(201);
+    }
+    ann.post(DEPLOYMENTS, deployment("web", 1, None)).await.expect(201);
+    let mut message = String::new();
+    eventually("all clusters of the tenant count", async || {
+        let web = ann.get(&format!("{DEPLOYMENTS}/web")).await.expect(200);
+        let conditions = web["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let placed = conditions.iter().find(|condition| condition["type"] == "Placed");
+        message = placed.and_then(|placed| placed["message"].as_str()).unwrap_or_default().to_string();
+        message.contains("shared ")
+    })
+    .await;
+    assert!(message.len() < 4096 && message.contains("more clusters"), "{message}");
+    assert!(!message.contains("secret-project"), "{message}");
+    let events = ann.get("/api/v1/namespaces/default/events").await.expect(200).to_string();
+    assert!(!events.contains("secret-project"), "{events}");
+}
