@@ -147,10 +147,14 @@ impl Ledger {
         }
     }
 
-    /// Queue keys of placed objects whose clusters, by uid, meet a condition.
+    /// Queue keys of placed objects whose clusters, by uid, meet a condition. They are sorted, so that decisions
+    /// about them are always made in the same order.
     pub fn placed(&self, is_met: impl Fn(&[Arc<str>]) -> bool) -> Vec<Key> {
         let placed = self.objects.iter().filter(|(_, entry)| !entry.clusters.is_empty());
-        placed.filter(|(_, entry)| is_met(&entry.clusters)).map(|(key, _)| key.clone()).collect()
+        let mut keys: Vec<Key> =
+            placed.filter(|(_, entry)| is_met(&entry.clusters)).map(|(key, _)| key.clone()).collect();
+        keys.sort_unstable();
+        keys
     }
 
     /// Number of objects.
