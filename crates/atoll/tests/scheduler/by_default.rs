@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::fleet::{
     DEPLOYMENTS, condition, deployment, expect_placed, has_event, join_with, path, report, scale, set_ready,
-    start, summary, wait_until, with_clusters,
+    start, wait_until, with_clusters,
 };
 
 const NAMESPACES: &str = "/api/v1/namespaces";

@@ -111,14 +111,13 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
 fn validate_counts(cluster: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let labels = |cluster: &Value| cluster["metadata"]["labels"].as_object().map_or(0, Map::len);
     let taints = |cluster: &Value| cluster["spec"]["taints"].as_array().map_or(0, Vec::len);
-    let path = |parent: &'static str, field: &'static str| FieldPath::new(parent).child(field);
-    let counts: [(FieldPath, &dyn Fn(&Value) -> usize, usize); 2] =
-        [(path("metadata", "labels"), &labels, MAX_LABELS), (path("spec", "taints"), &taints, MAX_TAINTS)];
-    let too_many = |(path, count, most): &(FieldPath, &dyn Fn(&Value) -> usize, usize)| {
-        let (count, before) = (count(cluster), old.map_or(0, *count));
-        (count > *most && count > before).then(|| FieldError::too_many(path, count, *most))
+    let check = |path: FieldPath, count: fn(&Value) -> usize, most: usize| {
+        let (count, before) = (count(cluster), old.map_or(0, count));
+        (count > most && count > before).then(|| FieldError::too_many(&path, count, most))
     };
-    counts.iter().filter_map(too_many).collect()
+    let labels = check(FieldPath::new("metadata").child("labels"), labels, MAX_LABELS);
+    let taints = check(FieldPath::new("spec").child("taints"), taints, MAX_TAINTS);
+    labels.into_iter().chain(taints).collect()
 }
 
 /// Validates paths, which are relative because a Cluster does not know the path of its workspace.
