@@ -197,7 +197,7 @@ impl ObjectRelease<'_> {
         let dependents = Dependents::find(connection, self.resources, resource, object).await?;
         for (resource, dependent) in &dependents.released {
             output::print(&format!(
-                "{} is released as well: only {shown_main} refers to it.\n",
+                "{} is released as well: only {shown_main} needs it.\n",
                 shown(&resource.kind, dependent)
             ));
             pairs.push(self.pair(resource, dependent, namespace_below.as_deref()).await?);

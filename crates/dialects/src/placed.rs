@@ -1,6 +1,7 @@
 //! The objects on a cluster, and their removal from it.
 
 use atoll_fleet::pause::CAUSE;
+use atoll_fleet::placed_by;
 use atoll_fleet::placement::Share;
 use atoll_fleet::view::ObjectTarget;
 use atoll_informer::{ApiScope, Key, Resource, encoded};
@@ -8,7 +9,7 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 /// Dependents are removed by the controller that placed them.
-const DEPENDENT: &str = "reference";
+const DEPENDENT: &str = placed_by::REFERENCE;
 const PLACEMENT: &str = "placement";
 
 /// The objects that are placed on a cluster or still leave it. The key is that of the Cluster.

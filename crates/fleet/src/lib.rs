@@ -34,6 +34,7 @@ pub mod references;
 pub mod release;
 pub mod report_order;
 pub mod scheduled;
+pub mod selecting;
 pub mod service_account;
 pub mod shape;
 pub mod view;

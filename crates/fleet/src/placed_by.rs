@@ -10,6 +10,8 @@ pub const NAMESPACE_ANNOTATION: &str = "namespace-annotation";
 pub const HAND: &str = "hand";
 /// Being released by a user: the scheduler leaves it alone until the user gives it back.
 pub const RELEASE: &str = "release";
+/// Placed as a dependent, with the objects that need it.
+pub const REFERENCE: &str = "reference";
 /// Beginnings of the names of policies.
 const POLICIES: [&str; 2] = ["placementpolicy/", "clusterplacementpolicy/"];
 

@@ -32,6 +32,7 @@ mod reports;
 mod rollouts;
 mod round;
 mod rules;
+mod selected;
 mod suspicion;
 mod taking_over;
 mod trial;
@@ -66,6 +67,7 @@ use crate::policies::Policies;
 use crate::rebalancing::Rebalancing;
 use crate::reports::Reports;
 use crate::round::{DecidedStep, Round};
+use crate::selected::Selected;
 use crate::suspicion::Suspicions;
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted, Writer, Written};
 
@@ -147,6 +149,7 @@ pub async fn run(setup: Setup) {
         api,
     });
     changes::listen(&scheduler);
+    let selected = Selected::new(&informers, scheduler.kinds.clone());
     for cache in scheduler.caches() {
         cache.synced().await;
     }
@@ -160,7 +163,8 @@ pub async fn run(setup: Setup) {
         working,
         scheduler.pending.wake(&scheduler.queue),
         rebalancing::run(&scheduler),
-        policy_status::run(&scheduler)
+        policy_status::run(&scheduler),
+        selected.run()
     );
 }
 

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use atoll_fleet::{Placement, Reference, references};
+use atoll_fleet::selecting::{self, selector, selects};
+use atoll_fleet::{Placement, Reference, placed_by, references};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -13,9 +14,6 @@ use crate::cluster::object_release::REFERRERS;
 use crate::place::resources::ApiResource;
 
 use super::path;
-
-/// Value of `by` in placements of dependents.
-const BY_REFERENCE: &str = "reference";
 
 /// Everything on the cluster that an object refers to, directly or indirectly.
 #[derive(Default)]
@@ -56,7 +54,8 @@ impl Dependents {
                 }
             }
         }
-        if closure.is_empty() {
+        let selecting = selecting(connection, resources, object).await?;
+        if closure.is_empty() && selecting.is_empty() {
             return Ok(Dependents::default());
         }
         let others = referrers(connection, resources, namespace).await?;
@@ -65,8 +64,50 @@ impl Dependents {
         let (go, stay) = closure.into_iter().partition::<Vec<_>, _>(|(name, _)| releasable.contains(name));
         let plain =
             |all: Vec<(Name, (ApiResource, Value))>| all.into_iter().map(|(_, found)| found).collect();
-        Ok(Dependents { released: plain(go), kept: plain(stay) })
+        let mut dependents = Dependents { released: plain(go), kept: plain(stay) };
+        let is_root = |(of, other): &&(String, Value)| {
+            *of == resource.name && object::name(other) == object::name(object)
+        };
+        for (resource, found) in selecting {
+            let Some(selector) = selector(&resource.kind, &found) else { continue };
+            let is_needed =
+                others.iter().filter(|other| !is_root(other)).any(|(_, other)| selects(&selector, other));
+            match is_needed || Placement::of(&found).by != placed_by::REFERENCE {
+                true => dependents.kept.push((resource, found)),
+                false => dependents.released.push((resource, found)),
+            }
+        }
+        Ok(dependents)
     }
+}
+
+/// The objects on the cluster that select the Pods of an object.
+async fn selecting(
+    connection: &ClusterConnection,
+    resources: &[ApiResource],
+    object: &Value,
+) -> Result<Vec<(ApiResource, Value)>, Failure> {
+    let mut all = Vec::new();
+    let namespace = object::namespace(object);
+    if namespace.is_empty() || selecting::pod_labels(object).is_none() {
+        return Ok(all);
+    }
+    for (group, plural) in selecting::RESOURCES {
+        let is_it = |it: &&ApiResource| it.group == group && it.name == plural;
+        let Some(resource) = resources.iter().find(is_it) else { continue };
+        let list = connection.fleet.api.get(&resource.collection(namespace)).await?;
+        for item in list["items"].as_array().into_iter().flatten() {
+            let is_there = Placement::of(item).share(&connection.name).is_some();
+            let is_selecting =
+                || selector(&resource.kind, item).is_some_and(|selector| selects(&selector, object));
+            if is_there && !object::is_being_deleted(item) && is_selecting() {
+                let mut item = item.clone();
+                object::set_type(&mut item, &resource.api_version(), &resource.kind);
+                all.push((resource.clone(), item));
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The dependents to release: all placed by reference, except those that a remaining object refers to.
@@ -75,7 +116,7 @@ fn releasable(
     closure: &BTreeMap<Name, (ApiResource, Value)>,
     others: &[(String, Value)],
 ) -> BTreeSet<Name> {
-    let follows = |found: &Value| Placement::of(found).by == BY_REFERENCE;
+    let follows = |found: &Value| Placement::of(found).by == placed_by::REFERENCE;
     let mut releasable: BTreeSet<Name> =
         closure.iter().filter(|(_, (_, found))| follows(found)).map(|(name, _)| name.clone()).collect();
     loop {

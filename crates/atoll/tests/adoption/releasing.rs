@@ -131,7 +131,7 @@ async fn released_workload_keeps_running_without_a_trace() {
 
     let printed = fleet.run("release deploy/web -n shop");
     for words in [
-        "ConfigMap shop/own is released as well: only Deployment shop/web refers to it.\n",
+        "ConfigMap shop/own is released as well: only Deployment shop/web needs it.\n",
         "Deployment shop/web keeps running in east and is no longer managed by Atoll.\n",
         "Deployment shop/web stays in root; delete it there if it is not needed, or place it on other clusters.\n",
     ] {

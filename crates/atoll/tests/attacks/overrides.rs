@@ -12,7 +12,8 @@ const MEMORY: u64 = 256 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn overrides_of_many_containers_use_little_memory() {
-    let server = TenantServer::start(&["owner"], &[]);
+    // The test places the objects itself.
+    let server = TenantServer::start(&["owner"], &[("--controllers", "*,-placementscheduler")]);
     create_tenant_workspace(&server.admin(), "root", "team", "owner").await;
     let owner = server.user("owner", "root:team");
     let variables: Vec<Value> =

@@ -19,6 +19,7 @@ mod pauses;
 mod pending;
 mod rebalancing;
 mod rolling_out;
+mod selecting;
 mod standing;
 mod taking_over;
 mod what_if;

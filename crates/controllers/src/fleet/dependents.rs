@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
+use atoll_fleet::placed_by::REFERENCE as BY_REFERENCE;
 use atoll_fleet::placement::Share;
 use atoll_fleet::references::{RESOURCES, references};
 use atoll_informer::{
@@ -24,8 +25,6 @@ const PAUSED_DELAY: Duration = Duration::from_secs(2);
 const PLACEMENT: &str = "placement";
 /// The placement subresource as a dry run.
 const DRY_RUN: &str = "placement?dryRun=All";
-/// Value of `by` in the placement of a dependent.
-const BY_REFERENCE: &str = "reference";
 
 /// Resource of referring objects, and the index of their references. Items of lists do not have a kind, so it
 /// is added.

@@ -1,15 +1,12 @@
 //! Clusters that accept no new shares: cordoned, fenced, observed and unready ones.
 
-use atoll_fleet::placed_condition;
 use atoll_fleet::placement::{Share, names_of};
 use atoll_fleet::placement_refusal::placement_refusal;
+use atoll_fleet::{placed_by, placed_condition};
 use atoll_meta::{FieldError, FieldPath, object};
 use atoll_registry::placement::RegisteredCluster;
 use atoll_registry::{ObjectRef, Row};
 use serde_json::Value;
-
-/// The `by` of placements of dependents.
-const DEPENDENT: &str = "reference";
 
 /// Returns the errors of shares of clusters that the object was not on before, `new`.
 pub fn check(
@@ -19,7 +16,7 @@ pub fn check(
     shares: &[Share],
     new: &[RegisteredCluster],
 ) -> Vec<FieldError> {
-    let is_exempt = wanted["spec"]["force"] == true || wanted["spec"]["by"] == DEPENDENT;
+    let is_exempt = wanted["spec"]["force"] == true || wanted["spec"]["by"] == placed_by::REFERENCE;
     let path = FieldPath::new("spec").child("clusters");
     let refused = new.iter().filter_map(|new| {
         let closed = placement_refusal(&new.cluster).filter(|closed| !(closed.can_be_forced && is_exempt))?;
