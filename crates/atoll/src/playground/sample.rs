@@ -7,19 +7,13 @@ use serde_json::{Value, json};
 /// Replicas per cluster.
 const REPLICAS_PER_CLUSTER: usize = 3;
 
-/// Creates the application in the control plane. The scheduler places the Deployment, and its dependents go along.
+/// Creates the application in the control plane. The scheduler places the Deployment; its ConfigMap and
+/// its Service go along.
 pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
     for (path, object) in objects(clusters) {
         let applying = format!("{path}?fieldManager=atoll-playground&force=true");
         let applied = client.patch(&applying, PatchType::Apply, &object).await;
         applied.map_err(|status| format!("the sample application: {}", status.message()))?;
-        if object["kind"] != "Service" {
-            continue;
-        }
-        let shares: Vec<Value> = clusters.iter().map(|name| json!({ "name": name })).collect();
-        let placement = json!({ "spec": { "clusters": shares, "force": true } });
-        let placed = client.patch(&format!("{path}/placement"), PatchType::Merge, &placement).await;
-        placed.map_err(|status| format!("placing the sample application: {}", status.message()))?;
     }
     Ok(())
 }

@@ -46,7 +46,8 @@ fn event(name: &str, about: &Value, reason: &str, message: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_placed_objects_are_reported_above() {
-    let fleet = Fleet::start(Mode::Push, &["east"]);
+    // The scheduler would not place a workload that fits no node.
+    let fleet = Fleet::start_unscheduled(Mode::Push, &["east"]);
     let (above, east) = (fleet.admin(), fleet.clusters[0].admin());
     // A Deployment whose pods cannot be scheduled.
     let created =
