@@ -129,8 +129,9 @@ async fn held_cluster_gets_a_new_template_when_it_is_released() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_and_capacity_are_reported() {
-    // Classes, rights and usage are read every few heartbeats.
-    let setup = Setup::new().flag("--cluster-heartbeat-interval", 1);
+    // Classes, rights and usage are read every few heartbeats. The scheduler would not place a pod that has no room.
+    let setup =
+        Setup::new().flag("--cluster-heartbeat-interval", 1).flag("--controllers", "*,-placementscheduler");
     let fleet = Fleet::start_with(setup, Mode::Push, &["east"]);
     let (above, east) = (fleet.admin(), fleet.clusters[0].admin());
     let path = "/apis/atoll.dev/v1alpha1/clusters/east";
