@@ -85,6 +85,16 @@ async fn restore(path: &Path, yes: bool, connection: &Connection) -> Result<(), 
         number("changed"),
         answer["revision"].as_str().unwrap_or_default()
     );
+    if number("clusters") > 0 {
+        outln!(
+            "Placements are paused, because what runs on {} may differ from the snapshot, which has {} of them. \
+             List objects that it does not know with: {atoll} orphans list. Then resume with: {atoll} resume \
+             --workspace root",
+            pluralize(number("clusters"), "cluster"),
+            pluralize(number("reports"), "report"),
+            atoll = invocation(),
+        );
+    }
     Ok(())
 }
 

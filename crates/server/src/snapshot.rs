@@ -6,6 +6,7 @@
 //! (differing objects are written, objects that are not in the snapshot are deleted), so watchers observe it.
 //! The revision is first raised beyond any that a client of the copied server can have seen.
 
+mod pausing;
 mod preview;
 
 use std::collections::BTreeMap;
@@ -132,12 +133,22 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let store = &server.registry.store;
-    let copy = read(store.as_ref(), body).await?.upgraded();
+    let mut copy = read(store.as_ref(), body).await?.upgraded();
     let revision = unseen_revision(&copy, server.registry.clock.seconds());
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not restored: {error:?}"));
     store.raise(revision.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
+    let clusters = pausing::count(&copy, "clusters");
+    // The pause comes first, so that no controller acts on an old placement.
+    if clusters > 0 {
+        pausing::pause(server).await?;
+    }
     let current = current(store.as_ref()).await?;
+    for key in pausing::keys().into_iter().filter(|_| clusters > 0) {
+        if let Some(value) = current.get(&key) {
+            copy.entries.entry(key).or_insert_with(|| value.clone());
+        }
+    }
     let write = |key: &Key, value: Option<Bytes>| Write {
         key: key.clone(),
         expect: if value.is_none() { Condition::Present } else { Condition::Any },
@@ -167,9 +178,13 @@ where
         }
     }
     let revision = server.registry.cache.revision();
-    Ok(respond::json(
-        &json!({ "objects": copy.entries.len(), "changed": count, "revision": revision.to_string() }),
-    ))
+    Ok(respond::json(&json!({
+        "objects": copy.entries.len(),
+        "changed": count,
+        "revision": revision.to_string(),
+        "clusters": clusters,
+        "reports": pausing::count(&copy, "objectstatuses"),
+    })))
 }
 
 /// Returns a revision that no client of the copied server can have seen by `now`. The file is not trusted:

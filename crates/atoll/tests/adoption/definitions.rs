@@ -110,6 +110,7 @@ async fn definitions_and_objects_of_other_users_are_never_deleted() {
     fleet.run(&adopt);
     wait_for("the definition has marks", &below, &at(NAME), has_control_plane_label).await;
     fleet.run(&format!("snapshot restore {} --yes", backup.display()));
+    fleet.run("resume --workspace root");
     let listed = fleet.run("orphans list");
     assert!(listed.contains("kept there, because other users may have objects of its type"), "{listed}");
     let printed = fleet.run("orphans prune --yes");

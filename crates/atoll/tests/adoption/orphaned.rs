@@ -34,7 +34,23 @@ async fn objects_unknown_to_a_restored_backup_are_listed_and_pruned() {
     let plane = below.get(&config_map("old")).await.expect(200)["metadata"]["labels"].clone();
     stray["metadata"]["labels"] = plane;
     create(&below, CONFIG_MAPS, stray).await;
-    fleet.run(&format!("snapshot restore {} --yes", backup.display()));
+    let printed = fleet.run(&format!("snapshot restore {} --yes", backup.display()));
+    assert!(
+        printed.contains("Placements are paused, because what runs on 1 cluster may differ"),
+        "{printed}"
+    );
+    // Nothing is placed until the server is resumed.
+    let refused = above
+        .merge(
+            &format!("{}/placement", config_map("moved")),
+            json!({ "spec": { "clusters": [{ "name": "east" }] } }),
+        )
+        .await;
+    assert_eq!(
+        (refused.status, refused.json_or_null()["details"]["causes"][0]["reason"].clone()),
+        (403, json!("Paused"))
+    );
+    fleet.run("resume --workspace root");
 
     let listed = || {
         let printed = fleet.run("orphans list --cluster east -o json");
