@@ -74,39 +74,39 @@ mod tests {
 
     #[test]
     fn decisions_say_what_changes() {
-        let placement = |shares: &[Share], by: &str| Placement {
-            clusters: shares.to_vec(),
+        let placement = |shares: Vec<Share>, by: &str| Placement {
+            clusters: shares,
             by: by.into(),
             ..Placement::default()
         };
-        let wanted = |shares: &[Share], by: &str| Wanted {
-            shares: shares.to_vec(),
-            by: by.into(),
-            ..Wanted::default()
-        };
+        let wanted = |shares: Vec<Share>, by: &str| Wanted { shares, by: by.into(), ..Wanted::default() };
         let (east, west) = (share("east", Some(2)), share("west", Some(1)));
         let (more, all) = (share("east", Some(3)), share("east", None));
         for (before, after, expected) in [
-            (placement(&[], ""), wanted(&[east.clone(), all.clone()], "default"), "placed: +east=2, +east"),
             (
-                placement(&[east.clone()], "p"),
-                wanted(&[more.clone()], "p"),
+                placement(vec![], ""),
+                wanted(vec![east.clone(), all.clone()], "default"),
+                "placed: +east=2, +east",
+            ),
+            (
+                placement(vec![east.clone()], "p"),
+                wanted(vec![more.clone()], "p"),
                 "scaled from 2 to 3: east 2 to 3",
             ),
             (
-                placement(&[more.clone()], "p"),
-                wanted(&[east.clone(), west.clone()], "p"),
+                placement(vec![more.clone()], "p"),
+                wanted(vec![east.clone(), west.clone()], "p"),
                 "rebalanced: east 3 to 2, +west=1",
             ),
             (
-                placement(&[east.clone()], "default"),
-                wanted(&[east.clone()], "p"),
+                placement(vec![east.clone()], "default"),
+                wanted(vec![east.clone()], "p"),
                 "decided by default before: same clusters",
             ),
-            (placement(&[east.clone()], "p"), wanted(&[], "p"), "removed from all clusters: -east"),
+            (placement(vec![east.clone()], "p"), wanted(vec![], "p"), "removed from all clusters: -east"),
             (
-                placement(&[all.clone()], "p"),
-                wanted(&[east.clone()], "p"),
+                placement(vec![all.clone()], "p"),
+                wanted(vec![east.clone()], "p"),
                 "scaled from 0 to 2: east all to 2",
             ),
         ] {

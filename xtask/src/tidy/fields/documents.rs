@@ -140,7 +140,7 @@ pub const DOCUMENTS: &[Document] = &[
     Document {
         files: &["crates/atoll/src/snapshot.rs", "crates/server/src/snapshot.rs"],
         reason: "a snapshot, and the response to restoring one",
-        words: &["atoll", "changed", "created", "deleted", "end", "placed", "sealed", "taken"],
+        words: &["atoll", "changed", "created", "deleted", "end", "placed", "reports", "sealed", "taken"],
     },
     Document {
         files: &["crates/atoll/src/playground/directory.rs"],
