@@ -54,6 +54,7 @@ pages! {
     clusters: "docs/clusters.md",
     configuration: "docs/configuration.md",
     explain: "docs/explain.md",
+    karmada: "docs/karmada.md",
     kcp: "docs/kcp.md",
     keys: "docs/keys.md",
     moving: "docs/moving.md",
