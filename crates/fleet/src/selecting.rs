@@ -7,21 +7,27 @@ use serde_json::{Map, Value};
 pub const RESOURCES: [(&str, &str); 3] =
     [("", "services"), ("networking.k8s.io", "networkpolicies"), ("policy", "poddisruptionbudgets")];
 
-/// The selector of an object of a kind; `None` if it selects no Pods.
+/// Most requirements of a selector. Each is compared with every workload of the namespace.
+const MAX_REQUIREMENTS: usize = 64;
+
+/// The selector of an object of a kind; `None` if it selects no Pods, or is too long.
 pub fn selector(kind: &str, object: &Value) -> Option<LabelSelector> {
     let spec = &object["spec"];
-    match kind {
+    let found = match kind {
         "Service" => {
-            let pairs = spec["selector"].as_object().filter(|pairs| !pairs.is_empty())?;
-            let is_alias = spec["type"] == "ExternalName";
-            let selector = serde_json::json!({ "matchLabels": pairs });
-            LabelSelector::from_object(&selector).ok().filter(|_| !is_alias)
+            let pairs = spec["selector"].as_object()?;
+            let is_usable = !pairs.is_empty() && pairs.len() <= MAX_REQUIREMENTS;
+            if !is_usable || spec["type"] == "ExternalName" {
+                return None;
+            }
+            LabelSelector::from_object(&serde_json::json!({ "matchLabels": pairs })).ok()
         }
         // An empty selector selects all Pods of the namespace.
         "PodDisruptionBudget" => LabelSelector::from_object(spec.get("selector")?).ok(),
         "NetworkPolicy" => LabelSelector::from_object(spec.get("podSelector")?).ok(),
         _ => None,
-    }
+    };
+    found.filter(|selector| selector.requirements().len() <= MAX_REQUIREMENTS)
 }
 
 /// The labels of the Pods of a workload.
@@ -52,6 +58,9 @@ mod tests {
             "spec": { "template": { "metadata": { "labels": { "app": "web" } } } },
         });
         let nightly = json!({ "spec": { "jobTemplate": { "spec": { "template": { "metadata": { "labels": { "app": "web" } } } } } } });
+        let long: Vec<Value> = (0..65)
+            .map(|number| json!({ "key": format!("k{number}"), "operator": "DoesNotExist" }))
+            .collect();
         let expression = json!([{ "key": "app", "operator": "In", "values": ["web", "api"] }]);
         for (kind, spec, workload, expected) in [
             ("Service", json!({ "selector": { "app": "web" } }), &web, true),
@@ -68,6 +77,7 @@ mod tests {
             ("NetworkPolicy", json!({ "podSelector": {} }), &web, true),
             ("NetworkPolicy", json!({ "podSelector": { "matchLabels": { "app": "x" } } }), &web, false),
             ("ConfigMap", json!({ "selector": { "app": "web" } }), &web, false),
+            ("NetworkPolicy", json!({ "podSelector": { "matchExpressions": long } }), &web, false),
         ] {
             let object = json!({ "spec": spec });
             let found = selector(kind, &object).is_some_and(|selector| selects(&selector, workload));

@@ -22,6 +22,8 @@ const WORKERS: usize = 4;
 const REFUSED_DELAY: Duration = Duration::from_secs(5);
 const PLACEMENT: &str = "placement";
 const DRY_RUN: &str = "placement?dryRun=All";
+/// Most labels of a workload's Pods that are looked up.
+const MAX_LABELS: usize = 256;
 /// Index key of selectors without an exact label.
 const ANY: &str = "*";
 
@@ -110,7 +112,7 @@ impl Selected {
             if Placement::of(object).clusters.is_empty() {
                 continue;
             }
-            let labels = pod_labels(object).into_iter().flatten();
+            let labels = pod_labels(object).into_iter().flatten().take(MAX_LABELS);
             let exact = labels.filter_map(|(key, value)| Some(label(key, value.as_str()?)));
             for text in exact.chain([ANY.to_string()]) {
                 let index_key = scoped(&change.key, &text);
