@@ -18,6 +18,7 @@ pub mod explanation;
 pub mod health;
 pub mod heartbeat;
 pub mod held;
+pub mod int_or_percent;
 pub mod keep_annotation;
 pub mod marks;
 pub mod namespaces;

@@ -6,6 +6,7 @@
 //! ```
 
 mod deadline;
+mod missing_replicas;
 mod whole_job;
 
 use std::collections::HashMap;
@@ -30,6 +31,9 @@ pub const UNSCHEDULABLE: &str = "Unschedulable";
 pub const BEYOND_POLICY: &str = "BeyondPolicy";
 /// Reason that tells `kubectl rollout status` to stop waiting.
 const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+/// Reason and message of the condition Available of a Deployment with too few replicas, as in Kubernetes.
+const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
+const NO_MINIMUM: &str = "Deployment does not have minimum availability.";
 /// Reasons of the condition of an object without a placement.
 const UNPLACED: [&str; 3] = [NOT_PLACED, UNSCHEDULABLE, BEYOND_POLICY];
 /// Longest message, in bytes.
@@ -163,6 +167,9 @@ impl PlacedObject<'_> {
                 format!("nothing reported yet by {}", enumerated(&silent)),
             );
         }
+        if let Some(missing) = self.missing(&placement) {
+            return verdict("False", UNSCHEDULABLE, missing);
+        }
         verdict("True", "Applied", format!("the object is on {}", enumerated(&names)))
     }
 
@@ -195,16 +202,19 @@ impl PlacedObject<'_> {
         let is_known = summed.is_some();
         let mut status = summed.unwrap_or_else(|| self.nothing(has_failed));
         if self.resource == ("apps", "deployments") {
+            let is_partial = !Placement::of(self.object).clusters.is_empty();
             if !is_known {
-                let reason = "MinimumReplicasUnavailable";
-                set(&mut status, "Available", "False", reason, &verdict.message);
+                set(&mut status, "Available", "False", MINIMUM_UNAVAILABLE, &verdict.message);
+            } else if verdict.reason == UNSCHEDULABLE && is_partial && !self.has_minimum(&status) {
+                // Each cluster has the minimum of its own share.
+                set(&mut status, "Available", "False", MINIMUM_UNAVAILABLE, NO_MINIMUM);
             }
             if has_failed {
                 set(&mut status, "Progressing", "False", DEADLINE_EXCEEDED, &verdict.message);
             } else if is_waiting {
                 set(&mut status, "Progressing", "True", verdict.reason, &verdict.message);
             }
-            if has_failed || is_waiting {
+            if (has_failed || is_waiting) && !(is_known && is_partial) {
                 status["observedGeneration"] = generation.into();
             }
         }

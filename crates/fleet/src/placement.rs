@@ -78,6 +78,8 @@ pub struct Placement {
     pub phase: String,
     /// The shares that a move leads to.
     pub target: Vec<Share>,
+    /// Number of replicas that no cluster has room for.
+    pub missing: i64,
     /// The last decisions, oldest first.
     pub decisions: Vec<PlacementDecision>,
 }
@@ -104,8 +106,14 @@ struct Stored {
     phase: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     target: Vec<Share>,
+    #[serde(skip_serializing_if = "is_zero")]
+    missing: i64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     decisions: Vec<PlacementDecision>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 fn are_unknown(uids: &[String]) -> bool {
@@ -114,18 +122,19 @@ fn are_unknown(uids: &[String]) -> bool {
 
 impl From<Stored> for Placement {
     fn from(stored: Stored) -> Placement {
-        let Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, decisions } = stored;
+        let Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, missing, decisions } =
+            stored;
         let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
         let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
-        Placement { clusters, leaving, by, duplicate, phase, target, decisions }
+        Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions }
     }
 }
 
 impl From<Placement> for Stored {
     fn from(placement: Placement) -> Stored {
-        let Placement { clusters, leaving, by, duplicate, phase, target, decisions } = placement;
+        let Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions } = placement;
         let (leaving, leaving_uids) = leaving.into_iter().map(|one| (one.name, one.uid)).unzip();
-        Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, decisions }
+        Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, missing, decisions }
     }
 }
 

@@ -2,19 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+pub use atoll_fleet::int_or_percent::resolve;
 
 use crate::apportion::{Part, apportion};
-
-/// Returns the number of an integer or percentage such as `25%`, of a total.
-pub fn resolve(value: &Value, total: i64, round_up: bool) -> Option<i64> {
-    if let Some(number) = value.as_i64() {
-        return Some(number.max(0));
-    }
-    let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
-    let hundredths = percent.max(0).checked_mul(total.max(0))?;
-    Some(if round_up { (hundredths + 99) / 100 } else { hundredths / 100 })
-}
 
 /// A share during a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -48,6 +48,19 @@ pub struct ClusterState {
     pub limits: BTreeMap<String, i64>,
 }
 
+impl ClusterState {
+    /// Whether a workspace, by its path, may use the cluster, as far as `spec.workspaces` says.
+    pub fn is_open_to(&self, workspace_path: &str) -> bool {
+        let Some(allowed) = &self.workspaces else { return true };
+        let path = workspace_path.strip_prefix(&*self.workspace).unwrap_or_default();
+        let path = path.strip_prefix(':').unwrap_or(path);
+        let covers = |allowed: &String| {
+            path.strip_prefix(allowed.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        };
+        path.is_empty() || allowed.iter().any(covers)
+    }
+}
+
 /// Whether a cluster is ready, with times in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Readiness {

@@ -172,6 +172,15 @@ impl Fleet {
         in_order(found.map(|entry| &*entry.state).collect())
     }
 
+    /// Whether a cluster, by its uid, serves a workspace and is open to it.
+    pub fn serves(&self, uid: &str, workspace_path: &str) -> bool {
+        self.cluster(uid).is_some_and(|state| {
+            let below = workspace_path.strip_prefix(&*state.workspace);
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+                && state.is_open_to(workspace_path)
+        })
+    }
+
     /// Whether any cluster serves a workspace, by its path.
     pub fn is_served(&self, workspace_path: &str) -> bool {
         self.rankings_above(workspace_path).next().is_some()

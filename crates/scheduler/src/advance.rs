@@ -10,6 +10,7 @@ use atoll_fleet::placed_condition::{ConditionValue, UNSCHEDULABLE};
 use atoll_informer::Key;
 use atoll_meta::object;
 use atoll_meta::views::items;
+use atoll_placement::decide::PlacementDecision;
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::failover::returns_at;
 use atoll_placement::intent::{Intent, IntentSource};
@@ -124,6 +125,7 @@ impl Round<'_> {
         let is_default = &*rules.by == placed_by::DEFAULT;
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let mut wanted = wanted(&decision, &demand, &rules);
+        wanted.missing = missing_replicas(&demand, &decision);
         describe(&mut wanted, &next, placement);
         let fleet = &self.ledger.fleet;
         let rollout = Rollout {
@@ -289,6 +291,11 @@ fn describe(wanted: &mut Wanted, next: &NextShares, placement: &Placement) {
         false => next.phase.clone(),
     };
     wanted.target = next.target.iter().map(share).collect();
+}
+
+/// The number of replicas that are to run and have no place. Work that is divided otherwise is placed whole.
+fn missing_replicas(demand: &Demand, decision: &PlacementDecision) -> i64 {
+    if demand.work == Work::Replicas { decision.unplaced.max(0) } else { 0 }
 }
 
 /// Records where an object was before its cluster was lost, if it is to return there.

@@ -87,10 +87,15 @@ impl Ledger {
         }
         let placement = Placement::of(object);
         let mut shares: Vec<(Arc<str>, i64)> = Vec::new();
-        // A moving object takes room on both sides.
-        let target = placement.target.iter().filter(|_| moving::is_moving(&placement));
-        let all: Vec<Share> = placement.clusters.iter().chain(target).cloned().collect();
-        for share in self.shares(&all, &demand.workspace_path) {
+        let path = &demand.workspace_path;
+        let mut all = self.shares(&placement.clusters, path);
+        if moving::is_moving(&placement) {
+            // A moving object takes room on both sides, but only of clusters that it could move to.
+            let mut target = self.shares(&placement.target, path);
+            target.retain(|share| self.fleet.serves(&share.uid, path));
+            all.append(&mut target);
+        }
+        for share in all {
             let pods = demand.pods_of(&share);
             match shares.iter_mut().find(|(uid, _)| *uid == share.uid) {
                 Some((_, most)) => *most = pods.max(*most),
@@ -285,6 +290,26 @@ mod tests {
         assert_eq!(on(&ledger), ["east"]);
         ledger.remove_object(&key("b"));
         assert_eq!((on(&ledger).len(), ledger.workspace_on("w").len()), (0, 0));
+    }
+
+    #[test]
+    fn room_is_reserved_for_targets_that_serve_the_workspace() {
+        let cluster = |uid: &str, workspaces: Value| json!({ "metadata": { "name": uid, "uid": uid }, "spec": { "workspaces": workspaces } });
+        let mut ledger = Ledger::default();
+        ledger.set_cluster(&Key::new("r", "", "open"), &cluster("open", Value::Null), "root");
+        ledger.set_cluster(&Key::new("r", "", "closed"), &cluster("closed", json!(["bob"])), "root");
+        ledger.set_cluster(&Key::new("b", "", "foreign"), &cluster("foreign", Value::Null), "root:bob");
+        let target = ["open", "closed", "foreign", "absent"].map(|uid| Share::on(uid, uid)).into();
+        let placement =
+            Placement { phase: "adding".into(), target, by: "default".into(), ..Placement::default() };
+        let text = serde_json::to_string(&placement).unwrap();
+        let object = json!({
+            "metadata": { "name": "a", "namespace": "n", "uid": "a", "annotations": { "atoll.dev/placement": text } },
+            "spec": { "replicas": 2 },
+        });
+        let demand = Demand::of(("w", "root:ann"), ("apps", "deployments"), &object);
+        ledger.set_object(&key("a"), &object, &demand);
+        assert_eq!(ledger.clusters_of(&key("a")), ["open".into()]);
     }
 
     #[test]

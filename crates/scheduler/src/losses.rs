@@ -31,8 +31,9 @@ pub fn of<'a>(
     now: i64,
 ) -> Losses {
     let mut losses = Losses::default();
-    // Only clusters that serve the workspace count: other tenants cannot raise a suspicion.
-    let doubt = LazyCell::new(|| suspicion(fleet.serving(&demand.workspace_path)));
+    // Only clusters that serve the workspace count: other tenants and their clusters cannot raise a suspicion.
+    let path = &demand.workspace_path;
+    let doubt = LazyCell::new(|| suspicion(fleet.serving(path).filter(|cluster| cluster.is_open_to(path))));
     for uid in clusters {
         let Some(state) = fleet.cluster(uid) else { continue };
         if !state.is_fenced && !state.readiness.is_not_ready() {
@@ -93,5 +94,20 @@ mod tests {
         assert_eq!(held.map(|(code, _)| code), Some(SUSPECT));
         let elsewhere = of(&fleet, &demand("other"), &Failover::default(), on.iter(), 500);
         assert_eq!(elsewhere.replaced.len(), 1);
+        // Of three clusters that are not ready, one is open to the team.
+        let mut fleet = fleet;
+        for name in ["b", "d"] {
+            let reserved = ClusterState {
+                name: name.into(),
+                uid: name.into(),
+                workspace: "root".into(),
+                readiness: Readiness::NotReady { since: 100, reason: "Unreachable".into() },
+                workspaces: Some(vec!["other-team".to_string()]),
+                ..ClusterState::default()
+            };
+            fleet.set_cluster(reserved);
+        }
+        let not_counted = of(&fleet, &demand("root:team"), &Failover::default(), on.iter(), 500);
+        assert_eq!((not_counted.replaced.len(), not_counted.held), (1, None));
     }
 }

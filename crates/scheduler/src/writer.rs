@@ -44,6 +44,8 @@ pub struct Wanted {
     pub phase: String,
     /// The shares that the move leads to.
     pub target: Vec<Share>,
+    /// Number of replicas that no cluster has room for.
+    pub missing: i64,
 }
 
 impl Wanted {
@@ -52,9 +54,16 @@ impl Wanted {
         placement.by == self.by
             && placement.duplicate == self.duplicate
             && placement.phase == self.phase
+            && placement.missing == self.missing
             && have_same_amounts(&placement.clusters, &self.shares)
             && have_same_turns(&placement.clusters, &self.shares)
             && have_same_amounts(&placement.target, &self.target)
+    }
+
+    /// Whether only the number of missing replicas changes.
+    fn is_count_of(&self, placement: &Placement) -> bool {
+        let counted = Wanted { missing: placement.missing, ..self.clone() };
+        placement.missing != self.missing && counted.is_same(placement)
     }
 
     /// Whether only the turns of a rollout change.
@@ -121,8 +130,8 @@ impl Writer {
     pub async fn place(&self, target: &PlacementTarget, wanted: &Wanted) -> Result<Written, Status> {
         let (uid, revision) = (object::uid(&target.object), object::resource_version(&target.object));
         let before = Placement::of(&target.object);
-        let is_rollout = wanted.is_rollout_of(&before);
-        let decisions = match is_rollout {
+        let (is_rollout, is_count) = (wanted.is_rollout_of(&before), wanted.is_count_of(&before));
+        let decisions = match is_rollout || is_count {
             true => before.decisions,
             false => decisions::recorded(&before, wanted, self.clock.now().to_time()),
         };
@@ -134,6 +143,7 @@ impl Writer {
                 "duplicate": wanted.duplicate.then_some(true),
                 "phase": (!wanted.phase.is_empty()).then_some(&wanted.phase),
                 "target": (!wanted.target.is_empty()).then_some(&wanted.target),
+                "missing": (wanted.missing > 0).then_some(wanted.missing),
                 "decisions": decisions,
             },
         });
@@ -142,7 +152,7 @@ impl Writer {
                 if is_rollout {
                     let message = wanted.rollout_event();
                     self.recorder.normal(target.resource, &target.object, ROLLING_OUT, message);
-                } else if !wanted.shares.is_empty() || !wanted.phase.is_empty() {
+                } else if !is_count && (!wanted.shares.is_empty() || !wanted.phase.is_empty()) {
                     let (reason, message) = wanted.event();
                     self.recorder.normal(target.resource, &target.object, reason, message);
                 }

@@ -364,3 +364,55 @@ fn held_clusters_have_no_updated_pods() {
     assert_eq!(revisions, (&json!("old"), &json!("new")), "the rollout is not complete");
     assert_eq!(status["updatedReplicas"], 2);
 }
+
+#[test]
+fn replicas_without_a_place_are_counted() {
+    let object = |missing: i64, before: Value| {
+        let placement =
+            json!({ "clusters": [{ "name": "east", "replicas": 4 }], "by": "default", "missing": missing })
+                .to_string();
+        json!({
+            "kind": "Deployment",
+            "metadata": { "name": "web", "generation": 4, "annotations": { "atoll.dev/placement": placement } },
+            "spec": {
+                "replicas": 10, "progressDeadlineSeconds": 600,
+                "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": "25%", "maxSurge": "25%" } },
+            },
+            "status": { "conditions": before },
+        })
+    };
+    let told = |available: i64| {
+        let condition =
+            |kind: &str, reason: &str| json!({ "type": kind, "status": "True", "reason": reason });
+        let conditions = [
+            condition("Available", "MinimumReplicasAvailable"),
+            condition("Progressing", "NewReplicaSetAvailable"),
+        ];
+        json!({ "replicas": available, "availableReplicas": available, "observedGeneration": 1, "conditions": conditions })
+    };
+    let unplaced = |since: &str| json!([{ "type": "Placed", "status": "False", "reason": "Unschedulable", "lastTransitionTime": since }]);
+    for (missing, available, before, expected) in [
+        (0, 10, json!([]), "Available=True Placed=True Progressing=True"),
+        (6, 4, json!([]), "Available=False Placed=False Progressing=True"),
+        (2, 8, json!([]), "Available=True Placed=False Progressing=True"),
+        // The deadline has passed.
+        (6, 4, unplaced(BEFORE), "Available=False Placed=False Progressing=False"),
+    ] {
+        let object = object(missing, before);
+        let records = [("east".to_string(), record(State::Applied, "", told(available)))];
+        let status = of(DEPLOYMENTS, &object, &records, &health).status(NOW).unwrap();
+        let conditions = status["conditions"].as_array().unwrap().iter();
+        let mut found: Vec<String> = conditions
+            .map(|one| format!("{}={}", one["type"].as_str().unwrap(), one["status"].as_str().unwrap()))
+            .collect();
+        found.sort();
+        assert_eq!(found.join(" "), expected, "{missing} {available}");
+        assert_eq!(status["observedGeneration"], 4);
+    }
+    let records = [("east".to_string(), record(State::Applied, "", told(4)))];
+    let partial = object(6, json!([]));
+    assert_eq!(
+        of(DEPLOYMENTS, &partial, &records, &health).condition().message,
+        "6 of 10 replicas have no place on any cluster; see why with: atoll explain deployment/web"
+    );
+}

@@ -5,13 +5,7 @@ use crate::fleet::ClusterEntry;
 
 /// Open to the workspace.
 pub fn workspaces<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
-    let allowed = entry.state.workspaces.as_ref()?;
-    let path = question.demand.workspace_path.strip_prefix(&*entry.state.workspace).unwrap_or_default();
-    let path = path.strip_prefix(':').unwrap_or(path);
-    let covers = |allowed: &String| {
-        path.strip_prefix(allowed.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
-    };
-    (!path.is_empty() && !allowed.iter().any(covers)).then_some(Cause::WorkspaceRefused)
+    (!entry.state.is_open_to(&question.demand.workspace_path)).then_some(Cause::WorkspaceRefused)
 }
 
 /// Serves the resource, and lets the syncer write it.

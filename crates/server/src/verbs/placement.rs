@@ -113,7 +113,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
         }
         let mut decided = current.decided(clusters, "");
-        record::add(&wanted, current, &mut decided)
+        record::add(&wanted, current, &mut decided, writers::is_scheduler(server, &call.user))
             .map_err(|errors| Status::invalid(ATOLL, KIND, object_ref.name, errors))?;
         decided.duplicate = duplicate && !decided.clusters.is_empty();
         // A cluster that is no longer registered never confirms a deletion.
@@ -166,6 +166,9 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     }
     if !placement.target.is_empty() {
         spec["target"] = json!(placement.target);
+    }
+    if placement.missing > 0 {
+        spec["missing"] = placement.missing.into();
     }
     if !placement.decisions.is_empty() {
         spec["decisions"] = json!(placement.decisions);

@@ -18,8 +18,14 @@ const LONGEST_PHASE: usize = 63;
 /// Longest invalid text in an error.
 const SHOWN: usize = 64;
 
-/// Adds the recorded fields of `wanted` to a placement, or returns all errors.
-pub fn add(wanted: &Value, current: &Placement, decided: &mut Placement) -> Result<(), Vec<FieldError>> {
+/// Adds the recorded fields of `wanted` to a placement, or returns all errors. Only a scheduler records moves,
+/// missing replicas and decisions, because room is reserved for the target of a move. The writes of others end a move.
+pub fn add(
+    wanted: &Value,
+    current: &Placement,
+    decided: &mut Placement,
+    is_scheduler: bool,
+) -> Result<(), Vec<FieldError>> {
     let spec = &wanted["spec"];
     let path = FieldPath::new("spec");
     let mut errors = Vec::new();
@@ -28,11 +34,19 @@ pub fn add(wanted: &Value, current: &Placement, decided: &mut Placement) -> Resu
     {
         decided.by = by;
     }
-    decided.phase = phase(&path.child("phase"), &spec["phase"], &mut errors);
-    decided.target = targets(&path.child("target"), &spec["target"], &mut errors);
+    let (phase, target) = (
+        phase(&path.child("phase"), &spec["phase"], &mut errors),
+        targets(&path.child("target"), &spec["target"], &mut errors),
+    );
+    let missing = missing(&path.child("missing"), &spec["missing"], &mut errors);
+    if is_scheduler {
+        (decided.phase, decided.target) = (phase, target);
+        decided.missing = if decided.clusters.is_empty() { 0 } else { missing };
+    }
     // Writers that do not know the past decisions must not erase them.
     decided.decisions = match &spec["decisions"] {
         Value::Null => current.decisions.clone(),
+        _ if !is_scheduler => current.decisions.clone(),
         given => decisions(&path.child("decisions"), given, &mut errors),
     };
     if decided.decisions_size() > MAX_DECISIONS_BYTES {
@@ -70,6 +84,20 @@ fn phase(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Strin
             let message = format!("must be a word of at most {LONGEST_PHASE} letters and digits");
             errors.push(FieldError::invalid(path, shown, message));
             String::new()
+        }
+    }
+}
+
+fn missing(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> i64 {
+    match given {
+        Value::Null => 0,
+        Value::Number(number) if number.as_i64().is_some_and(|number| number >= 0) => {
+            number.as_i64().unwrap_or_default()
+        }
+        other => {
+            let shown = if other.is_number() { other.clone() } else { Value::Null };
+            errors.push(FieldError::invalid(path, shown, "must be a number of replicas"));
+            0
         }
     }
 }
@@ -142,7 +170,7 @@ mod tests {
 
     fn added(spec: &Value, current: &Placement) -> Result<Placement, Vec<String>> {
         let mut decided = Placement { clusters: vec![Share::on("a", "1")], ..Placement::default() };
-        match add(&json!({ "spec": spec }), current, &mut decided) {
+        match add(&json!({ "spec": spec }), current, &mut decided, true) {
             Ok(()) => Ok(decided),
             Err(errors) => Err(errors.iter().map(|error| error.field().to_string()).collect()),
         }
@@ -157,14 +185,14 @@ mod tests {
         let current = Placement::default();
         assert_eq!(added(&json!({}), &current).unwrap().by, "hand");
         let spec = json!({
-            "by": "PlacementPolicy shop/web", "phase": "Moving", "decisions": [decision("more room")],
+            "by": "PlacementPolicy shop/web", "phase": "Moving", "decisions": [decision("more room")], "missing": 4,
             "target": [{ "name": "b", "uid": "2", "replicas": 3, "firstOrdinal": 1, "held": true }],
         });
         let placed = added(&spec, &current).unwrap();
         assert_eq!((placed.by.as_str(), placed.phase.as_str()), ("PlacementPolicy shop/web", "Moving"));
         let target = Share { replicas: Some(3), first_ordinal: Some(1), held: true, ..Share::on("b", "2") };
         assert_eq!(placed.target, [target]);
-        assert_eq!(placed.decisions[0].reason, "more room");
+        assert_eq!((placed.decisions[0].reason.as_str(), placed.missing), ("more room", 4));
         // Others keep the decisions, and end the move.
         let next = added(&json!({ "by": "hand" }), &placed).unwrap();
         assert_eq!(
@@ -172,6 +200,19 @@ mod tests {
             (placed.decisions.clone(), "", 0)
         );
         assert!(added(&json!({ "decisions": [] }), &placed).unwrap().decisions.is_empty());
+    }
+
+    #[test]
+    fn only_a_scheduler_records_moves_and_decisions() {
+        let spec = json!({
+            "by": "release", "phase": "adding", "target": [{ "name": "b", "replicas": 2147483647 }], "missing": 4,
+            "decisions": [decision("more room")],
+        });
+        let mut decided = Placement { clusters: vec![Share::on("a", "1")], ..Placement::default() };
+        add(&json!({ "spec": spec }), &Placement::default(), &mut decided, false).unwrap();
+        let expected =
+            Placement { clusters: vec![Share::on("a", "1")], by: "release".into(), ..Placement::default() };
+        assert_eq!(decided, expected);
     }
 
     #[test]
@@ -185,6 +226,8 @@ mod tests {
             (json!({ "by": 7 }), &["spec.by"]),
             (json!({ "phase": "not a word" }), &["spec.phase"]),
             (json!({ "phase": [] }), &["spec.phase"]),
+            (json!({ "missing": -1 }), &["spec.missing"]),
+            (json!({ "missing": "many" }), &["spec.missing"]),
             (json!({ "target": {} }), &["spec.target"]),
             (json!({ "target": vec![json!({ "name": "a" }); MAX_SHARES + 1] }), &["spec.target"]),
             (json!({ "target": [{ "name": "A b" }, {}] }), &["spec.target[0].name", "spec.target[1].name"]),

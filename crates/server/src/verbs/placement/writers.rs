@@ -51,6 +51,12 @@ pub fn check(
     Err(Status::forbidden(&row.group, &row.resource, name, message))
 }
 
+/// Whether a client is a scheduler: the server's own, or one that runs elsewhere if the server has none.
+pub fn is_scheduler(server: &Server, user: &User) -> bool {
+    let runs_elsewhere = || !server.runs_scheduler && user.is_in(MASTERS) && user.home.is_none();
+    is_controller(user) || runs_elsewhere()
+}
+
 fn is_controller(user: &User) -> bool {
     user.name == local::CONTROLLERS && user.is_in(MASTERS)
 }
