@@ -37,8 +37,14 @@ impl SchedulerHandle {
         Round::begin(&scheduler).explain(&workloads::queue_key(kind, at))
     }
 
-    /// Returns what a change in a workspace (by id) would lead to; `None` if no scheduler runs.
-    pub fn what_if(&self, workspace: &str, change: &WhatIf) -> Option<Result<WhatIfAnswer, Status>> {
-        Some(what_if::answer(&*self.scheduler()?, workspace, change))
+    /// Returns what a change in a workspace (by id) would lead to; `None` if no scheduler runs. The answer is incomplete
+    /// if it `is_over` before its end.
+    pub fn what_if(
+        &self,
+        workspace: &str,
+        change: &WhatIf,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Result<WhatIfAnswer, Status>> {
+        Some(what_if::answer(&*self.scheduler()?, workspace, change, is_over))
     }
 }

@@ -87,8 +87,8 @@ impl Trial {
         Trial { scheduler, messages: HashMap::new() }
     }
 
-    /// Decides about everything that the changes concern, until nothing changes any more.
-    pub fn settle(&mut self) -> Result<(), Status> {
+    /// Decides about everything that the changes concern, until nothing changes any more, or it `is_over`.
+    pub fn settle(&mut self, is_over: &dyn Fn() -> bool) -> Result<(), Status> {
         for _ in 0..MAX_ROUNDS {
             rebalancing::enqueue(&self.scheduler);
             let keys = self.scheduler.queue.drain();
@@ -99,8 +99,12 @@ impl Trial {
             for batch in keys.chunks(BATCH) {
                 let steps: Vec<(Key, DecidedStep)> = {
                     let mut round = Round::begin(&self.scheduler);
-                    batch.iter().map(|key| (key.clone(), round.decide(key))).collect()
+                    let decided = batch.iter().take_while(|_| !is_over());
+                    decided.map(|key| (key.clone(), round.decide(key))).collect()
                 };
+                if steps.len() < batch.len() {
+                    return Ok(());
+                }
                 for (key, step) in steps {
                     is_changed |= self.apply(key, step)?;
                 }
@@ -150,6 +154,7 @@ impl Trial {
         let mut next = before.decided(wanted.shares, &wanted.by);
         next.leaving.clear();
         (next.phase, next.target, next.duplicate) = (wanted.phase, wanted.target, wanted.duplicate);
+        next.missing = wanted.missing;
         let mut changed = target.object.as_ref().clone();
         match next.text() {
             Some(text) => object::set_annotation(&mut changed, marks::PLACEMENT, &text),

@@ -20,8 +20,13 @@ const NEW_UID: &str = "what-if";
 /// The kind of policies of a workspace.
 const CLUSTER_POLICY: &str = "ClusterPlacementPolicy";
 
-/// Returns what a change in a workspace would lead to.
-pub fn answer(scheduler: &Scheduler, workspace: &str, change: &WhatIf) -> Result<WhatIfAnswer, Status> {
+/// Returns what a change in a workspace would lead to, as far as it is known when it `is_over`.
+pub fn answer(
+    scheduler: &Scheduler,
+    workspace: &str,
+    change: &WhatIf,
+    is_over: &dyn Fn() -> bool,
+) -> Result<WhatIfAnswer, Status> {
     let mut trial = Trial::begin(scheduler);
     let before = placements(&trial.scheduler);
     if let Some(name) = change.drain.as_ref().or(change.lose.as_ref()) {
@@ -33,7 +38,7 @@ pub fn answer(scheduler: &Scheduler, workspace: &str, change: &WhatIf) -> Result
     if !change.policy.is_null() {
         change_policy(&trial, workspace, &change.policy);
     }
-    trial.settle()?;
+    trial.settle(is_over)?;
     let after = placements(&trial.scheduler);
     let mut answer = WhatIfAnswer::default();
     let mut others = 0;

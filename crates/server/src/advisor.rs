@@ -11,6 +11,12 @@ pub trait PlacementAdvisor: Send + Sync + 'static {
     /// it, or has not seen it yet.
     fn explain(&self, resource: (&str, &str), object: &ObjectRef<'_>) -> Option<Explanation>;
 
-    /// Returns what a change in a workspace (by id) would lead to; `None` if the scheduler does not run yet.
-    fn what_if(&self, workspace: &str, change: &WhatIf) -> Option<Result<WhatIfAnswer, Status>>;
+    /// Returns what a change in a workspace (by id) would lead to; `None` if the scheduler does not run yet. The answer
+    /// is incomplete if it `is_over` before its end. It is called by one thread at a time.
+    fn what_if(
+        &self,
+        workspace: &str,
+        change: &WhatIf,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Result<WhatIfAnswer, Status>>;
 }

@@ -1,6 +1,8 @@
 //! `/services/what-if`: the effect of a change on placements, without making it. The user needs the rights that the
 //! change itself would need.
 
+mod questions;
+
 use std::sync::Arc;
 
 use atoll_authn::User;
@@ -44,8 +46,8 @@ pub async fn handle(
         server.advisor.clone().ok_or_else(|| Status::service_unavailable(NO_SCHEDULER.to_string()))?;
     let id = workspace.id()?.to_string();
     // Everything that is affected is decided about again, which takes a while in a large fleet.
-    let answer = tokio::task::spawn_blocking(move || advisor.what_if(&id, &change)).await;
-    let answer = answer.map_err(|error| Status::internal_error(error.to_string()))?;
+    let tenant = server.registry.tenant_of(&id);
+    let answer = questions::answered(&tenant, move |is_over| advisor.what_if(&id, &change, is_over)).await?;
     let answer = answer.ok_or_else(|| Status::service_unavailable(NO_SCHEDULER.to_string()))??;
     let answer = serde_json::to_value(answer).map_err(|error| Status::internal_error(error.to_string()))?;
     Ok(respond::json(&answer))

@@ -1,7 +1,5 @@
 //! The scheduler's answers to questions that the server gets.
 
-use std::sync::{Mutex, PoisonError};
-
 use atoll_fleet::explanation::Explanation;
 use atoll_fleet::what_if::{WhatIf, WhatIfAnswer};
 use atoll_informer::Key;
@@ -13,13 +11,11 @@ use atoll_server::advisor::PlacementAdvisor;
 /// Asks the scheduler of this process.
 pub struct SchedulerAdvisor {
     scheduler: SchedulerHandle,
-    /// Held by the only trial that runs: each needs a copy of the scheduler's state.
-    trial: Mutex<()>,
 }
 
 impl SchedulerAdvisor {
     pub fn new(scheduler: SchedulerHandle) -> SchedulerAdvisor {
-        SchedulerAdvisor { scheduler, trial: Mutex::default() }
+        SchedulerAdvisor { scheduler }
     }
 }
 
@@ -28,8 +24,12 @@ impl PlacementAdvisor for SchedulerAdvisor {
         self.scheduler.explain(resource, &Key::new(object.workspace, object.namespace, object.name))
     }
 
-    fn what_if(&self, workspace: &str, change: &WhatIf) -> Option<Result<WhatIfAnswer, Status>> {
-        let _only = self.trial.lock().unwrap_or_else(PoisonError::into_inner);
-        self.scheduler.what_if(workspace, change)
+    fn what_if(
+        &self,
+        workspace: &str,
+        change: &WhatIf,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Result<WhatIfAnswer, Status>> {
+        self.scheduler.what_if(workspace, change, is_over)
     }
 }
