@@ -40,6 +40,9 @@ const MAX_VIOLATIONS: usize = 16;
 /// Most clusters in a message, and the longest text about one of them.
 const MAX_REASONS: usize = 16;
 const LONGEST_REASON: usize = 512;
+/// Most policies that a round keeps for further objects of their namespaces. Workspaces inherit those of all
+/// workspaces above.
+const MAX_CANDIDATES: usize = 4096;
 /// Message about an object that no cluster can run.
 const NO_CLUSTER: &str =
     "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE";
@@ -248,10 +251,16 @@ impl<'a> Round<'a> {
     fn candidates(&mut self, at: &Key) -> Candidates {
         let scheduler = self.scheduler;
         let of = (at.workspace.clone(), at.namespace.clone());
-        let found = self.candidates.entry(of).or_insert_with(|| {
-            Arc::new(scheduler.policies.candidates(&scheduler.api, &at.workspace, &at.namespace))
-        });
-        found.clone()
+        if let Some(found) = self.candidates.get(&of) {
+            return found.clone();
+        }
+        let found = Arc::new(scheduler.policies.candidates(&scheduler.api, &at.workspace, &at.namespace));
+        let known: usize = self.candidates.values().map(|policies| policies.len()).sum();
+        if known + found.len() > MAX_CANDIDATES {
+            self.candidates.clear();
+        }
+        self.candidates.insert(of, found.clone());
+        found
     }
 
     /// Whether a policy says how the replicas of an object are divided.

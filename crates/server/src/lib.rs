@@ -35,6 +35,7 @@ mod options;
 mod paging;
 mod panics;
 mod query;
+mod questions;
 mod request;
 mod respond;
 mod snapshot;

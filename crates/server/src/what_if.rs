@@ -1,8 +1,6 @@
 //! `/services/what-if`: the effect of a change on placements, without making it. The user needs the rights that the
 //! change itself would need.
 
-mod questions;
-
 use std::sync::Arc;
 
 use atoll_authn::User;
@@ -16,6 +14,7 @@ use serde_json::Value;
 
 use crate::Server;
 use crate::body::Body;
+use crate::questions::WHAT_IF;
 use crate::respond;
 use crate::workspace::Workspace;
 
@@ -47,7 +46,7 @@ pub async fn handle(
     let id = workspace.id()?.to_string();
     // Everything that is affected is decided about again, which takes a while in a large fleet.
     let tenant = server.registry.tenant_of(&id);
-    let answer = questions::answered(&tenant, move |is_over| advisor.what_if(&id, &change, is_over)).await?;
+    let answer = WHAT_IF.answered(&tenant, move |is_over| advisor.what_if(&id, &change, is_over)).await?;
     let answer = answer.ok_or_else(|| Status::service_unavailable(NO_SCHEDULER.to_string()))??;
     let answer = serde_json::to_value(answer).map_err(|error| Status::internal_error(error.to_string()))?;
     Ok(respond::json(&answer))

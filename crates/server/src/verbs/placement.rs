@@ -44,10 +44,10 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         "get" => {
             let object = server.registry.get(row, &object_ref)?;
             let object = parse(&object.json())?;
-            let explanation = call
-                .query
-                .is_true(explain::PARAMETER)
-                .then(|| explain::explain(server, row, &object_ref, &object));
+            let explanation = match call.query.is_true(explain::PARAMETER) {
+                true => Some(explain::explain(server, row, &object_ref, &object).await?),
+                false => None,
+            };
             return Ok(response(server, row, &object, explanation, call));
         }
         "update" => {

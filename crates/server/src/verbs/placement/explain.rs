@@ -3,12 +3,13 @@
 use atoll_fleet::Placement;
 use atoll_fleet::explanation::{ClusterExplanation, Explanation};
 use atoll_fleet::placement::Share;
-use atoll_meta::object;
+use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::{ObjectRef, Row};
 use serde_json::Value;
 
 use crate::Server;
+use crate::questions::EXPLAIN;
 
 /// The parameter that asks for an explanation.
 pub const PARAMETER: &str = "explain";
@@ -18,13 +19,26 @@ const REPORTS: &str = "objectstatuses";
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Explains the placement of an object: the scheduler's decision, with what clusters report.
-pub fn explain(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, object: &Value) -> Explanation {
+pub async fn explain(
+    server: &Server,
+    row: &Row,
+    object_ref: &ObjectRef<'_>,
+    object: &Value,
+) -> Result<Explanation, Status> {
     let placement = Placement::of(object);
-    let answer = match &server.advisor {
+    let answer = match server.advisor.clone() {
         None => Err("no scheduler runs in this control plane, so nothing is known but the placement"),
-        Some(advisor) => advisor
-            .explain((&row.group, &row.resource), object_ref)
-            .ok_or("the scheduler does not place it, so nothing is known but the placement"),
+        Some(advisor) => {
+            let tenant = server.registry.tenant_of(object_ref.workspace);
+            let names =
+                [&row.group, &row.resource, object_ref.workspace, object_ref.namespace, object_ref.name];
+            let names = names.map(str::to_string);
+            let explained = EXPLAIN.answered(&tenant, move |_| {
+                let [group, resource, workspace, namespace, name] = names.each_ref().map(String::as_str);
+                advisor.explain((group, resource), &ObjectRef { workspace, namespace, name })
+            });
+            explained.await?.ok_or("the scheduler does not place it, so nothing is known but the placement")
+        }
     };
     let mut explanation = answer.unwrap_or_else(|note| as_placed(&placement, note));
     // Shares on clusters that serve the workspace no more are shown, too.
@@ -37,7 +51,7 @@ pub fn explain(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, object: &
     for cluster in &mut explanation.clusters {
         add_report(server, object_ref, object::uid(object), cluster);
     }
-    explanation
+    Ok(explanation)
 }
 
 fn as_placed(placement: &Placement, note: &str) -> Explanation {
