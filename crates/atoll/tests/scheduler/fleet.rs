@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 pub const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 /// Controllers of the tests. No syncer and no controller of health runs, so clusters are as the test says.
-pub const CONTROLLERS: &str = "placementscheduler,placementfollower,objectstatus,workspace,namespace";
+pub const CONTROLLERS: &str =
+    "placementscheduler,placementfollower,objectstatus,endpointslicemerging,workspace,namespace";
 
 /// Starts a control plane with a scheduler.
 pub fn start() -> Atoll {
