@@ -5,12 +5,14 @@ use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_object, report_pods,
-    set_ready, summary, with_clusters,
+    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_gone,
+    report_object, report_pods, set_ready, summary, with_clusters,
 };
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+const SLICES_OF_SERVICE: &str =
+    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
 const SERVICE: &str = "/api/v1/namespaces/default/services/web";
 
 fn slice(addresses: &[String]) -> Value {
@@ -37,11 +39,12 @@ fn addresses(network: u8, count: u8) -> Vec<String> {
 
 /// The endpoints above as `cluster address`, those that are not ready in parentheses.
 async fn endpoints(admin: &Client) -> Vec<String> {
-    let slices = admin.get(&format!("{SLICES}?labelSelector=kubernetes.io/service-name%3Dweb")).await.expect(200);
+    let slices = admin.get(SLICES_OF_SERVICE).await.expect(200);
     let mut found = Vec::new();
     for slice in slices["items"].as_array().unwrap() {
         let cluster = slice["metadata"]["labels"]["atoll.dev/cluster"].as_str().unwrap();
-        for endpoint in slice["endpoints"].as_array().unwrap() {
+        // A slice that a user has emptied.
+        for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
             let address = endpoint["addresses"][0].as_str().unwrap();
             found.push(match endpoint["conditions"]["ready"] == true {
                 true => format!("{cluster} {address}"),
@@ -90,7 +93,7 @@ async fn endpoints_of_all_clusters_are_merged() {
     // A cluster that the Service is not placed on cannot add endpoints to it.
     report_endpoints(&admin, "north", &addresses(3, 1)).await;
     expect_endpoints(&admin, &["east 10.1.0.1", "east 10.1.0.2", "west 10.2.0.1"]).await;
-    let slices = admin.get(SLICES).await.expect(200);
+    let slices = admin.get(SLICES_OF_SERVICE).await.expect(200);
     let slices = slices["items"].as_array().unwrap();
     assert_eq!(slices.len(), 2, "{slices:?}");
     let east = slices.iter().find(|slice| slice["metadata"]["labels"]["atoll.dev/cluster"] == "east").unwrap();
@@ -124,7 +127,7 @@ async fn endpoints_of_all_clusters_are_merged() {
     annotate(&admin, SERVICE, Some("none")).await;
     expect_placed(&admin, SERVICE, "nowhere").await;
     expect_endpoints(&admin, &[]).await;
-    assert_eq!(admin.get(SLICES).await.expect(200)["items"], json!([]));
+    assert_eq!(admin.get(SLICES_OF_SERVICE).await.expect(200)["items"], json!([]));
     annotate(&admin, SERVICE, None).await;
     expect_placed(&admin, SERVICE, "east west by reference").await;
     report_endpoints(&admin, "west", &addresses(2, 1)).await;
@@ -153,7 +156,7 @@ async fn reports_of_endpoints_are_limited() {
     report_object(&admin, SERVICE, "east", json!({ "state": "Applied", "endpoints": endpoints })).await;
     let mut sizes = Vec::new();
     eventually("the slices are complete", async || {
-        let slices = admin.get(SLICES).await.expect(200);
+        let slices = admin.get(SLICES_OF_SERVICE).await.expect(200);
         let slices = slices["items"].as_array().unwrap();
         sizes = slices.iter().map(|slice| slice["endpoints"].as_array().unwrap().len()).collect();
         sizes.iter().sum::<usize>() == 1_000
@@ -192,6 +195,9 @@ async fn old_replicas_stay_until_the_endpoints_of_new_ones_are_known() {
     expect_endpoints(&admin, &["west 10.2.0.1", "west 10.2.0.2", "west 10.2.0.3", "west 10.2.0.4"]).await;
 
     // A Service that goes away is not waited for.
+    for object in [web.as_str(), SERVICE] {
+        report_gone(&admin, object, "east").await;
+    }
     annotate(&admin, &web, Some("east")).await;
     expect_placed(&admin, &web, "east=4 west=4 by annotation").await;
     report_pods(&admin, &web, "east", 4).await;

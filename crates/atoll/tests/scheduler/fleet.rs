@@ -173,9 +173,11 @@ pub async fn report_object(admin: &Client, path: &str, cluster: &str, mut record
         "group": group, "version": version, "resource": plural, "kind": kind, "namespaced": true,
     });
     record["workspace"] = "root".into();
-    for field in ["namespace", "name", "uid", "generation"] {
+    for field in ["namespace", "name", "uid"] {
         record[field] = object["metadata"][field].clone();
     }
+    // Services have no generation.
+    record["generation"] = object["metadata"]["generation"].as_i64().unwrap_or(0).into();
     record["observed"] = true.into();
     admin.post(&format!("/services/sync/{cluster}"), json!({ "records": [record] })).await.expect(200);
 }

@@ -52,7 +52,7 @@ fn every_cluster_has_slices_of_its_own() {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "name": "web-east-9c2f7fb8",
+            "name": "web-east-a1d9a197",
             "namespace": "shop",
             "labels": {
                 "app": "web", "kubernetes.io/service-name": "web", "atoll.dev/cluster": "east",
