@@ -67,6 +67,7 @@ controllers! {
 pub const ATOLL_CONTROLLERS: &[(&str, &str)] = &[
     ("cluster-health-controller", "clusterhealth"),
     ("cluster-push-controller", "clusterpush"),
+    ("endpointslice-merging-controller", "endpointslicemerging"),
     ("object-status-controller", "objectstatus"),
     ("placement-follower-controller", "placementfollower"),
     ("placement-scheduler-controller", "placementscheduler"),

@@ -3,11 +3,13 @@
 //! ```text
 //!   placed workloads ─► dependents ─► placements of the objects that they refer to
 //!   ObjectStatus of each cluster, placements, conditions of Clusters ─► statuses ─► the status above
+//!   endpoints in ObjectStatuses of Services ─► endpoints ─► EndpointSlices above
 //!   heartbeats (Leases) ─► health ─► conditions of the Cluster
 //! ```
 
 mod cluster_lookup;
 mod dependents;
+mod endpoints;
 mod health;
 mod reports;
 mod statuses;
@@ -18,7 +20,7 @@ use crate::catalog::ControllerSelection;
 use crate::context::Context;
 
 /// Aliases by which these controllers are selected.
-const NAMES: [&str; 3] = ["clusterhealth", "objectstatus", "placementfollower"];
+const NAMES: [&str; 4] = ["clusterhealth", "objectstatus", "placementfollower", "endpointslicemerging"];
 
 /// Runs the selected controllers once the first cluster exists. Without clusters the watches would only cost
 /// memory.
@@ -43,5 +45,6 @@ pub async fn run(context: Context, selection: &ControllerSelection) {
         running(NAMES[0], Box::pin(health::run(context.clone()))),
         running(NAMES[1], Box::pin(statuses::run(context.clone()))),
         running(NAMES[2], Box::pin(dependents::run(context.clone()))),
+        running(NAMES[3], Box::pin(endpoints::run(context.clone()))),
     );
 }

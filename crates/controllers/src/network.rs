@@ -14,5 +14,5 @@ pub mod endpoints;
 mod large_services;
 #[cfg(test)]
 mod random_services;
-mod service_pods;
-mod slice_writes;
+pub(crate) mod service_pods;
+pub(crate) mod slice_writes;

@@ -1,6 +1,7 @@
 //! The sync view: the lines that a server sends to a syncer, and the reports that it receives.
 
 mod bounded;
+mod endpoints;
 mod pod_counts;
 
 use atoll_meta::object;
@@ -11,6 +12,7 @@ use crate::cluster::ClusterView;
 use crate::{marks, pod_security};
 
 pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE, LONGEST_REASON};
+pub use endpoints::{Endpoint, EndpointGroup, EndpointPort, MAX_ENDPOINTS, ServiceEndpoints};
 pub use pod_counts::{PodCounts, PodUsage};
 
 /// The resource of an object.
@@ -58,6 +60,10 @@ impl ObjectTarget {
 
     pub fn is_namespace(&self) -> bool {
         self.resource.group.is_empty() && self.resource.resource == "namespaces"
+    }
+
+    pub fn is_service(&self) -> bool {
+        self.resource.group.is_empty() && self.resource.resource == "services"
     }
 }
 
@@ -229,6 +235,9 @@ pub struct Record {
     /// The Pods of a workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodCounts>,
+    /// The endpoints of a Service, if they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoints: Option<ServiceEndpoints>,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -50,6 +50,9 @@ impl Round<'_> {
         let now = self.scheduler.writer.clock.seconds();
         demand.is_paused = self.scheduler.pauses.take(key) && !demand.current.is_empty();
         let reports = self.read_reports(key, &target, &mut demand, now);
+        if let Some(serving) = self.scheduler.serving.as_ref().filter(|_| moving::is_moving(placement)) {
+            serving.limit_ready(&target.at, &target.object, &self.scheduler.reports, &mut demand);
+        }
         if demand.work == Work::EveryNode {
             // As on a drained node, DaemonSets stay until the cluster is removed.
             rules.tolerations.extend(drain_toleration());

@@ -8,7 +8,7 @@ use atoll_informer::{Change, Key};
 use atoll_meta::object;
 use serde_json::Value;
 
-use crate::{Keys, Scheduler, workloads};
+use crate::{Keys, Scheduler, serving, workloads};
 
 /// Changes since the last round.
 #[derive(Default)]
@@ -76,10 +76,19 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
     });
     let follower = scheduler.clone();
     scheduler.reports.cache.listen(move |change| {
-        if let Some(key) = follower.reports.changed(change, &*follower.writer.clock) {
+        for key in follower.reports.changed(change, &*follower.writer.clock) {
             follower.queue.add(key);
         }
     });
+    if let Some(serving) = &scheduler.serving {
+        let follower = scheduler.clone();
+        serving.services.listen(move |change| {
+            if serving::matters(change) {
+                let awaited = follower.reports.awaited_in(&change.key.workspace, &change.key.namespace);
+                awaited.into_iter().for_each(|key| follower.queue.add(key));
+            }
+        });
+    }
     let follower = scheduler.clone();
     scheduler.namespaces.listen(move |change| {
         let Some(new) = &change.new else { return };

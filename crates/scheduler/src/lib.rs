@@ -33,6 +33,7 @@ mod rollouts;
 mod round;
 mod rules;
 mod selected;
+mod serving;
 mod suspicion;
 mod taking_over;
 mod trial;
@@ -66,6 +67,7 @@ use crate::pending::Pending;
 use crate::policies::Policies;
 use crate::rebalancing::Rebalancing;
 use crate::reports::Reports;
+use crate::serving::Serving;
 use crate::round::{DecidedStep, Round};
 use crate::selected::Selected;
 use crate::suspicion::Suspicions;
@@ -107,6 +109,8 @@ struct Scheduler {
     pauses: Pauses,
     rebalancing: Rebalancing,
     reports: Reports,
+    /// Not in a trial, where Pods that are ready can be reached.
+    serving: Option<Serving>,
     suspicions: Suspicions,
     counts: Counts,
     queue: Queue,
@@ -142,6 +146,7 @@ pub async fn run(setup: Setup) {
         pauses: Pauses::default(),
         rebalancing: Rebalancing::default(),
         reports: Reports::new(informers.of(&resources::OBJECT_STATUSES)),
+        serving: Some(Serving::new(informers.of(&resources::SERVICES))),
         suspicions: Suspicions::default(),
         counts: Counts::default(),
         queue: Queue::new(),
@@ -171,7 +176,9 @@ pub async fn run(setup: Setup) {
 impl Scheduler {
     fn caches(&self) -> impl Iterator<Item = &Arc<Cache>> {
         let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
-        self.kinds.iter().chain([&self.clusters, &self.namespaces, &self.reports.cache]).chain(policies)
+        let services = self.serving.iter().map(|serving| &serving.services);
+        let own = [&self.clusters, &self.namespaces, &self.reports.cache];
+        self.kinds.iter().chain(own).chain(policies).chain(services)
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {

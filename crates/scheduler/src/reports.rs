@@ -7,7 +7,7 @@ use atoll_informer::{Cache, Change, Clock, Key};
 use atoll_placement::demand::{CurrentShare, Work};
 use serde_json::Value;
 
-use crate::{Keys, workloads};
+use crate::{Keys, serving, workloads};
 
 /// Seconds for which the scheduler of a cluster must find no node before pods are moved elsewhere.
 const STUCK_SECONDS: i64 = 15;
@@ -50,8 +50,26 @@ impl Reports {
         Reports { cache, by_object, awaited: Mutex::default(), stuck: Mutex::default() }
     }
 
-    /// Handles a changed report. Returns the queue key of its object if that is to be decided about again.
-    pub fn changed(&self, change: &Change, clock: &dyn Clock) -> Option<Key> {
+    /// Handles a changed report. Returns the queue keys of objects that are to be decided about again.
+    pub fn changed(&self, change: &Change, clock: &dyn Clock) -> Vec<Key> {
+        let record = change.object();
+        let resource = &record["spec"]["resource"];
+        if resource["resource"] == "services" && resource["group"] == "" {
+            let known = |record: &Option<Arc<Value>>| record.as_deref().map(ready_endpoints);
+            return match known(&change.old) == known(&change.new) {
+                true => Vec::new(),
+                false => self.awaited_in(&change.key.workspace, &change.key.namespace),
+            };
+        }
+        self.workload_changed(change, clock).into_iter().collect()
+    }
+
+    /// The queue keys of objects in a namespace whose next step depends on reports.
+    pub fn awaited_in(&self, workspace: &str, namespace: &str) -> Vec<Key> {
+        serving::in_namespace(&self.awaited(), workspace, namespace)
+    }
+
+    fn workload_changed(&self, change: &Change, clock: &dyn Clock) -> Option<Key> {
         let [before, now] =
             [&change.old, &change.new].map(|record| record.as_deref().map(pods).unwrap_or_default());
         if before == now {
@@ -92,6 +110,16 @@ impl Reports {
         let read = |record: &Arc<Value>| {
             let cluster = record["spec"]["clusterUID"].as_str()?;
             Some((cluster.to_string(), pods(record)))
+        };
+        records.iter().filter_map(read).collect()
+    }
+
+    /// The ready endpoints of a Service by uid of the cluster; `None` where they are not known.
+    pub fn endpoints(&self, workspace: &str, uid: &str) -> HashMap<String, Option<i64>> {
+        let records = self.cache.by_index(self.by_object, &object_key(workspace, uid));
+        let read = |record: &Arc<Value>| {
+            let cluster = record["spec"]["clusterUID"].as_str()?;
+            Some((cluster.to_string(), ready_endpoints(record)))
         };
         records.iter().filter_map(read).collect()
     }
@@ -138,6 +166,12 @@ fn by_object(record: &Value) -> Vec<String> {
 /// Reports in one workspace never count for an object of another one.
 fn object_key(workspace: &str, uid: &str) -> String {
     format!("{workspace}/{uid}")
+}
+
+/// Reads the ready endpoints of a Service; `None` if they are not known, or some are left out.
+fn ready_endpoints(record: &Value) -> Option<i64> {
+    let endpoints = &record["status"]["endpoints"];
+    endpoints["ready"].as_i64().filter(|_| endpoints["cut"].as_i64().unwrap_or(0) == 0)
 }
 
 /// Reads the pods of a report.

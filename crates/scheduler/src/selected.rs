@@ -32,9 +32,12 @@ fn kinds() -> [&'static Resource; 3] {
     [&resources::SERVICES, &resources::NETWORK_POLICIES, &resources::POD_DISRUPTION_BUDGETS]
 }
 
+/// Index function of Services; see [`index_keys`].
+pub const SERVICE_INDEX: fn(&Value) -> Vec<String> = |object| index_key("Service", object);
+
 /// Index functions of the kinds, in the same order.
 const INDEXES: [fn(&Value) -> Vec<String>; 3] = [
-    |object| index_key("Service", object),
+    SERVICE_INDEX,
     |object| index_key("NetworkPolicy", object),
     |object| index_key("PodDisruptionBudget", object),
 ];
@@ -55,6 +58,13 @@ fn label(key: &str, value: &str) -> String {
 
 fn scoped(at: &Key, text: &str) -> String {
     format!("{}/{}/{text}", at.workspace, at.namespace)
+}
+
+/// The index keys of all objects that may select the Pods of a workload.
+pub fn index_keys(at: &Key, workload: &Value) -> Vec<String> {
+    let labels = pod_labels(workload).into_iter().flatten().take(MAX_LABELS);
+    let exact = labels.filter_map(|(key, value)| Some(label(key, value.as_str()?)));
+    exact.chain([ANY.to_string()]).map(|text| scoped(at, &text)).collect()
 }
 
 /// Objects that select Pods, and the workloads.
@@ -112,10 +122,7 @@ impl Selected {
             if Placement::of(object).clusters.is_empty() {
                 continue;
             }
-            let labels = pod_labels(object).into_iter().flatten().take(MAX_LABELS);
-            let exact = labels.filter_map(|(key, value)| Some(label(key, value.as_str()?)));
-            for text in exact.chain([ANY.to_string()]) {
-                let index_key = scoped(&change.key, &text);
+            for index_key in index_keys(&change.key, object) {
                 for (kind, (cache, index)) in self.selecting.iter().enumerate() {
                     for found in cache.by_index(*index, &index_key) {
                         self.queue.add(workloads::queue_key(kind, &Key::of(&found)));

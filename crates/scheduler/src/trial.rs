@@ -73,6 +73,7 @@ impl Trial {
             pauses: Pauses::default(),
             rebalancing: Rebalancing::default(),
             reports: Reports::new(copy(&of.reports.cache)),
+            serving: None,
             suspicions: Suspicions::default(),
             counts: Counts::default(),
             queue: Queue::new(),

@@ -6,6 +6,7 @@
 //!                                                         │                                              │   marked objects
 //!   above: POST /services/sync/<cluster> ◄─ reports ──────┴─ status_watch ◄── watches by mark label ─────┤
 //!                       ▲                                                                                │
+//!                       ├── endpoints ◄── EndpointSlices of placed Services ─────────────────────────────┤
 //!                       ├── events ◄── Events about placed objects and about Pods owned by them ─────────┤
 //!                       └── heartbeat ◄─ inventory (nodes, pods), capabilities, guard (identity, claim, lease)
 //! ```
@@ -38,7 +39,7 @@ use atoll_informer::ApiScope;
 use connections::sync_view;
 use guard::Guard;
 use objects::object_worker;
-use reporting::{capabilities, events, heartbeat, pod_reports, usage};
+use reporting::{capabilities, endpoints, events, heartbeat, pod_reports, usage};
 use syncer::Syncer;
 
 pub use connections::renewal;
@@ -81,6 +82,7 @@ pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Fu
             () = pod_reports::run(&syncer) => {}
             () = capabilities::run(&syncer) => {}
             () = usage::run(&syncer) => {}
+            () = endpoints::run(&syncer, &api) => {}
             () = events::forward(&syncer, &api) => {}
             () = syncer.queue.work("sync", settings.at_once.max(1), |key| object_worker::work(syncer.clone(), key)) => {}
         }

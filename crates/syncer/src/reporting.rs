@@ -1,6 +1,7 @@
 //! Reports the state of the cluster and of the objects in it to the control plane.
 
 pub mod capabilities;
+pub mod endpoints;
 pub mod events;
 pub mod heartbeat;
 pub mod inventory;

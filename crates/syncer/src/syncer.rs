@@ -24,6 +24,7 @@ use crate::namespaces::{AwaitedNamespace, Namespaces, locator};
 use crate::objects::reconcile::Desired;
 use crate::objects::table::{Table, key_of};
 use crate::reporting::capabilities::Capabilities;
+use crate::reporting::endpoints::SliceWatch;
 use crate::reporting::inventory::{Inventory, Owner};
 use crate::reporting::reports::Reports;
 use crate::reporting::status_watch;
@@ -48,6 +49,7 @@ pub struct Syncer {
     pub gate: Arc<WriteGate>,
     pub pauses: Pauses,
     pub inventory: Inventory,
+    pub slices: SliceWatch,
     pub capabilities: Capabilities,
     /// Whether the namespaces of the cluster have been read.
     is_loaded: AtomicBool,
@@ -86,6 +88,7 @@ impl Syncer {
             gate,
             pauses: Pauses::default(),
             inventory: Inventory::default(),
+            slices: SliceWatch::default(),
             capabilities: Capabilities::default(),
             is_loaded: AtomicBool::new(false),
             watches: Mutex::default(),
@@ -270,7 +273,8 @@ impl Syncer {
     /// Reports an object above if its record has changed.
     pub fn report(&self, key: &Key) {
         let pods = |uid: &str| self.inventory.pods_of(uid);
-        if let Some(record) = self.table.changed_record(key, &pods) {
+        let endpoints = |uid: &str| self.slices.endpoints_of(uid);
+        if let Some(record) = self.table.changed_record(key, &pods, &endpoints) {
             self.reports.report(key.clone(), record);
         }
     }

@@ -61,10 +61,50 @@ impl RealCluster {
         self.directory.path().join("kubeconfig")
     }
 
+    /// Cuts the cluster off from the machine: its API server and its Pods cannot be reached any more, and nothing in
+    /// it changes.
+    pub fn disconnect(&self) {
+        ip(&format!("link set {} down", self.interface()));
+    }
+
+    /// Connects the cluster again.
+    pub fn reconnect(&self) {
+        let (node, number) = (self.node(), self.number());
+        ip(&format!("link set {} up", self.interface()));
+        // The route to its Pods is lost with the link; see `upstream/node`.
+        ip(&format!("route replace 10.{}.{}.0/24 via {node}", 128 + number / 256, number % 256));
+    }
+
+    fn node(&self) -> &str {
+        let address = self.url.strip_prefix("https://").and_then(|url| url.rsplit_once(':'));
+        address.map_or("", |(node, _)| node)
+    }
+
+    /// The number of the cluster, from which `upstream/node` derives its addresses.
+    fn number(&self) -> u32 {
+        let parts: Vec<u32> = self.node().split('.').filter_map(|part| part.parse().ok()).collect();
+        match parts[..] {
+            [198, second, third, fourth] => (second - 18) * 16384 + third * 64 + fourth / 4,
+            _ => panic!("{} is not an address of a cluster", self.url),
+        }
+    }
+
+    fn interface(&self) -> String {
+        format!("atoll{}", self.number())
+    }
+
     /// Returns the directory with its logs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
+}
+
+fn ip(arguments: &str) {
+    let mut command = Command::new("ip");
+    // Directories of administration programs are not in every user's PATH.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin")).args(arguments.split(' '));
+    crate::succeed(&mut command);
 }
 
 impl Drop for RealCluster {

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 pub const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 /// Controllers of the tests. No syncer and no controller of health runs, so clusters are as the test says.
-pub const CONTROLLERS: &str = "placementscheduler,placementfollower,objectstatus,workspace,namespace";
+pub const CONTROLLERS: &str =
+    "placementscheduler,placementfollower,objectstatus,endpointslicemerging,workspace,namespace";
 
 /// Starts a control plane with a scheduler.
 pub fn start() -> Atoll {
@@ -172,9 +173,11 @@ pub async fn report_object(admin: &Client, path: &str, cluster: &str, mut record
         "group": group, "version": version, "resource": plural, "kind": kind, "namespaced": true,
     });
     record["workspace"] = "root".into();
-    for field in ["namespace", "name", "uid", "generation"] {
+    for field in ["namespace", "name", "uid"] {
         record[field] = object["metadata"][field].clone();
     }
+    // Services have no generation.
+    record["generation"] = object["metadata"]["generation"].as_i64().unwrap_or(0).into();
     record["observed"] = true.into();
     admin.post(&format!("/services/sync/{cluster}"), json!({ "records": [record] })).await.expect(200);
 }

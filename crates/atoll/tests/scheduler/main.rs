@@ -9,6 +9,7 @@ mod by_command;
 mod by_default;
 mod by_policy;
 mod draining;
+mod endpoints;
 mod explaining;
 mod fleet;
 mod kinds;

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, path, report_pods, wait_until, with_clusters,
+    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, path, report_object, report_pods, wait_until,
+    with_clusters,
 };
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -37,6 +38,8 @@ async fn services_and_budgets_go_where_their_pods_are() {
     expect_placed(&admin, &web, "east=2 west=4 by annotation").await;
     expect_placed(&admin, &at, "east west by reference").await;
     report_pods(&admin, &web, "west", 4).await;
+    // The replicas count when the Service is there too.
+    report_object(&admin, &at, "west", json!({ "state": "Applied" })).await;
     expect_placed(&admin, &web, "west=4 by annotation").await;
     expect_placed(&admin, &at, "west by reference").await;
     expect_placed(&admin, &budget, "west by reference").await;

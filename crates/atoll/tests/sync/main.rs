@@ -13,6 +13,7 @@ mod support;
 mod application;
 mod credentials;
 mod divided;
+mod endpoints;
 mod events;
 mod faulty_proxy;
 mod flapping;

@@ -5,7 +5,7 @@ use atoll_meta::quantity::Quantity;
 use atoll_meta::text::{clean, is_control};
 use serde_json::{Map, Value};
 
-use super::{PodCounts, Record};
+use super::{PodCounts, Record, ServiceEndpoints};
 
 /// Largest status of an object. Controllers write a few KiB; some custom resources use more.
 pub const LARGEST_STATUS: usize = 256 << 10;
@@ -35,6 +35,8 @@ impl Record {
         self.generation = self.generation.max(0);
         self.message = clean(&self.message, LONGEST_MESSAGE);
         self.pods = self.pods.map(PodCounts::bounded);
+        let is_service = self.target.is_service();
+        self.endpoints = self.endpoints.filter(|_| is_service).map(ServiceEndpoints::bounded);
         self
     }
 }

@@ -24,6 +24,49 @@ fn pods() -> Value {
     })
 }
 
+fn endpoints() -> Value {
+    let count = |description: &str| json!({ "description": description, "type": "integer" });
+    let text = |description: &str| json!({ "description": description, "type": "string" });
+    let flag = |description: &str| json!({ "description": description, "type": "boolean" });
+    let port = json!({
+        "type": "object",
+        "properties": {
+            "name": text("The name of the port."),
+            "port": count("The port."),
+            "protocol": text("TCP, UDP or SCTP."),
+            "appProtocol": text("The application protocol."),
+        },
+    });
+    let endpoint = json!({
+        "type": "object",
+        "properties": {
+            "address": text("The address of the pod in the network of the cluster."),
+            "ready": flag("Whether it accepts new connections."),
+            "serving": flag("Whether it responds, even while its pod ends."),
+            "terminating": flag("Whether its pod is being deleted."),
+            "hostname": text("The host name of the pod, if it has one in the DNS."),
+            "zone": text("The zone of its node."),
+        },
+    });
+    let slice = json!({
+        "type": "object",
+        "properties": {
+            "addressType": text("IPv4 or IPv6."),
+            "ports": { "description": "The ports of each endpoint.", "type": "array", "items": port },
+            "endpoints": { "description": "The endpoints.", "type": "array", "items": endpoint },
+        },
+    });
+    json!({
+        "description": "The endpoints of a Service in the cluster.",
+        "type": "object",
+        "properties": {
+            "slices": { "description": "Endpoints with the same ports.", "type": "array", "items": slice },
+            "ready": count("The number of pods that are ready."),
+            "cut": count("The number of endpoints that were left out, because there are too many or they are not valid."),
+        },
+    })
+}
+
 pub fn schema() -> Value {
     let text = |description: &str| json!({ "description": description, "type": "string" });
     json!({
@@ -72,6 +115,7 @@ pub fn schema() -> Value {
                         "type": "boolean",
                     },
                     "pods": pods(),
+                    "endpoints": endpoints(),
                     "status": {
                         "description": "The status of the object in the cluster, if it has one.",
                         "nullable": true,

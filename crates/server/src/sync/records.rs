@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_fleet::view::{ObjectTarget, Record, State};
+use atoll_fleet::view::{ObjectTarget, Record, ServiceEndpoints, State};
 use atoll_meta::{Status, object};
 use atoll_registry::{Admission, DeleteOptions, LimitsOnly, NoAdmission, ObjectRef, Row, Update};
 use serde_json::{Value, json};
@@ -68,6 +68,7 @@ pub async fn record_refusal(
         record.observed = known["status"]["observed"] == true;
         record.held = known["status"]["held"] == true;
         record.pods = serde_json::from_value(known["status"]["pods"].take()).ok();
+        record.endpoints = serde_json::from_value(known["status"]["endpoints"].take()).ok();
         record.status = known["status"]["status"].take();
     }
     if let Err(status) = write_within_limits(server, scope, &record).await {
@@ -88,7 +89,8 @@ pub async fn write_within_limits(
                 "" => OMITTED.to_string(),
                 message => format!("{message}; {OMITTED}"),
             };
-            let without = Record { status: Value::Null, message, ..record.clone() };
+            let endpoints = record.endpoints.clone().map(ServiceEndpoints::emptied);
+            let without = Record { status: Value::Null, endpoints, message, ..record.clone() };
             write(server, scope, &without, &NoAdmission).await
         }
         outcome => outcome,
@@ -131,9 +133,16 @@ async fn write<A: Admission>(
     if let Some(pods) = &record.pods {
         wanted["status"]["pods"] = json!(pods);
     }
+    if let Some(endpoints) = &record.endpoints {
+        wanted["status"]["endpoints"] = json!(endpoints);
+    }
     let change = |existing: &Value| {
         let mut next = existing.clone();
         next["status"] = wanted["status"].clone();
+        // A syncer that has just started does not know the endpoints yet, which does not mean that there are none.
+        if next["status"]["endpoints"].is_null() && existing["status"]["endpoints"].is_object() {
+            next["status"]["endpoints"] = existing["status"]["endpoints"].clone();
+        }
         next
     };
     match server.registry.get(&row, &object_ref).and_then(|found| super::parse(&found.json())) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::memory_limits::{Budget, Charge};
-use atoll_fleet::view::{ObjectTarget, PodCounts, Record, State, SyncResource};
+use atoll_fleet::view::{ObjectTarget, PodCounts, Record, ServiceEndpoints, State, SyncResource};
 use atoll_informer::Key;
 use atoll_meta::object;
 use serde_json::Value;
@@ -317,8 +317,13 @@ impl Table {
     }
 
     /// Returns the record to report, if it has changed since the last report.
-    /// `pods` returns the Pods of a workload by its uid below.
-    pub fn changed_record(&self, key: &Key, pods: &dyn Fn(&str) -> Option<PodCounts>) -> Option<Record> {
+    /// `pods` returns the Pods of a workload by its uid below, `endpoints` those of a Service.
+    pub fn changed_record(
+        &self,
+        key: &Key,
+        pods: &dyn Fn(&str) -> Option<PodCounts>,
+        endpoints: &dyn Fn(&str) -> Option<ServiceEndpoints>,
+    ) -> Option<Record> {
         let mut state = self.state();
         let entry = state.entries.get_mut(key)?;
         if entry.seen.is_none() && entry.failure.is_none() {
@@ -326,6 +331,7 @@ impl Table {
         }
         let mut record = record(&entry.target, &entry.desired, entry.seen.as_ref(), entry.failure.as_ref());
         record.pods = entry.workload_uid().and_then(pods);
+        record.endpoints = entry.service_uid().and_then(endpoints);
         let last_reported = digest::of(&[&serde_json::to_vec(&record).unwrap_or_default()]);
         if entry.last_reported.replace(last_reported) == Some(last_reported) {
             return None;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use atoll_client::Client;
 use atoll_client::connect_error::{self, Cause};
 use atoll_client::memory_limits::{self, Budget, Charge};
-use atoll_fleet::view::{EventReport, Record, Report, ReportResponse, State};
+use atoll_fleet::view::{
+    EndpointGroup, EventReport, Record, Report, ReportResponse, ServiceEndpoints, State,
+};
 use atoll_informer::{Key, encoded};
 use atoll_meta::{Status, text};
 use serde_json::Value;
@@ -62,11 +64,15 @@ impl Reports {
         self.changed.notify_one();
     }
 
-    /// Charges a record; removes its status and shortens its message if the budget is exceeded.
+    /// Charges a record; removes its status and endpoints and shortens its message if the budget is exceeded.
     fn charged(&self, mut record: Record) -> (Record, Charge) {
         let mut charge = Charge::new(self.budget.clone());
-        if charge.grow(memory_limits::value_size(&record.status) + record.message.len()).is_err() {
+        let groups = record.endpoints.iter().flat_map(|endpoints| &endpoints.slices);
+        let endpoints: usize = groups.map(EndpointGroup::size).sum();
+        let size = memory_limits::value_size(&record.status) + record.message.len() + endpoints;
+        if charge.grow(size).is_err() {
             (record.status, record.observed) = (Value::Null, false);
+            record.endpoints = record.endpoints.map(ServiceEndpoints::emptied);
             record.message = text::clean(&record.message, SHORTEST);
         }
         (record, charge)

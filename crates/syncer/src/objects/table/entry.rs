@@ -63,6 +63,11 @@ impl TableEntry {
         self.seen.as_ref().filter(|_| is_workload).map(|seen| seen.uid.as_str())
     }
 
+    /// Returns the uid below of a Service that exists in the cluster.
+    pub fn service_uid(&self) -> Option<&str> {
+        self.seen.as_ref().filter(|_| self.target.is_service()).map(|seen| seen.uid.as_str())
+    }
+
     /// Memory of messages in addition to the observation.
     fn words(&self) -> usize {
         self.keep.len() + self.failure.as_ref().map_or(0, |(_, message)| message.len())

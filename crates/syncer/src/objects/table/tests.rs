@@ -95,21 +95,21 @@ fn unchanged_record_is_reported_once_per_round() {
     table.begin_round();
     let ours = target("a", "u");
     let key = table.set_desired(ours.clone(), desired(1));
-    assert_eq!(table.changed_record(&key, &|_| None), None, "nothing was observed yet");
+    assert_eq!(table.changed_record(&key, &|_| None, &|_| None), None, "nothing was observed yet");
     table.observe(&key, PLANE, &found(&ours, 1, "b", 5));
     assert!(
         table
-            .changed_record(&key, &|_| None)
+            .changed_record(&key, &|_| None, &|_| None)
             .is_some_and(|record| record.state == State::Applied && record.generation == 1)
     );
     table.observe(&key, PLANE, &found(&ours, 1, "b", 6));
-    assert_eq!(table.changed_record(&key, &|_| None), None, "the record has not changed");
+    assert_eq!(table.changed_record(&key, &|_| None, &|_| None), None, "the record has not changed");
     table.set_failure(&key, Some((State::Refused, "no".into())));
-    assert!(table.changed_record(&key, &|_| None).is_some_and(|record| record.state == State::Refused));
+    assert!(table.changed_record(&key, &|_| None, &|_| None).is_some_and(|record| record.state == State::Refused));
     table.begin_round();
     table.set_desired(ours, desired(1));
     table.end_round();
-    assert!(table.changed_record(&key, &|_| None).is_some(), "a new round reports again");
+    assert!(table.changed_record(&key, &|_| None, &|_| None).is_some(), "a new round reports again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,11 +168,11 @@ fn messages_are_charged_to_the_cluster() {
     let failure = || Some((State::Refused, format!("\u{1b}[2J{}", "x".repeat(1 << 20))));
     for key in &keys {
         table.set_failure(key, failure());
-        let message = table.changed_record(key, &|_| None).expect("there is a failure").message;
+        let message = table.changed_record(key, &|_| None, &|_| None).expect("there is a failure").message;
         assert!(!message.contains('\u{1b}') && message.len() <= 4096, "{}", message.len());
     }
     assert!(budget.used() > 90_000, "{}", budget.used());
-    assert_eq!(table.changed_record(&keys[99], &|_| None), None);
+    assert_eq!(table.changed_record(&keys[99], &|_| None, &|_| None), None);
     table.set_failure(&keys[99], failure());
     let kept: usize =
         keys.iter().filter_map(|key| table.state().entries[key].failure.clone()).map(|(_, m)| m.len()).sum();

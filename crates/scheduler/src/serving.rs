@@ -1,0 +1,98 @@
+//! Replicas that clients above can reach: ready Pods whose endpoints are known above.
+//!
+//! A move takes old replicas away when new ones are available. The Services that select them are followed above by
+//! their EndpointSlices, so that a new replica counts only when it is in there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use atoll_fleet::Placement;
+use atoll_fleet::selecting::{selector, selects};
+use atoll_informer::{Cache, Change, Key};
+use atoll_meta::object;
+use atoll_placement::demand::{Demand, Work};
+use serde_json::Value;
+
+use crate::reports::Reports;
+use crate::{Keys, selected, workloads};
+
+/// The Services of all namespaces.
+pub struct Serving {
+    pub services: Arc<Cache>,
+    index: usize,
+}
+
+impl Serving {
+    pub fn new(services: Arc<Cache>) -> Serving {
+        let index = services.index(selected::SERVICE_INDEX);
+        Serving { services, index }
+    }
+
+    /// Lowers the ready replicas of each share to the endpoints that a Service has there.
+    pub fn limit_ready(&self, at: &Key, workload: &Value, reports: &Reports, demand: &mut Demand) {
+        // Pods in the network of their node may share an address.
+        let is_in_host_network = workload["spec"]["template"]["spec"]["hostNetwork"] == true;
+        if demand.work != Work::Replicas || is_in_host_network {
+            return;
+        }
+        for service in self.selecting(at, workload) {
+            let placement = Placement::of(&service);
+            let endpoints = reports.endpoints(&at.workspace, object::uid(&service));
+            for share in &mut demand.current {
+                if placement.clusters.iter().any(|of| *of.uid == *share.uid) {
+                    share.ready = share.ready.min(most_ready(&endpoints, &share.uid));
+                }
+            }
+        }
+    }
+
+    /// The Services that select the Pods of a workload.
+    fn selecting(&self, at: &Key, workload: &Value) -> Vec<Arc<Value>> {
+        let keys = selected::index_keys(at, workload);
+        let found = keys.iter().flat_map(|key| self.services.by_index(self.index, key));
+        let is_selecting = |service: &Arc<Value>| {
+            let selector = selector("Service", service);
+            !object::is_being_deleted(service) && selector.is_some_and(|of| selects(&of, workload))
+        };
+        found.filter(is_selecting).collect()
+    }
+}
+
+/// The most replicas that can be reached in a cluster: none before the Service is there, any number if its
+/// endpoints are not known.
+fn most_ready(endpoints: &HashMap<String, Option<i64>>, cluster: &str) -> i64 {
+    endpoints.get(cluster).copied().unwrap_or(Some(0)).unwrap_or(i64::MAX)
+}
+
+/// Whether a change of a Service may let moves of the workloads in its namespace go on.
+pub fn matters(change: &Change) -> bool {
+    let relevant = |service: &Option<Arc<Value>>| {
+        let service = service.as_deref()?;
+        let clusters: Vec<String> =
+            Placement::of(service).clusters.into_iter().map(|share| share.uid).collect();
+        Some((clusters, service["spec"]["selector"].clone(), object::is_being_deleted(service)))
+    };
+    relevant(&change.old) != relevant(&change.new)
+}
+
+/// The queue keys of workloads in a namespace.
+pub fn in_namespace(keys: &Keys, workspace: &str, namespace: &str) -> Vec<Key> {
+    let is_there = |key: &&Key| {
+        *key.workspace == *workspace
+            && workloads::target(key).is_some_and(|(_, at)| *at.namespace == *namespace)
+    };
+    keys.iter().filter(is_there).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_count_when_their_endpoints_are_known() {
+        let endpoints = HashMap::from([("a".to_string(), Some(2)), ("b".to_string(), None)]);
+        for (cluster, expected) in [("a", 2), ("b", i64::MAX), ("c", 0)] {
+            assert_eq!(most_ready(&endpoints, cluster), expected, "{cluster}");
+        }
+    }
+}
