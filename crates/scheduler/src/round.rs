@@ -220,7 +220,7 @@ impl<'a> Round<'a> {
                 new.filter_map(|share| Some((share, self.violation(target, namespace, &share.uid)?)));
             match new.next() {
                 Some((share, violation)) if violations.len() < MAX_VIOLATIONS => {
-                    rules.clusters.except.insert(share.name.to_string());
+                    rules.clusters.except_uids.insert(share.uid.clone());
                     violations.insert(share.uid.clone(), violation);
                 }
                 _ => {
