@@ -29,7 +29,7 @@ pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// Reason of the condition of an object whose intent goes beyond a policy.
 pub const BEYOND_POLICY: &str = "BeyondPolicy";
 /// Reason that tells `kubectl rollout status` to stop waiting.
-const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+pub const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 /// Reasons of the condition of an object without a placement.
 const UNPLACED: [&str; 3] = [NOT_PLACED, UNSCHEDULABLE, BEYOND_POLICY];
 /// Longest message, in bytes.

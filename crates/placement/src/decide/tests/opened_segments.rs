@@ -37,7 +37,11 @@ fn a_full_last_segment_is_followed_by_another_one() {
         (Rules { min_replicas: Some(2), ..even() }, set(6, two), "a=2@0 b=3@2 -1"),
         (Rules { max_replicas: Some(2), ..even() }, set(6, two), "a=2@0 b=2@2 d=2@4"),
         // Only clusters of the policy.
-        (Rules { clusters: ClusterFilter::named(["a", "b", "c"]), ..even() }, set(7, two), "a=2@0 b=3@2 c=2@5"),
+        (
+            Rules { clusters: ClusterFilter::named(["a", "b", "c"]), ..even() },
+            set(7, two),
+            "a=2@0 b=3@2 c=2@5",
+        ),
         // Once opened, a segment stays where it began.
         (even(), set(6, &[("a", 0, 2), ("b", 2, 3), ("c", 5, 2)]), "a=2@0 b=3@2 c=1@5"),
         (even(), set(3, &[("a", 0, 2), ("b", 2, 3), ("c", 5, 2)]), "a=2@0 b=1@2 c=0@5"),
@@ -49,7 +53,8 @@ fn a_full_last_segment_is_followed_by_another_one() {
 
 #[test]
 fn volumes_of_an_empty_segment_keep_its_ordinals() {
-    let fleet = fleet(&[(state("a"), 2), (ClusterState { is_cordoned: true, ..state("b") }, 9), (state("c"), 9)]);
+    let fleet =
+        fleet(&[(state("a"), 2), (ClusterState { is_cordoned: true, ..state("b") }, 9), (state("c"), 9)]);
     let mut demand = set(4, &[("a", 0, 2), ("b", 2, 0)]);
     assert_eq!(words(&decide(&fleet, &demand, &rules(Division::Even))), "a=2@0 b=0@2 c=2@2");
     demand.has_bound_claims = true;

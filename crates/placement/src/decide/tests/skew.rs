@@ -13,7 +13,7 @@ fn clusters_differ_by_no_more_than_the_skew() {
     for (rules, demand, expected) in [
         (rules(weights()), demand(6), "a=1 b=1 c=4"),
         (within(1, weights()), demand(6), "a=2 b=2 c=2"),
-        (within(2, weights()), demand(6), "a=1 b=2 c=3"),
+        (within(2, weights()), demand(6), "a=2 b=2 c=2"),
         (within(3, weights()), demand(6), "a=1 b=1 c=4"),
         (within(1, Division::Pack), demand(6), "a=2 b=2 c=2"),
         (within(1, Division::Capacity), demand(12), "a=4 b=4 c=4"),
