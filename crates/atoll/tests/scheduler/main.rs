@@ -13,6 +13,7 @@ mod dividing;
 mod draining;
 mod explaining;
 mod fleet;
+mod helm;
 mod kinds;
 mod kubectl;
 mod losses;

@@ -4,7 +4,7 @@
 //!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; the kubeconfig is deleted
 //!   Cluster (atoll.dev) ─┬─► status of the kcp cluster: Ready, capacity
 //!                        └─► without a kcp cluster: one that shows it, and disappears with it
-//!   evictAfter is over ─► the cluster is cordoned and its placements are removed
+//!   evictAfter is over ─► the cluster is cordoned and tainted, and placements without a scheduler are removed
 //!   deleted ─► wait until nothing is placed there ─► delete what the join created ─► remove the finalizer
 //! ```
 //!
@@ -157,7 +157,9 @@ impl KcpController {
         let made = cluster.filter(|cluster| subject.owns(cluster));
         if let Some(cluster) = &made {
             let left = evict::time_left(subject.object, self.context.clock.now().seconds);
-            self.sync_unschedulable(subject, cluster, left.is_some_and(|left| left.is_zero())).await?;
+            let is_over = left.is_some_and(|left| left.is_zero());
+            self.sync_taint(subject, cluster, is_over).await?;
+            self.sync_unschedulable(subject, cluster, is_over).await?;
             if let Some(left) = left {
                 let next = self.evict(subject, cluster, left).await?;
                 again = Some(again.map_or(next, |again| again.min(next)));
