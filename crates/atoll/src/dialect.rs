@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
-use atoll_registry::dialect::{MARKER, SharedDialect};
+use atoll_registry::dialect::{DISABLING, ENABLED, MARKER, SharedDialect};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -18,6 +19,9 @@ use crate::workspace::session::Session;
 use atoll_joining::client::Problem;
 
 const POLICIES: &str = "/apis/atoll.dev/v1alpha1/clusterplacementpolicies";
+/// Time for the removal of objects that only show others, and the interval between looks.
+const SHOWN_TIMEOUT: Duration = Duration::from_secs(20);
+const SHOWN_INTERVAL: Duration = Duration::from_millis(100);
 
 pub fn run(command: DialectCommand) -> Result<(), String> {
     process::run_command(async {
@@ -96,11 +100,12 @@ async fn enable(options: &DialectOptions) -> Result<(), Failure> {
         Ok(found) => found,
         Err(problem) => return Err(session.not_found(&path, problem).await),
     };
-    if speaks(found.as_ref(), name) {
+    let is_leaving = found.as_ref().is_some_and(|found| found["data"][name] == DISABLING);
+    if speaks(found.as_ref(), name) && !is_leaving {
         output::print(&format!("{path} already speaks {name}.\n"));
         return Ok(());
     }
-    let data = json!({ name: "enabled" });
+    let data = json!({ name: ENABLED });
     if found.is_some() {
         change(&session, &path, &json!({ "data": data })).await?;
     } else {
@@ -171,9 +176,12 @@ async fn disable(options: &DialectOptions) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    let mut open = vec![path.clone()];
+    let (mut open, mut showing) = (vec![path.clone()], Vec::new());
     while let Some(at) = open.pop() {
-        let found = objects(&session, &at, &dialect).await?;
+        let DialectObjects { own: found, shown } = objects(&session, &at, &dialect).await?;
+        if shown > 0 {
+            showing.push(at.clone());
+        }
         if !found.is_empty() {
             let names: Vec<String> = found.iter().map(DialectObject::to_string).collect();
             return Err(Failure::new(
@@ -183,12 +191,49 @@ async fn disable(options: &DialectOptions) -> Result<(), Failure> {
         }
         open.extend(session.child_names(&at).await?.into_iter().map(|child| format!("{at}:{child}")));
     }
+    if !showing.is_empty() {
+        change(&session, &path, &json!({ "data": { name: DISABLING } })).await?;
+        wait_until_unshown(&session, showing, &dialect).await?;
+    }
     change(&session, &path, &json!({ "data": { name: null } })).await?;
     output::print(&format!(
         "{path} no longer speaks {name}. {}\n",
         dialect.texts().disabled.replace("{atoll}", invocation())
     ));
     Ok(())
+}
+
+/// Waits until the controller of a dialect has removed the objects that only show others.
+async fn wait_until_unshown(
+    session: &Session,
+    workspaces: Vec<String>,
+    dialect: &SharedDialect,
+) -> Result<(), Failure> {
+    let name = dialect.name();
+    let begun = Instant::now();
+    for at in workspaces {
+        while objects(session, &at, dialect).await?.shown > 0 {
+            if begun.elapsed() > SHOWN_TIMEOUT {
+                return Err(Failure::new(
+                    format!("{at} still shows {} of {name}", dialect.texts().objects),
+                    format!(
+                        "check that the controllers of {name} run (atoll start --controllers), then repeat: {} dialect disable {name}",
+                        invocation()
+                    ),
+                ));
+            }
+            tokio::time::sleep(SHOWN_INTERVAL).await;
+        }
+    }
+    Ok(())
+}
+
+/// The objects of a dialect's kinds in a workspace.
+struct DialectObjects {
+    /// Those that must be deleted before the dialect is disabled.
+    own: Vec<DialectObject>,
+    /// Number of those that only show others.
+    shown: usize,
 }
 
 /// An object of a dialect's kind, as kubectl names it.
@@ -222,12 +267,8 @@ fn deletion(objects: &[DialectObject]) -> String {
 }
 
 /// The objects of a dialect's kinds in a workspace, each in the spelling in which it is stored.
-async fn objects(
-    session: &Session,
-    path: &str,
-    dialect: &SharedDialect,
-) -> Result<Vec<DialectObject>, Failure> {
-    let (mut found, views) = (Vec::new(), dialect.views());
+async fn objects(session: &Session, path: &str, dialect: &SharedDialect) -> Result<DialectObjects, Failure> {
+    let (mut found, views) = (DialectObjects { own: Vec::new(), shown: 0 }, dialect.views());
     for definition in dialect.definitions() {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
@@ -243,7 +284,10 @@ async fn objects(
                 Err(problem) if problem.is("NotFound") => continue,
                 Err(problem) => return Err(problem.into()),
             };
-        found.extend(list["items"].as_array().into_iter().flatten().map(|item| DialectObject {
+        let items = || list["items"].as_array().into_iter().flatten();
+        found.shown += items().filter(|item| dialect.is_reflection(item)).count();
+        let own = items().filter(|item| !dialect.is_reflection(item));
+        found.own.extend(own.map(|item| DialectObject {
             namespace: object::namespace(item).to_string(),
             name: format!("{}.{group}/{}", kind.to_lowercase(), object::name(item)),
         }));

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use atoll_informer::{ApiScope, Key, ListWatch, ListWatchEvent, list_and_watch, resources};
 use atoll_meta::object;
-use atoll_registry::dialect::MARKER;
+use atoll_registry::dialect::{DISABLING, MARKER};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -23,6 +23,8 @@ pub struct EnabledWorkspaces {
 struct Marker {
     uid: String,
     names: HashSet<String>,
+    /// Those that are being disabled.
+    leaving: HashSet<String>,
 }
 
 impl Default for EnabledWorkspaces {
@@ -41,6 +43,17 @@ impl EnabledWorkspaces {
         let markers = self.markers();
         let has = |id: &str| markers.get(id).is_some_and(|marker| marker.names.contains(dialect));
         api.ancestry(workspace).iter().any(|(id, _)| has(id))
+    }
+
+    /// Whether a dialect is being disabled in a workspace: no workspace above keeps it enabled there.
+    pub fn is_leaving(&self, api: &ApiScope, workspace: &str, dialect: &str) -> bool {
+        let markers = self.markers();
+        let stays = |id: &str| {
+            markers
+                .get(id)
+                .is_some_and(|marker| marker.names.contains(dialect) && !marker.leaving.contains(dialect))
+        };
+        !api.ancestry(workspace).iter().any(|(id, _)| stays(id))
     }
 
     /// Whether any workspace enables a dialect.
@@ -90,8 +103,13 @@ impl EnabledWorkspaces {
 
 impl Marker {
     fn of(object: &Value) -> Marker {
-        let names = object["data"].as_object().into_iter().flatten().map(|(name, _)| name.clone());
-        Marker { uid: object::uid(object).to_string(), names: names.collect() }
+        let data = || object["data"].as_object().into_iter().flatten();
+        let leaving = data().filter(|(_, value)| *value == DISABLING).map(|(name, _)| name.clone());
+        Marker {
+            uid: object::uid(object).to_string(),
+            names: data().map(|(name, _)| name.clone()).collect(),
+            leaving: leaving.collect(),
+        }
     }
 }
 
@@ -131,6 +149,11 @@ mod tests {
         let has = |workspace: &str, dialect: &str| enabled.contains(&api, workspace, dialect);
         assert!(has(org, "kcp") && has(team, "kcp") && enabled.is_used("kcp"));
         assert!(!has("root", "kcp") && !has(team, "other"));
+        assert!(!enabled.is_leaving(&api, team, "kcp"));
+        let mut leaving = marker.clone();
+        leaving["data"]["kcp"] = DISABLING.into();
+        enabled.handle(ListWatchEvent::Upserted(leaving));
+        assert!(has(team, "kcp") && enabled.is_leaving(&api, team, "kcp"));
         enabled.handle(ListWatchEvent::Listed(&HashSet::new(), 7));
         assert!(!has(team, "kcp") && !enabled.is_used("kcp"));
     }

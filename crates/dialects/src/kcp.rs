@@ -4,6 +4,7 @@
 //!   definitions: Cluster and WorkloadCluster of workload.kcp.dev
 //!   kubeconfig: spec.kubeconfig is a sealed field     labels: the clusters that an object asks for
 //!   controller: a Cluster of atoll.dev for each kcp cluster, and its status
+//!   shown: a kcp cluster for each Cluster of atoll.dev that joined by other means
 //! ```
 
 mod controller;
@@ -13,12 +14,16 @@ mod finalize;
 mod join;
 mod kubeconfig;
 mod labels;
+mod shown;
 mod status;
 
 use std::sync::Arc;
 
-use atoll_meta::object;
-use atoll_registry::dialect::{Dialect, DialectTexts, Intent, SealedField, ShareMetadata, ShareTarget};
+use atoll_meta::{Status, object};
+use atoll_registry::dialect::{
+    Dialect, DialectTexts, DialectView, DialectWrite, Intent, ProtectedMetadata, SealedField, ShareMetadata,
+    ShareTarget,
+};
 use serde_json::{Value, json};
 
 use crate::{DialectController, Registration, intents};
@@ -27,7 +32,7 @@ use crate::{DialectController, Registration, intents};
 pub const NAME: &str = "kcp";
 pub const GROUP: &str = "workload.kcp.dev";
 pub const VERSION: &str = "v1alpha1";
-/// Both names of the kind: plural and kind.
+/// Both names of the kind: plural and kind. Objects are stored under the first.
 pub const KINDS: [(&str, &str); 2] = [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")];
 
 /// The value of `by` in placements by label.
@@ -67,6 +72,33 @@ impl Dialect for Kcp {
 
     fn definitions(&self) -> Vec<Value> {
         definitions::all()
+    }
+
+    /// Both names of the kind are two forms of one object.
+    fn views(&self) -> Vec<DialectView> {
+        let [(stored, _), (view, _)] = KINDS;
+        vec![DialectView {
+            group: GROUP,
+            resource: view,
+            stored: (GROUP, stored),
+            to_stored: |_| {},
+            to_view: |_| {},
+        }]
+    }
+
+    fn protected(&self, group: &str, resource: &str) -> ProtectedMetadata {
+        match group == GROUP && KINDS.iter().any(|(plural, _)| *plural == resource) {
+            true => ProtectedMetadata { annotations: &[shown::SHOWS], ..ProtectedMetadata::default() },
+            false => ProtectedMetadata::default(),
+        }
+    }
+
+    fn validate(&self, write: &DialectWrite<'_>, new: &Value) -> Result<(), Status> {
+        shown::validate(write, new)
+    }
+
+    fn is_reflection(&self, object: &Value) -> bool {
+        shown::is_shown(object)
     }
 
     fn sealed_fields(&self) -> Vec<SealedField> {

@@ -8,7 +8,7 @@ use atoll_informer::{ApiScope, Key, Resource, encoded};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-/// Dependents are removed by the controller that placed them.
+/// Dependents are removed by the controller that placed them, and the scheduler moves its workloads.
 const DEPENDENT: &str = placed_by::REFERENCE;
 const PLACEMENT: &str = "placement";
 
@@ -65,7 +65,8 @@ fn resource(target: &ObjectTarget) -> Resource {
 fn without(placement: &Value, cluster: &str, uid: &str) -> Option<Vec<Share>> {
     let shares: Vec<Share> = serde_json::from_value(placement["spec"]["clusters"].clone()).ok()?;
     let is_there = |share: &Share| share.name == cluster && (share.uid.is_empty() || share.uid == uid);
-    if placement["spec"]["by"] == DEPENDENT || !shares.iter().any(is_there) {
+    let by = placement["spec"]["by"].as_str().unwrap_or_default();
+    if by == DEPENDENT || placed_by::is_scheduled(by) || !shares.iter().any(is_there) {
         return None;
     }
     Some(shares.into_iter().filter(|share| !is_there(share)).collect())
@@ -88,6 +89,8 @@ mod tests {
             ("hand", json!([{ "name": "west" }]), None),
             ("hand", json!([{ "name": "east", "uid": "2" }]), None),
             ("reference", json!([{ "name": "east", "uid": "1" }]), None),
+            ("default", json!([{ "name": "east", "uid": "1" }]), None),
+            ("clusterplacementpolicy/kcp", json!([{ "name": "east", "uid": "1" }]), None),
         ] {
             let rest = without(&json!({ "spec": { "clusters": clusters, "by": by } }), "east", "1");
             assert_eq!(rest.map(|rest| json!(rest)), expected, "{by} {clusters}");

@@ -146,6 +146,7 @@ fn numbers(status: &mut Map<String, Value>, parts: &[ClusterStatus<'_>]) {
 /// is none. A cluster whose share is held has no update revision; that of another cluster is to come.
 fn revisions(status: &mut Map<String, Value>, parts: &[ClusterStatus<'_>]) {
     const FIELDS: [&str; 2] = ["currentRevision", "updateRevision"];
+    const CURRENT_REPLICAS: &str = "currentReplicas";
     let is_moving = |part: &&ClusterStatus<'_>| part.field(FIELDS[0]) != part.field(FIELDS[1]);
     if let Some(moving) = parts.iter().find(is_moving) {
         for name in FIELDS {
@@ -154,6 +155,15 @@ fn revisions(status: &mut Map<String, Value>, parts: &[ClusterStatus<'_>]) {
                 Some(revision) => status.insert(name.to_owned(), revision.clone()),
                 None => status.remove(name),
             };
+        }
+        // Clusters that have finished count their Pods as current; they are updated.
+        let current = |part: &ClusterStatus<'_>| {
+            let is_current = part.field(FIELDS[0]) == moving.field(FIELDS[0]);
+            part.field(CURRENT_REPLICAS).and_then(Value::as_i64).filter(|_| is_current).unwrap_or(0)
+        };
+        if status.contains_key(CURRENT_REPLICAS) {
+            let sum = parts.iter().map(|part| current(part).clamp(0, i64::from(i32::MAX))).sum::<i64>();
+            status.insert(CURRENT_REPLICAS.to_owned(), sum.min(i64::from(i32::MAX)).into());
         }
     }
 }

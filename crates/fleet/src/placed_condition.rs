@@ -30,7 +30,7 @@ pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// Reason of the condition of an object whose intent goes beyond a policy.
 pub const BEYOND_POLICY: &str = "BeyondPolicy";
 /// Reason that tells `kubectl rollout status` to stop waiting.
-const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+pub const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 /// Reason and message of the condition Available of a Deployment with too few replicas, as in Kubernetes.
 const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
 const NO_MINIMUM: &str = "Deployment does not have minimum availability.";

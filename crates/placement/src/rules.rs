@@ -31,6 +31,8 @@ pub struct Rules {
     pub max_replicas: Option<i64>,
     /// Constraints from the widest to the narrowest: the second applies within each domain of the first.
     pub spread: Vec<Spread>,
+    /// Largest difference of replicas between two clusters, of one domain if they are spread over domains.
+    pub max_skew: Option<i64>,
     /// Workloads that it should be on the same clusters with.
     pub with: Vec<Neighbours>,
     /// Workloads that it should not share clusters with.
@@ -78,6 +80,8 @@ pub struct ClusterFilter {
     pub except: BTreeSet<String>,
     /// Excludes clusters by labels.
     pub except_selector: Option<LabelSelector>,
+    /// Excludes clusters by uid, so that others of the same name may be chosen.
+    pub except_uids: BTreeSet<Arc<str>>,
 }
 
 impl ClusterFilter {
@@ -90,6 +94,7 @@ impl ClusterFilter {
         (self.names.is_empty() || self.names.contains(&*cluster.name))
             && self.selector.as_ref().is_none_or(|selector| selector.matches(label))
             && !self.except.contains(&*cluster.name)
+            && !self.except_uids.contains(&cluster.uid)
             && !self.except_selector.as_ref().is_some_and(|selector| selector.matches(label))
     }
 }

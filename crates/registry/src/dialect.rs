@@ -36,6 +36,11 @@ pub use sealing::SealedField;
 /// The ConfigMap with the dialects that are enabled in a workspace, one key for each.
 pub const MARKER: &str = "atoll-dialects";
 
+/// The value of a dialect in that ConfigMap.
+pub const ENABLED: &str = "enabled";
+/// The value while objects that only show others are removed, before the dialect is disabled.
+pub const DISABLING: &str = "disabling";
+
 /// The key of that ConfigMap.
 pub fn marker(workspace: &str) -> Key {
     Key::object("", "configmaps", workspace, SYSTEM_NAMESPACE, MARKER)
@@ -141,6 +146,12 @@ pub trait Dialect: Send + Sync + 'static {
     /// cannot be replaced.
     fn token_claims(&self, _account: &ObjectRef<'_>, _object: &Value) -> Map<String, Value> {
         Map::new()
+    }
+
+    /// Whether an object of the dialect only shows one that exists without it. The dialect can be disabled
+    /// while such objects exist.
+    fn is_reflection(&self, _object: &Value) -> bool {
+        false
     }
 
     /// Texts for the command `atoll dialect`.

@@ -139,6 +139,7 @@ impl Round<'_> {
             reports: &reports,
         };
         let is_rolling_out = rollout.stage(placement, &mut wanted.shares);
+        let halted = rollout.halted(&wanted.shares);
         self.scheduler.reports.set_awaited(key, is_rolling_out || !next.phase.is_empty());
         if demand.is_paused {
             (wanted.phase, wanted.target) = (placement.phase.clone(), placement.target.clone());
@@ -149,7 +150,7 @@ impl Round<'_> {
         } else if next.phase.is_empty() && !returns {
             stay_away(&mut wanted, placement, &losses, &rules);
         }
-        self.outcome(key, target, placement, wanted, missing.or(losses.held))
+        self.outcome(key, target, placement, wanted, missing.or(losses.held).or(halted))
     }
 
     fn outcome(

@@ -1,6 +1,6 @@
 //! The fleet with everything that is placed on it, as the caches show it and as it was last written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub struct Ledger {
     namespaces: HashMap<(Arc<str>, Arc<str>), Usage>,
     /// The same by workspace.
     workspaces: HashMap<Arc<str>, Usage>,
+    /// Namespaces with placed objects, by workspace.
+    names: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 /// The clusters of one object.
@@ -184,6 +186,16 @@ impl Ledger {
         self.workspaces.get(workspace).map(most_used).unwrap_or_default()
     }
 
+    /// Other namespaces of a workspace that have objects on a cluster.
+    pub fn other_namespaces_on(&self, workspace: &str, namespace: &str, cluster: &str) -> Vec<Arc<str>> {
+        let names = self.names.get(workspace).into_iter().flatten().filter(|name| ***name != *namespace);
+        let is_on = |name: &&Arc<str>| {
+            let usage = self.namespaces.get(&(workspace.into(), (*name).clone()));
+            usage.is_some_and(|usage| usage.contains_key(cluster))
+        };
+        names.filter(is_on).cloned().collect()
+    }
+
     /// The shares of a placement, as decisions see them.
     pub fn shares(&self, shares: &[Share], path: &str) -> Vec<CurrentShare> {
         let read = |share: &Share| {
@@ -209,7 +221,16 @@ impl Ledger {
 
     fn count(&mut self, key: &Key, entry: &Entry, is_added: bool) {
         let of_namespace = (key.workspace.clone(), entry.namespace.clone());
-        change(&mut self.namespaces, of_namespace, entry, is_added);
+        change(&mut self.namespaces, of_namespace.clone(), entry, is_added);
+        let is_used = self.namespaces.contains_key(&of_namespace);
+        let names = self.names.entry(key.workspace.clone()).or_default();
+        match is_used {
+            true => drop(names.insert(of_namespace.1)),
+            false => drop(names.remove(&of_namespace.1)),
+        }
+        if names.is_empty() {
+            self.names.remove(&key.workspace);
+        }
         change(&mut self.workspaces, key.workspace.clone(), entry, is_added);
     }
 }
@@ -310,6 +331,29 @@ mod tests {
         let demand = Demand::of(("w", "root:ann"), ("apps", "deployments"), &object);
         ledger.set_object(&key("a"), &object, &demand);
         assert_eq!(ledger.clusters_of(&key("a")), ["open".into()]);
+    }
+
+    #[test]
+    fn other_namespaces_of_the_workspace_are_found_by_cluster() {
+        let mut ledger = Ledger::default();
+        for (workspace, namespace, cluster) in
+            [("w", "shop", "east"), ("w", "web", "east"), ("w", "web", "west"), ("other", "api", "east")]
+        {
+            let mut object = object(cluster, 1, &[cluster], "default");
+            object["metadata"]["namespace"] = namespace.into();
+            object["metadata"]["uid"] = format!("{workspace}{namespace}{cluster}").into();
+            let demand = Demand::of((workspace, "root"), ("apps", "deployments"), &object);
+            ledger.set_object(&Key::new(workspace, &format!("2/{namespace}"), cluster), &object, &demand);
+        }
+        let found = |namespace: &str, cluster: &str| -> Vec<String> {
+            let names = ledger.other_namespaces_on("w", namespace, cluster);
+            names.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(found("shop", "east"), ["web"]);
+        assert_eq!(found("api", "east"), ["shop", "web"]);
+        assert_eq!(found("web", "west"), Vec::<String>::new());
+        ledger.remove_object(&Key::new("w", "2/shop", "east"));
+        assert_eq!(ledger.other_namespaces_on("w", "web", "east"), Vec::<Arc<str>>::new());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 mod advance;
 mod beyond_policy;
+mod callers;
 mod changes;
 mod counts;
 mod decisions;
@@ -101,6 +102,7 @@ struct Scheduler {
     kinds: Vec<Arc<Cache>>,
     clusters: Arc<Cache>,
     namespaces: Arc<Cache>,
+    services: Arc<Cache>,
     policies: Policies,
     dialects: DialectIntents,
     ledger: Mutex<Ledger>,
@@ -135,6 +137,7 @@ pub async fn run(setup: Setup) {
         kinds: workloads::kinds().iter().map(|kind| informers.of(kind)).collect(),
         clusters,
         namespaces: informers.of(&resources::NAMESPACES),
+        services: informers.of(&resources::SERVICES),
         policies: Policies::new(
             informers.of(&resources::PLACEMENT_POLICIES),
             informers.of(&resources::CLUSTER_PLACEMENT_POLICIES),
@@ -310,6 +313,7 @@ impl Scheduler {
             Written::At(_) => {
                 self.changes.decided(key);
                 self.rebalancing.decided(key);
+                self.warn_callers(key, target, wanted);
                 match told {
                     Some((reason, message)) => self.tell(key, target, reason, message),
                     None => self.pending.remove(key),

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use atoll_fleet::placed_condition::DEADLINE_EXCEEDED;
 use atoll_informer::{Cache, Change, Clock, Key};
+use atoll_meta::views::condition;
 use atoll_placement::demand::{CurrentShare, Work};
 use serde_json::Value;
 
@@ -42,6 +44,8 @@ pub struct ReportedPods {
     pub is_held: bool,
     /// Whether the object was applied there.
     pub is_applied: bool,
+    /// Whether new Pods do not become available within `progressDeadlineSeconds`.
+    pub is_stalled: bool,
 }
 
 impl Reports {
@@ -197,6 +201,7 @@ fn pods(record: &Value) -> ReportedPods {
         running: running.max(0),
         unschedulable: counted("unschedulable").unwrap_or(0).max(0),
         is_applied: report["state"] == "Applied" && generation > 0,
+        is_stalled: condition(report, "Progressing").is_some_and(|found| found.reason() == DEADLINE_EXCEEDED),
     }
 }
 

@@ -20,6 +20,9 @@ use serde_json::Value;
 
 use crate::reports::ReportedPods;
 
+/// The reason of the event about a rollout that does not continue.
+const ROLLOUT_HALTED: &str = "RolloutHalted";
+
 /// A workload whose Pod template may have changed.
 pub struct Rollout<'a> {
     pub object: &'a Value,
@@ -50,6 +53,31 @@ impl Rollout<'_> {
             set(share, *turn, &before);
         }
         turns.iter().any(|turn| *turn != Turn::Finished)
+    }
+
+    /// Why clusters keep their template for longer, if new Pods do not become available on another one.
+    pub fn halted(&self, shares: &[Share]) -> Option<(&'static str, String)> {
+        let is_stalled = |share: &&Share| {
+            let report = self.reports.get(&share.uid);
+            !share.held
+                && report.is_some_and(|report| {
+                    report.is_stalled
+                        && !report.is_held
+                        && report.generation >= object::generation(self.object)
+                })
+        };
+        let names = |shares: &mut dyn Iterator<Item = &Share>| {
+            shares.map(|share| share.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let stalled = names(&mut shares.iter().filter(is_stalled));
+        let held = names(&mut shares.iter().filter(|share| share.held));
+        (!stalled.is_empty() && !held.is_empty()).then(|| {
+            let message = format!(
+                "the rollout is halted: Pods of the new template do not become available on {stalled} within \
+                 progressDeadlineSeconds; {held} keeps the earlier template; apply a template that works, or the earlier one"
+            );
+            (ROLLOUT_HALTED, message)
+        })
     }
 
     fn state(&self, share: &Share, known: Option<&Share>) -> RolloutShare {
@@ -203,6 +231,37 @@ mod tests {
             let shown: Vec<(bool, Option<i64>)> =
                 shares.iter().map(|share| (share.held, share.max_unavailable)).collect();
             assert_eq!((shown.as_slice(), found), (&expected[..], is_rolling), "{before:?} {reports:?}");
+        }
+    }
+
+    #[test]
+    fn a_template_that_does_not_work_halts_the_rollout() {
+        let object = json!({ "metadata": { "generation": 5 } });
+        let stalled = ReportedPods { is_stalled: true, ..report(5, 1, false) };
+        for (east, held, expected) in [
+            (stalled, true, true),
+            (report(5, 1, false), true, false),
+            // Nothing waits for it.
+            (stalled, false, false),
+            // The report is about the template before.
+            (ReportedPods { generation: 4, ..stalled }, true, false),
+            (ReportedPods { is_held: true, ..stalled }, true, false),
+        ] {
+            let reports =
+                HashMap::from([("east".to_string(), east), ("west".to_string(), report(5, 0, true))]);
+            let rollout = Rollout {
+                object: &object,
+                demand: &Demand::default(),
+                strategy: Strategy::OneByOne,
+                fleet: &fleet(),
+                reports: &reports,
+            };
+            let shares = [Share::on("east", "east"), Share { held, ..Share::on("west", "west") }];
+            let found = rollout.halted(&shares);
+            assert_eq!(found.is_some(), expected, "{east:?} {held}");
+            assert!(
+                found.is_none_or(|(_, text)| text.contains("on east within") && text.contains("west keeps"))
+            );
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NOT_PLACED};
-use atoll_fleet::placement::Share;
+use atoll_fleet::placement::{Share, names_of};
 use atoll_fleet::{Placement, pod_security};
 use atoll_informer::{Key, Resource};
 use atoll_meta::text::clean;
@@ -132,7 +132,11 @@ impl<'a> Round<'a> {
             self.scheduler.pending.remove(key);
             return Some(DecidedStep::Settled);
         }
-        let message = format!("its {source} names the cluster {name:?}, which does not exist");
+        let on = names_of(&Placement::of(&target.object).clusters);
+        let stays = if on.is_empty() { String::new() } else { format!("; it stays on {on}") };
+        let message = format!(
+            "its {source} names the cluster {name:?}, which does not exist{stays}; see: atoll cluster list"
+        );
         Some(not_placed(target, message))
     }
 
@@ -223,7 +227,7 @@ impl<'a> Round<'a> {
                 new.filter_map(|share| Some((share, self.violation(target, namespace, &share.uid)?)));
             match new.next() {
                 Some((share, violation)) if violations.len() < MAX_VIOLATIONS => {
-                    rules.clusters.except.insert(share.name.to_string());
+                    rules.clusters.except_uids.insert(share.uid.clone());
                     violations.insert(share.uid.clone(), violation);
                 }
                 _ => {

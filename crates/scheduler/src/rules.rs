@@ -51,6 +51,7 @@ fn of_policy(policy: &Policy) -> Rules {
             None => {
                 rules.min_clusters = rules.min_clusters.max(spread.min_domains);
                 rules.max_clusters = least(rules.max_clusters, spread.max_domains);
+                rules.max_skew = least(rules.max_skew, spread.max_skew);
             }
         }
     }
@@ -119,8 +120,8 @@ fn failover(lost: Reaction, returned: Reaction) -> Failover {
 }
 
 /// Replaces the choice of clusters by that of an annotation. What the policy allows was checked when the
-/// annotation was written, and going beyond it may have been allowed: only the division and the tolerations of
-/// the policy are left.
+/// annotation was written, and going beyond it may have been allowed: what is left of the policy does not choose
+/// clusters.
 fn with_intent(
     rules: Rules,
     intent: &Intent,
@@ -153,6 +154,7 @@ fn with_intent(
         names_clusters: true,
         failover: rules.failover,
         moves: rules.moves,
+        rollout: rules.rollout,
         ..Rules::default()
     }
 }

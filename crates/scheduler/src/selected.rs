@@ -9,7 +9,7 @@ use atoll_fleet::placement::Share;
 use atoll_fleet::selecting::{pod_labels, selector, selects};
 use atoll_fleet::{Placement, pause, placed_by};
 use atoll_informer::{ApiScope, Cache, Change, Informers, Key, Next, Queue, Resource, resources};
-use atoll_meta::{LabelSelector, Status, object};
+use atoll_meta::{Status, object};
 use atoll_placement::budgets::{Disruption, divide_disruption};
 use atoll_placement::intent::Intent;
 use serde_json::{Value, json};
@@ -237,9 +237,10 @@ fn shares<'a>(
     workloads: impl Iterator<Item = &'a Value>,
 ) -> Vec<Share> {
     let Some(selector) = selector(&resource.kind, selecting) else { return Vec::new() };
-    let replicas = replicas_by_cluster(&selector, workloads);
+    let selected: Vec<&Value> = workloads.filter(|workload| selects(&selector, workload)).collect();
+    let replicas = replicas_by_cluster(&selected);
     let mut shares: Vec<Share> = replicas.keys().map(|(name, uid)| Share::on(name, uid)).collect();
-    if resource.kind == "PodDisruptionBudget" && shares.len() > 1 {
+    if resource.kind == "PodDisruptionBudget" && shares.len() > 1 && !are_copies(&selected, shares.len()) {
         let replicas: Vec<i64> = replicas.into_values().collect();
         for (share, number) in shares.iter_mut().zip(disruptions(selecting, &replicas)) {
             share.replicas = Some(number);
@@ -248,13 +249,20 @@ fn shares<'a>(
     shares
 }
 
-/// Replicas of the selected workloads by name and uid of the cluster.
-fn replicas_by_cluster<'a>(
-    selector: &LabelSelector,
-    workloads: impl Iterator<Item = &'a Value>,
-) -> BTreeMap<(String, String), i64> {
+/// Whether each of the clusters runs all of the workloads, so that a budget applies to each as it is.
+fn are_copies(workloads: &[&Value], clusters: usize) -> bool {
+    let is_copied = |workload: &&&Value| {
+        let all = workload["spec"]["replicas"].as_i64().unwrap_or(1);
+        let shares = demand(workload);
+        shares.is_empty() || (shares.len() == clusters && shares.iter().all(|(.., own)| *own >= all))
+    };
+    workloads.iter().filter(is_copied).count() == workloads.len()
+}
+
+/// Replicas of workloads by name and uid of the cluster.
+fn replicas_by_cluster(workloads: &[&Value]) -> BTreeMap<(String, String), i64> {
     let mut found: BTreeMap<(String, String), i64> = BTreeMap::new();
-    for workload in workloads.filter(|workload| selects(selector, workload)) {
+    for workload in workloads {
         for (name, uid, replicas) in demand(workload) {
             *found.entry((name, uid)).or_default() += replicas;
         }
@@ -301,7 +309,8 @@ mod tests {
     fn selecting_objects_go_where_the_pods_are() {
         let web = workload("web", &[("east", Some(3)), ("west", Some(1))]);
         let api = workload("api", &[("north", None)]);
-        let all = [web, api];
+        let copy = workload("copy", &[("east", Some(4)), ("west", None)]);
+        let all = [web, api, copy];
         let budget = |spec: Value| json!({ "spec": spec });
         let web_only = json!({ "matchLabels": { "app": "web" } });
         for (resource, object, expected) in [
@@ -322,6 +331,18 @@ mod tests {
                 &resources::POD_DISRUPTION_BUDGETS,
                 budget(json!({ "selector": web_only, "minAvailable": "50%" })),
                 "east west",
+            ),
+            // Each cluster has all of it.
+            (
+                &resources::POD_DISRUPTION_BUDGETS,
+                budget(json!({ "selector": { "matchLabels": { "app": "copy" } }, "minAvailable": 3 })),
+                "east west",
+            ),
+            // The Pods of several workloads are one whole.
+            (
+                &resources::POD_DISRUPTION_BUDGETS,
+                budget(json!({ "selector": {}, "maxUnavailable": 3 })),
+                "east=2 north=0 west=1",
             ),
         ] {
             let found: Vec<String> = shares(resource, &object, all.iter())

@@ -65,6 +65,7 @@ impl Trial {
             kinds: of.kinds.iter().map(copy).collect(),
             clusters: copy(&of.clusters),
             namespaces: copy(&of.namespaces),
+            services: of.services.clone(),
             policies: Policies::new(copy(&of.policies.of_namespaces), copy(&of.policies.of_workspaces)),
             dialects: of.dialects.clone(),
             ledger: Mutex::new(ledger.clone()),

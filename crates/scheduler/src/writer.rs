@@ -82,9 +82,14 @@ impl Wanted {
             names.join(", ")
         };
         let (now, held) = (names(|share| !share.held && share.is_rolling_out()), names(|share| share.held));
+        let free = names(|share| !share.held);
+        // Without a budget, clusters that roll out are not told apart from those that have finished.
+        let now = if now.is_empty() { free } else { now };
         match (now.is_empty(), held.is_empty()) {
-            (true, true) => "all clusters have the new Pod template, or may roll it out".to_string(),
-            (true, false) => format!("the new Pod template waits for {held}"),
+            (true, _) => format!("the new Pod template waits on {held}"),
+            (false, true) if !self.shares.iter().any(Share::is_rolling_out) => {
+                "all clusters have the new Pod template, or may roll it out".to_string()
+            }
             (false, true) => format!("rolling out the new Pod template on {now}"),
             (false, false) => format!("rolling out the new Pod template on {now}; {held} follows"),
         }

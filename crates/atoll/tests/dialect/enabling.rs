@@ -39,13 +39,23 @@ async fn dialect_is_enabled_in_a_workspace_and_below() {
         let list = client.get(KCP).await.expect(200);
         let expected = ["clusters", "clusters/status", "workloadclusters", "workloadclusters/status"];
         assert_eq!(resources(&list), expected);
-        for (plural, kind) in [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")] {
+        let kinds = [("clusters", "Cluster", "a"), ("workloadclusters", "WorkloadCluster", "b")];
+        for (plural, kind, name) in kinds {
             let path = format!("{KCP}/{plural}");
-            let made = client.post(&path, cluster(kind, "a", "")).await.expect(201);
+            let made = client.post(&path, cluster(kind, name, "")).await.expect(201);
             assert_eq!(made["spec"], json!({ "kubeconfig": "", "unschedulable": false }));
-            let mut wrong = cluster(kind, "b", "");
+            let mut wrong = cluster(kind, "c", "");
             wrong["spec"]["unschedulable"] = "maybe".into();
             client.post(&path, wrong).await.expect_status(422, "Invalid");
+        }
+        // Both kinds are forms of one object.
+        for (plural, kind, _) in kinds {
+            let path = format!("{KCP}/{plural}");
+            assert_eq!(atoll_testkit::names(&client.get(&path).await.expect(200)), ["a", "b"]);
+            for name in ["a", "b"] {
+                assert_eq!(client.get(&format!("{path}/{name}")).await.expect(200)["kind"], kind);
+                client.post(&path, cluster(kind, name, "")).await.expect_status(409, "AlreadyExists");
+            }
         }
         let schema = client.get("/openapi/v3/apis/workload.kcp.dev/v1alpha1").await.expect(200);
         assert!(schema["components"]["schemas"]["dev.kcp.workload.v1alpha1.WorkloadCluster"].is_object());
@@ -57,19 +67,20 @@ async fn dialect_is_enabled_in_a_workspace_and_below() {
     }
     // Administrators of all workspaces get one list of both.
     let all = admin.workspace("*").get(CLUSTERS).await.expect(200);
-    assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    assert_eq!(all["items"].as_array().unwrap().len(), 4);
 
     let complaint = server.run_failing("dialect disable kcp --workspace root:org:team");
     assert!(complaint.contains("because root:org does"), "{complaint}");
     let complaint = server.run_failing("dialect disable kcp --workspace root:org");
     assert!(complaint.contains("root:org has clusters") && complaint.contains("hint: "), "{complaint}");
-    for plural in ["clusters", "workloadclusters"] {
-        org.delete(&format!("{KCP}/{plural}/a")).await.expect(200);
+    // Each is deleted in the other spelling.
+    for path in ["clusters/b", "workloadclusters/a"] {
+        org.delete(&format!("{KCP}/{path}")).await.expect(200);
     }
     let complaint = server.run_failing("dialect disable kcp --workspace root:org");
     assert!(complaint.contains("root:org:team has clusters"), "{complaint}");
-    for plural in ["clusters", "workloadclusters"] {
-        team.delete(&format!("{KCP}/{plural}/a")).await.expect(200);
+    for path in ["clusters/b", "workloadclusters/a"] {
+        team.delete(&format!("{KCP}/{path}")).await.expect(200);
     }
     let printed = server.run("dialect disable kcp --workspace root:org");
     assert!(printed.contains("no longer speaks kcp"), "{printed}");

@@ -81,3 +81,50 @@ async fn objects_leave_a_cluster_after_its_eviction_time() {
     admin.merge(&at, json!({ "spec": { "unschedulable": false } })).await.expect(200);
     wait_for("the object exists below", &below, &config_map("last"), |_| true).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scheduled_workloads_move_away_without_a_gap() {
+    let ((east, _), (west, _)) = (simulated(), simulated());
+    let server = Atoll::start();
+    let admin = server.admin();
+    for (name, cluster) in [("east", &east), ("west", &west)] {
+        server.run(&format!("cluster join {name} --kubeconfig {}", cluster.kubeconfig().display()));
+    }
+    server.run("dialect enable kcp");
+    let at = format!("{CLUSTERS}/east");
+    wait_for("the cluster shows", &admin, &at, |object| ready(object)["status"] == "True").await;
+    let (collection, labels) = ("/apis/apps/v1/namespaces/default/deployments", json!({ "app": "web" }));
+    let container = json!({ "name": "main", "image": "example/app:1" });
+    let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": [container] } });
+    let spec = json!({ "replicas": 4, "selector": { "matchLabels": labels }, "template": template });
+    admin.post(collection, json!({ "metadata": { "name": "web" }, "spec": spec })).await.expect(201);
+    let web = format!("{collection}/web");
+    let on = |object: &Value| {
+        let shares = atoll_fleet::Placement::of(object).clusters;
+        let mut names: Vec<String> =
+            shares.iter().map(|share| format!("{}={}", share.name, share.replicas.unwrap_or(-1))).collect();
+        names.sort();
+        names.join(" ")
+    };
+    wait_for("it is divided and available", &admin, &web, |object| {
+        on(object) == "east=2 west=2" && object["status"]["availableReplicas"] == 4
+    })
+    .await;
+    let past = json!({ "spec": { "evictAfter": "2022-05-01T00:00:00Z" } });
+    admin.merge(&at, past).await.expect(200);
+    let mut fewest = 4;
+    eventually("it has moved", async || {
+        let object = admin.get(&web).await.expect(200);
+        fewest = fewest.min(object["status"]["availableReplicas"].as_i64().unwrap_or(0));
+        on(&object) == "west=4" && object["status"]["replicas"] == 4
+    })
+    .await;
+    assert_eq!(fewest, 4, "all replicas stay available");
+    // When the time is taken back, the taint is too.
+    admin.merge(&at, json!({ "spec": { "evictAfter": null } })).await.expect(200);
+    wait_for("the cluster is open", &admin, &format!("{OWN}/east"), |object| {
+        object["spec"]["unschedulable"] != true
+            && object["spec"]["taints"].as_array().is_none_or(|taints| taints.is_empty())
+    })
+    .await;
+}

@@ -151,12 +151,10 @@ async fn failed_join_is_reported_and_retried() {
     let server = Setup::new().flag("--controllers", "kcpcluster,clusterpush,clusterhealth").start();
     let admin = server.admin();
     server.run("dialect enable kcp");
-    admin.post(OWN, json!({ "metadata": { "name": "taken" }, "spec": { "mode": "none" } })).await.expect(201);
     for (name, config, reason) in [
         ("empty", String::new(), "InvalidKubeConfig"),
         ("nonsense", "s3cr3t, and no kubeconfig".to_string(), "InvalidKubeConfig"),
         ("nowhere", kubeconfig("s3cr3t"), "ErrorStartingSyncer"),
-        ("taken", admin_east.clone(), "NameTaken"),
         ("a.b", admin_east.clone(), "InvalidName"),
     ] {
         admin.post(CLUSTERS, cluster("Cluster", name, &config)).await.expect(201);
@@ -173,13 +171,17 @@ async fn failed_join_is_reported_and_retried() {
     let at = format!("{CLUSTERS}/nowhere");
     admin.merge(&at, json!({ "spec": { "kubeconfig": admin_east } })).await.expect(200);
     wait_for("the cluster is ready", &admin, &at, |object| ready(object)["status"] == "True").await;
-    // Another user's Cluster was not changed, and is kept when the rejected one is deleted.
+    // A Cluster of the same name that appears before it could join is not changed, and kept.
+    admin.post(CLUSTERS, cluster("Cluster", "taken", &kubeconfig("s3cr3t"))).await.expect(201);
+    admin.post(OWN, json!({ "metadata": { "name": "taken" }, "spec": { "mode": "none" } })).await.expect(201);
+    let at = format!("{CLUSTERS}/taken");
+    wait_for("its name is taken", &admin, &at, |object| ready(object)["reason"] == "NameTaken").await;
+    let before = admin.get(&at).await.expect(200)["metadata"]["uid"].clone();
     let taken = admin.get(&format!("{OWN}/taken")).await.expect(200);
     assert_eq!(taken["spec"], json!({ "mode": "none", "access": "manage" }));
-    admin.delete(&format!("{CLUSTERS}/taken")).await.expect(200);
-    eventually("the Cluster is deleted", async || {
-        admin.get(&format!("{CLUSTERS}/taken")).await.status == 404
-    })
-    .await;
-    admin.get(&format!("{OWN}/taken")).await.expect(200);
+    admin.delete(&at).await.expect(200);
+    // Without the rejected object, it shows.
+    wait_for("the Cluster shows", &admin, &at, |object| object["metadata"]["uid"] != before).await;
+    let still = admin.get(&format!("{OWN}/taken")).await.expect(200);
+    assert_eq!(still["metadata"]["uid"], taken["metadata"]["uid"]);
 }

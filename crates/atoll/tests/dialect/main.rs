@@ -10,6 +10,7 @@ mod kubectl;
 mod labels;
 mod sealing;
 mod server_annotations;
+mod showing;
 #[path = "../support/support.rs"]
 mod support;
 

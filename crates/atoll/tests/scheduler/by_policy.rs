@@ -44,6 +44,17 @@ async fn replicas_are_divided_as_the_policy_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn clusters_differ_by_no_more_than_the_skew() {
+    let (_atoll, admin) = with_clusters(&[("east", 16), ("west", 16)]).await;
+    let weights = json!([{ "cluster": "east", "weight": 3 }, { "cluster": "west", "weight": 1 }]);
+    let replicas = json!({ "division": "Weighted", "weights": weights });
+    create(&admin, "spread", json!({ "replicas": replicas, "spread": [{ "by": "cluster", "maxSkew": 2 }] }))
+        .await;
+    admin.post(DEPLOYMENTS, deployment("web", 8, 100)).await.expect(201);
+    expect_placed(&admin, &path("web"), "east=4 west=4 by placementpolicy/spread").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn most_specific_policy_wins() {
     let (_atoll, admin) = with_clusters(&[("east", 16), ("west", 16)]).await;
     let on = |name: &str| json!({ "clusters": { "names": [name] } });

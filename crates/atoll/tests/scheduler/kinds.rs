@@ -1,9 +1,10 @@
 //! Kinds other than Deployments.
 
 use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::fleet::{expect_placed, join, report_pods, wait_until, with_clusters};
+use crate::fleet::{expect_placed, has_event, join, report_pods, scale, wait_until, with_clusters};
 
 const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
 const APPS: &str = "/apis/apps/v1/namespaces/default";
@@ -116,4 +117,40 @@ async fn jobs_and_stateful_sets_are_divided_only_by_a_policy() {
     expect_placed(&admin, &set, "east=2=0 by placementpolicy/spread").await;
     report_pods(&admin, &set, "east", 2).await;
     expect_placed(&admin, &set, "east=2=0 west=2=2 by placementpolicy/spread").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_last_segment_is_followed_by_another_one() {
+    let (_atoll, admin) = with_clusters(&[("east", 2), ("west", 2)]).await;
+    let policy = json!({
+        "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy", "metadata": { "name": "spread" },
+        "spec": { "objects": [{ "kind": "StatefulSet" }], "replicas": { "division": "Even" } },
+    });
+    admin.post(POLICIES, policy).await.expect(201);
+    wait_until(&admin, &format!("{POLICIES}/spread"), "the policy is known", |policy| {
+        policy["status"]["observedGeneration"] == 1
+    })
+    .await;
+    let mut spec =
+        json!({ "replicas": 4, "serviceName": "db", "selector": { "matchLabels": { "app": "db" } } });
+    spec["template"] = template("db", "Always");
+    spec["template"]["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1" } });
+    let sets = format!("{APPS}/statefulsets");
+    admin.post(&sets, json!({ "metadata": { "name": "db" }, "spec": spec })).await.expect(201);
+    let (set, by) = (format!("{sets}/db"), "by placementpolicy/spread");
+    expect_placed(&admin, &set, &format!("east=2=0 {by}")).await;
+    report_pods(&admin, &set, "east", 2).await;
+    expect_placed(&admin, &set, &format!("east=2=0 west=2=2 {by}")).await;
+    report_pods(&admin, &set, "west", 2).await;
+    // No cluster has room for more, until one joins.
+    scale(&admin, &set, 6).await;
+    eventually("the user is told", async || has_event(&admin, "db", "Unschedulable").await).await;
+    join(&admin, "north", 4).await;
+    expect_placed(&admin, &set, &format!("east=2=0 north=2=4 west=2=2 {by}")).await;
+    report_pods(&admin, &set, "north", 2).await;
+    // It keeps its place when it is empty.
+    scale(&admin, &set, 3).await;
+    expect_placed(&admin, &set, &format!("east=2=0 north=0=4 west=2=2 {by}")).await;
+    report_pods(&admin, &set, "north", 0).await;
+    expect_placed(&admin, &set, &format!("east=2=0 north=0=4 west=1=2 {by}")).await;
 }

@@ -107,6 +107,10 @@ async fn held_cluster_gets_a_new_template_when_it_is_released() {
     .await;
     eventually("west is held", async || report(&above, "west", "web").await["status"]["held"] == true).await;
     assert_eq!(image(&west.get(&web).await.expect(200)), "example/app:1");
+    let mut http = above.http1().await.unwrap();
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let table = http.get_accepting(REPORTS, accept).await.unwrap().expect(200);
+    assert!(table["rows"].to_string().contains("\"Applied,Held\""), "{table}");
     wait_for("the rollout is not complete", &above, &web, |web| {
         let status = &web["status"];
         status["updatedReplicas"] == 2

@@ -211,10 +211,19 @@ static OBJECT_STATUS: Printer = Printer::new(&[
     Column::new("Cluster", Cell::Text("spec.cluster"), "Name of the cluster."),
     Column::new("Resource", Cell::Text("spec.resource.resource"), "Resource of the object."),
     Column::new("Object", Cell::Text("spec.name"), "Name of the object."),
-    Column::new("State", Cell::Text("status.state"), "State of the object in the cluster."),
+    Column::new("State", Cell::Special(object_state), "State of the object in the cluster."),
     AGE,
     Column::new("Message", Cell::Text("status.message"), "Details of the state."),
 ]);
+
+/// The state, and whether the object keeps an earlier Pod template until its turn in a rollout.
+fn object_state(status: &Value, _: Timestamp) -> Value {
+    let state = text(status, "status.state");
+    match at(status, "status.held").and_then(Value::as_bool) {
+        Some(true) => format!("{state},Held").into(),
+        _ => state.into(),
+    }
+}
 
 /// The taint of a fenced cluster.
 const FENCED: &str = "atoll.dev/fenced";

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; the kubeconfig is deleted
-//!   Cluster (atoll.dev) ─► status of the kcp cluster: Ready, capacity
-//!   evictAfter is over ─► the cluster is cordoned and its placements are removed
+//!   Cluster (atoll.dev) ─┬─► status of the kcp cluster: Ready, capacity
+//!                        └─► without a kcp cluster: one that shows it, and disappears with it
+//!   evictAfter is over ─► the cluster is cordoned and tainted, and placements without a scheduler are removed
 //!   deleted ─► wait until nothing is placed there ─► delete what the join created ─► remove the finalizer
 //! ```
 //!
-//! The kcp object is the desired state; the Atoll Cluster is created from it and deleted with it.
+//! The kcp object is the desired state; the Atoll Cluster is created from it, and both are deleted together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use atoll_meta::{Status, object};
 use atoll_registry::dialect::sealing::LABEL;
 use serde_json::{Value, json};
 
+use super::shown::{self, SHOWS};
 use super::status::{self, Readiness};
 use super::{GROUP, KINDS, NAME, VERSION, evict, kubeconfig};
 use crate::ControllerContext;
@@ -33,38 +35,37 @@ pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) struct KcpController {
     pub(super) context: ControllerContext,
-    /// Caches of both kinds, Cluster and WorkloadCluster.
-    pub(super) kcp: [Arc<Cache>; 2],
+    /// Cache of the stored kind.
+    pub(super) kcp: Arc<Cache>,
     pub(super) clusters: Arc<Cache>,
 }
 
-fn kinds() -> [Resource; 2] {
-    KINDS.map(|(plural, kind)| Resource {
+/// The kind under which objects of both names are stored.
+fn stored() -> Resource {
+    let (plural, kind) = KINDS[0];
+    Resource {
         group: GROUP.into(),
         version: VERSION.into(),
         plural: plural.into(),
         kind: kind.into(),
         namespaced: false,
-    })
+    }
 }
 
 /// Runs the controller until it is dropped.
 pub async fn run(context: ControllerContext) {
     let queue = Queue::new();
-    let kcp = kinds().map(|resource| {
-        let cache = context.informers.of(&resource);
-        let wakeup = queue.clone();
-        cache.listen(move |change| wakeup.add(queue_key(&resource.plural, &change.key)));
-        cache
-    });
-    let clusters = context.informers.of(&resources::CLUSTERS);
+    let kcp = context.informers.of(&stored());
     let wakeup = queue.clone();
+    kcp.listen(move |change| wakeup.add(change.key.clone()));
+    let clusters = context.informers.of(&resources::CLUSTERS);
+    let (wakeup, enabled) = (queue.clone(), context.enabled.clone());
     clusters.listen(move |change| {
-        if object::annotation(change.object(), MADE_FROM).is_some() {
-            KINDS.iter().for_each(|(plural, _)| wakeup.add(queue_key(plural, &change.key)));
+        if enabled.is_used(NAME) {
+            wakeup.add(change.key.clone());
         }
     });
-    for cache in kcp.iter().chain([&clusters]) {
+    for cache in [&kcp, &clusters] {
         cache.synced().await;
     }
     let mut changes = context.enabled.subscribe();
@@ -73,12 +74,12 @@ pub async fn run(context: ControllerContext) {
     let (controller, wakeup) = (dialect.clone(), queue.clone());
     // Objects may be seen before the dialect is known to be enabled.
     let enabling = async move {
-        while changes.changed().await.is_ok() {
-            for cache in &controller.kcp {
-                cache
-                    .all()
-                    .iter()
-                    .for_each(|object| wakeup.add(queue_key(&cache.resource.plural, &Key::of(object))));
+        loop {
+            for cache in [&controller.kcp, &controller.clusters] {
+                cache.all().iter().for_each(|object| wakeup.add(Key::of(object)));
+            }
+            if changes.changed().await.is_err() {
+                break;
             }
         }
     };
@@ -89,30 +90,25 @@ pub async fn run(context: ControllerContext) {
     tokio::join!(working, enabling);
 }
 
-/// The queue key of a kcp object. Both kinds are cluster-scoped, so the namespace holds the plural.
-fn queue_key(plural: &str, key: &Key) -> Key {
-    Key::new(&key.workspace, plural, &key.name)
-}
-
 impl KcpController {
     pub(super) fn api(&self) -> &ApiScope {
         self.context.api()
     }
 
-    async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let Some(cache) = self.kcp.iter().find(|cache| *cache.resource.plural == *key.namespace) else {
-            return Ok(Next::Done);
-        };
-        let at = Key::new(&key.workspace, "", &key.name);
-        let Some(found) = cache.get(&at) else { return Ok(Next::Done) };
+    async fn sync(&self, at: &Key) -> Result<Next, Status> {
         // A workspace that is not known yet is an error, and retried.
         self.api().root(&at.workspace)?;
         // The dialect was disabled: keep the object and do nothing.
         if !self.context.is_enabled(&at.workspace) {
             return Ok(Next::Done);
         }
-        let subject = KcpCluster { resource: &cache.resource, at, object: &found };
+        let is_leaving = self.context.enabled.is_leaving(self.api(), &at.workspace, NAME);
+        let Some(found) = self.kcp.get(at) else {
+            return if is_leaving { Ok(Next::Done) } else { self.show(at).await };
+        };
+        let subject = KcpCluster { resource: &self.kcp.resource, at: at.clone(), object: &found };
         let outcome = match object::is_being_deleted(&found) {
+            _ if is_leaving && shown::is_shown(&found) => self.forget(&subject).await,
             true => self.finalize(&subject).await,
             false => self.reconcile(&subject).await,
         };
@@ -140,6 +136,14 @@ impl KcpController {
         let kubeconfig = secret.as_ref().and_then(credential::kubeconfig_from_secret);
         let mut cluster = self.atoll_cluster(subject).await?;
         let mut readiness = None;
+        if self.hide(subject, cluster.as_ref()).await? {
+            return Ok(Next::Done);
+        }
+        if let (None, Some(cluster)) = (&kubeconfig, &cluster)
+            && self.adopt(subject, cluster).await?
+        {
+            return Ok(Next::Done);
+        }
         if let Some(kubeconfig) = kubeconfig {
             match self.join(subject, &kubeconfig, cluster.as_ref()).await {
                 Ok(joined) => {
@@ -153,7 +157,9 @@ impl KcpController {
         let made = cluster.filter(|cluster| subject.owns(cluster));
         if let Some(cluster) = &made {
             let left = evict::time_left(subject.object, self.context.clock.now().seconds);
-            self.sync_unschedulable(subject, cluster, left.is_some_and(|left| left.is_zero())).await?;
+            let is_over = left.is_some_and(|left| left.is_zero());
+            self.sync_taint(subject, cluster, is_over).await?;
+            self.sync_unschedulable(subject, cluster, is_over).await?;
             if let Some(left) = left {
                 let next = self.evict(subject, cluster, left).await?;
                 again = Some(again.map_or(next, |again| again.min(next)));
@@ -237,9 +243,10 @@ impl KcpCluster<'_> {
         format!("{GROUP}/{}/{}", self.resource.plural, object::uid(self.object))
     }
 
-    /// Whether an Atoll Cluster was created from this object.
+    /// Whether an Atoll Cluster was created from this object, or is shown by it.
     pub(super) fn owns(&self, cluster: &Value) -> bool {
         object::annotation(cluster, MADE_FROM) == Some(&self.origin())
+            || object::annotation(self.object, SHOWS) == Some(object::uid(cluster))
     }
 
     /// The key of an object in Atoll's own namespace.

@@ -80,6 +80,13 @@ fn numbers_are_added() {
             json!({ "replicas": 1, "currentRevision": "a-2", "updateRevision": "a-2" }),
             json!({ "replicas": 2, "currentRevision": "a-1", "updateRevision": "a-1" }),
         ),
+        // A partition keeps the Pods of one cluster, and those of the other are updated.
+        (
+            ("apps", "statefulsets"),
+            json!({ "currentReplicas": 2, "updatedReplicas": 0, "currentRevision": "a-1", "updateRevision": "a-2" }),
+            json!({ "currentReplicas": 3, "updatedReplicas": 3, "currentRevision": "a-2", "updateRevision": "a-2" }),
+            json!({ "currentReplicas": 2, "updatedReplicas": 3, "currentRevision": "a-1", "updateRevision": "a-2" }),
+        ),
         (
             ("apps", "daemonsets"),
             json!({ "desiredNumberScheduled": 3, "numberReady": 1, "numberMisscheduled": 0 }),

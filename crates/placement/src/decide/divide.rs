@@ -41,6 +41,7 @@ fn divide_between<'a>(
         may_rebalance: demand.may_rebalance && !demand.is_paused,
         min_replicas: rules.min_replicas,
         min_clusters: rules.min_clusters,
+        max_skew: rules.max_skew,
     };
     match spread::share_out(&sharing, &rules.spread, &chosen, total) {
         Ok(shares) => {
@@ -101,6 +102,7 @@ fn choose<'a>(
     let least = usize::try_from(rules.min_clusters.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
     let growth = total - found.iter().map(|one| one.current).sum::<i64>();
     let needs_more = demand.may_rebalance
+        || rules.max_skew.is_some()
         || room(&found, total) < total
         || found.len() < least
         || !rules.spread.is_empty()
@@ -118,7 +120,7 @@ fn choose<'a>(
         let missing = total - room(&found, total);
         found.extend(newcomers(question, term, (enough, missing), (most, most_new), is_thorough));
     }
-    if rules.division == Division::Pack && rules.spread.is_empty() {
+    if rules.division == Division::Pack && rules.spread.is_empty() && rules.max_skew.is_none() {
         let most = rules.max_clusters.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
         return Some(in_order(pack(found, total, most.min(most_clusters(question)), demand.may_rebalance)));
     }

@@ -1,10 +1,10 @@
 //! Divisions that are not made anew: pins of a user, segments of ordinals, completions of a Job.
 
-use super::SharePlan;
+use super::{SharePlan, terms};
 use crate::demand::{CurrentShare, Work};
 use crate::filters::{Admission, Question};
 use crate::ordinals::{Segment, resize};
-use crate::rules::Division;
+use crate::rules::{ClusterFilter, Division};
 
 /// Exact counts by name.
 pub fn pinned<'a>(question: Question<'a>, pins: &'a [(String, i64)]) -> SharePlan {
@@ -106,8 +106,63 @@ fn segments(question: Question<'_>) -> SharePlan {
     }
     let placed: i64 = plan.shares.iter().map(|(_, size)| size).sum();
     plan.unplaced = (total - placed).max(0);
+    if plan.unplaced > 0 && may_open(question, &segments, &plan.shares) {
+        let taken: Vec<usize> = seats.iter().flatten().map(|(index, _)| *index).collect();
+        for (index, size) in opened(question, plan.unplaced, &taken) {
+            firsts.push(total - plan.unplaced);
+            plan.shares.push((index, size));
+            plan.unplaced -= size;
+        }
+    }
     plan.firsts = Some(firsts);
     plan
+}
+
+/// Whether another segment may follow the last one: all have a place, none has a gap before it, and what the last
+/// one does not have yet has no volumes there.
+fn may_open(question: Question<'_>, segments: &[Segment], shares: &[(usize, i64)]) -> bool {
+    let demand = question.demand;
+    let (Some(last), Some((_, size))) = (segments.last(), shares.last()) else { return false };
+    let before: i64 = shares[..shares.len() - 1].iter().map(|(_, size)| size).sum();
+    !demand.is_paused
+        && shares.len() == segments.len()
+        && before == last.first
+        && (*size > 0 || !demand.has_bound_claims)
+}
+
+/// Clusters for further segments, with the replicas of each: one that takes all that are missing, or several.
+fn opened(question: Question<'_>, missing: i64, taken: &[usize]) -> Vec<(usize, i64)> {
+    let rules = question.rules;
+    let terms = terms(question);
+    let groups: Vec<Option<&ClusterFilter>> = match terms.is_empty() {
+        true => vec![None],
+        false => terms.into_iter().map(Some).collect(),
+    };
+    let most = rules.max_clusters.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
+    let most = most.saturating_sub(taken.len());
+    let mut rooms: Vec<(usize, i64)> = Vec::new();
+    for (index, entry) in groups.into_iter().flat_map(|term| question.open(term)) {
+        let room = question.room(entry, missing);
+        let is_new = !taken.contains(&index) && !rooms.iter().any(|(other, _)| *other == index);
+        if is_new && room >= rules.min_replicas.unwrap_or(1).max(1).min(missing) {
+            rooms.push((index, room));
+        }
+    }
+    if let Some(whole) = rooms.iter().find(|(_, room)| *room >= missing) {
+        rooms = vec![*whole];
+    }
+    let mut left = missing;
+    let least = rules.min_replicas.unwrap_or(1).max(1);
+    let mut found = Vec::new();
+    for (index, room) in rooms.into_iter().take(most) {
+        let size = room.min(left);
+        if size < least {
+            break;
+        }
+        left -= size;
+        found.push((index, size));
+    }
+    found
 }
 
 fn completions(question: Question<'_>) -> SharePlan {

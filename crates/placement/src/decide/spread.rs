@@ -17,6 +17,8 @@ pub struct Sharing<'a> {
     pub may_rebalance: bool,
     pub min_replicas: Option<i64>,
     pub min_clusters: Option<i64>,
+    /// Largest difference between two clusters.
+    pub max_skew: Option<i64>,
 }
 
 /// The clusters of one domain, by position.
@@ -84,7 +86,7 @@ fn domains(spread: &Spread, found: &[Candidate<'_>]) -> Vec<Domain> {
 
 /// Shares replicas out to clusters without regard to domains.
 fn leaf(sharing: &Sharing<'_>, found: &[Candidate<'_>], total: i64) -> Vec<i64> {
-    if *sharing.division == Division::Pack {
+    if *sharing.division == Division::Pack && sharing.max_skew.is_none() {
         return fill(found, total);
     }
     let least = sharing.min_replicas.unwrap_or(0);
@@ -111,7 +113,28 @@ fn leaf(sharing: &Sharing<'_>, found: &[Candidate<'_>], total: i64) -> Vec<i64> 
         parts[at].min = if rest == 0 { total } else { 0 };
         parts[at].max = parts[at].min;
     }
-    apportion(total, &parts, sharing.may_rebalance)
+    let shares = apportion(total, &parts, sharing.may_rebalance);
+    match sharing.max_skew {
+        Some(skew) => levelled(shares, &parts, total, skew.max(1)),
+        None => shares,
+    }
+}
+
+/// Shares that differ by no more than the skew. Clusters that cannot take any, or must keep what they have, do not
+/// count.
+fn levelled(mut shares: Vec<i64>, parts: &[Part], total: i64, skew: i64) -> Vec<i64> {
+    let free: Vec<usize> = (0..parts.len()).filter(|at| parts[*at].min < parts[*at].max).collect();
+    let most = free.iter().map(|at| shares[*at]).max().unwrap_or(0);
+    let least = free.iter().map(|at| shares[*at]).min().unwrap_or(0);
+    if most - least <= skew {
+        return shares;
+    }
+    let fixed: i64 = (0..parts.len()).filter(|at| !free.contains(at)).map(|at| shares[at]).sum();
+    let of_free: Vec<Part> = free.iter().map(|at| parts[*at]).collect();
+    for (at, share) in free.iter().zip(level((total - fixed).max(0), &of_free, skew)) {
+        shares[*at] = share;
+    }
+    shares
 }
 
 /// Reorders clusters such that as many domains as possible come first, one cluster of each. Domains keep the

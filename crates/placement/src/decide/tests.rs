@@ -1,5 +1,8 @@
 //! Tables of decisions: fleets in a few words, and what is decided.
 
+mod opened_segments;
+mod skew;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -20,6 +20,8 @@ use crate::{moving, workloads};
 const ROOM: &str = "Room";
 /// The refusal of a cluster that the rules exclude.
 const EXCLUDED: &str = "Excluded";
+/// The code of a cluster whose turn in a rollout has not come.
+const HELD: &str = "Held";
 
 impl Round<'_> {
     /// Explains where the object with this queue key is, or why it is nowhere. Changes nothing. `None` if the
@@ -108,9 +110,15 @@ impl Round<'_> {
         if let Some(refusal) = verdict.refusal.as_ref().filter(|_| !is_full) {
             (found.code, found.reason) = (refusal.code.to_string(), refusal.text.clone());
         }
-        // Clusters whose Pod Security level does not allow the pods were excluded by name.
+        if found.code.is_empty()
+            && Placement::of(&target.object).share_of(&found.name, &found.uid).is_some_and(|share| share.held)
+        {
+            (found.code, found.reason) =
+                (HELD.to_string(), "keeps its Pod template until its turn".to_string());
+        }
+        // Clusters whose Pod Security level does not allow the pods were excluded one by one.
         if found.code == EXCLUDED
-            && rules.clusters.except.contains(&*verdict.name)
+            && rules.clusters.except_uids.contains(&verdict.uid)
             && let Some(violation) = self.violation(target, namespace, &verdict.uid)
         {
             (found.code, found.reason) = ("PodSecurity".to_string(), violation);

@@ -73,7 +73,7 @@ fn all_rules_of_a_policy_are_kept() {
         "replicas": { "division": "Weighted", "weights": weights },
         "bounds": { "minClusters": 1, "maxClusters": 5, "minReplicas": 2, "maxReplicas": 7 },
         "spread": [
-            { "by": "region", "minDomains": 2, "maxSkew": 1 }, { "by": "cluster", "minDomains": 3, "maxDomains": 4 },
+            { "by": "region", "minDomains": 2, "maxSkew": 1 }, { "by": "cluster", "minDomains": 3, "maxDomains": 4, "maxSkew": 2 },
         ],
         "failover": { "after": "1m", "mode": "Never" },
         "failback": { "after": "2m" },
@@ -87,11 +87,18 @@ fn all_rules_of_a_policy_are_kept() {
     let given: Vec<(bool, i64)> =
         weights.iter().map(|(filter, weight)| (filter.names.contains("east"), *weight)).collect();
     assert_eq!(given, [(true, 3), (false, 1)], "names have precedence over labels");
-    // A spread over clusters is a number of clusters.
-    assert_eq!((rules.min_clusters, rules.max_clusters), (Some(3), Some(4)));
+    // A spread over clusters is a number of clusters, and their difference.
+    assert_eq!((rules.min_clusters, rules.max_clusters, rules.max_skew), (Some(3), Some(4), Some(2)));
     assert_eq!((rules.min_replicas, rules.max_replicas), (Some(2), Some(7)));
     assert_eq!(rules.spread.len(), 1);
     assert_eq!((&rules.spread[0].by, rules.spread[0].max_skew), (&Topology::Region, Some(1)));
     let expected = Failover { is_enabled: false, after: 60, returns: true, returns_after: 120 };
     assert_eq!(rules.failover, expected);
+}
+
+#[test]
+fn an_annotation_leaves_the_strategy_of_rollouts_to_the_policy() {
+    let policy = policy(json!({ "rollout": { "strategy": "OneByOne" } }));
+    let intent = intent("east=2,west=1", IntentSource::Object);
+    assert_eq!(rules(Some(&intent), Some(&policy), false).rollout, policy::Strategy::OneByOne);
 }

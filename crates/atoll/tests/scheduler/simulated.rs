@@ -1,0 +1,78 @@
+//! A control plane with simulated clusters that have joined it.
+
+use std::collections::BTreeMap;
+
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, Setup};
+use serde_json::{Value, json};
+
+use crate::fleet::CLUSTERS;
+
+pub const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
+
+/// The control plane, its administrator, and the clusters by name.
+pub struct SimulatedFleet {
+    pub above: Atoll,
+    pub admin: Client,
+    pub below: BTreeMap<&'static str, Atoll>,
+}
+
+impl SimulatedFleet {
+    /// Starts clusters of one node each, and waits until they are ready.
+    pub async fn start(names: &[&'static str]) -> SimulatedFleet {
+        let above = Setup::new().start();
+        let below: BTreeMap<&str, Atoll> =
+            names.iter().map(|name| (*name, Atoll::simulate(&["--name", name, "--nodes", "1"]))).collect();
+        for (name, cluster) in &below {
+            above.run(&format!("cluster join {name} --kubeconfig {}", cluster.kubeconfig().display()));
+        }
+        let admin = above.admin();
+        eventually("all clusters are ready", async || {
+            let list = admin.get(CLUSTERS).await.expect(200);
+            let is_ready = |cluster: &Value| {
+                let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+                conditions.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+            };
+            list["items"].as_array().unwrap().iter().filter(|cluster| is_ready(cluster)).count()
+                == names.len()
+        })
+        .await;
+        SimulatedFleet { above, admin, below }
+    }
+
+    /// Creates a policy, and waits until the scheduler knows it.
+    pub async fn create_policy(&self, name: &str, spec: Value) {
+        let policy = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy", "metadata": { "name": name }, "spec": spec,
+        });
+        self.admin.post(POLICIES, policy).await.expect(201);
+        eventually("the policy is known", async || {
+            let policy = self.admin.get(&format!("{POLICIES}/{name}")).await.expect(200);
+            policy["status"]["observedGeneration"] == 1
+        })
+        .await;
+    }
+
+    /// The objects of a collection on each cluster.
+    pub async fn objects(&self, collection: &str) -> BTreeMap<&'static str, Vec<Value>> {
+        let mut found = BTreeMap::new();
+        for (name, cluster) in &self.below {
+            let list = cluster.admin().get(collection).await.expect(200);
+            found.insert(*name, list["items"].as_array().unwrap().clone());
+        }
+        found
+    }
+}
+
+/// A Pod template with a label and annotations.
+pub fn template(app: &str, restart: &str, annotations: Value) -> Value {
+    json!({
+        "metadata": { "labels": { "app": app }, "annotations": annotations },
+        "spec": {
+            "restartPolicy": restart, "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "main", "image": "example/app:1", "resources": { "requests": { "cpu": "10m" } },
+            }],
+        },
+    })
+}
