@@ -80,6 +80,8 @@ pub struct Placement {
     pub target: Vec<Share>,
     /// The last decisions, oldest first.
     pub decisions: Vec<PlacementDecision>,
+    /// Where the HorizontalPodAutoscaler of the object acts, see [`crate::autoscaling`]; empty if it has none.
+    pub autoscaler: String,
 }
 
 /// Value of `by` in the placement of a namespace, which follows from the objects in it.
@@ -106,6 +108,8 @@ struct Stored {
     target: Vec<Share>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     decisions: Vec<PlacementDecision>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    autoscaler: String,
 }
 
 fn are_unknown(uids: &[String]) -> bool {
@@ -114,18 +118,19 @@ fn are_unknown(uids: &[String]) -> bool {
 
 impl From<Stored> for Placement {
     fn from(stored: Stored) -> Placement {
-        let Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, decisions } = stored;
+        let Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, decisions, autoscaler } =
+            stored;
         let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
         let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
-        Placement { clusters, leaving, by, duplicate, phase, target, decisions }
+        Placement { clusters, leaving, by, duplicate, phase, target, decisions, autoscaler }
     }
 }
 
 impl From<Placement> for Stored {
     fn from(placement: Placement) -> Stored {
-        let Placement { clusters, leaving, by, duplicate, phase, target, decisions } = placement;
+        let Placement { clusters, leaving, by, duplicate, phase, target, decisions, autoscaler } = placement;
         let (leaving, leaving_uids) = leaving.into_iter().map(|one| (one.name, one.uid)).unzip();
-        Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, decisions }
+        Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, decisions, autoscaler }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cluster::ClusterView;
 use crate::{marks, pod_security};
 
 pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE, LONGEST_REASON};
-pub use pod_counts::{PodCounts, PodUsage};
+pub use pod_counts::{PodCounts, PodRequests, PodUsage};
 
 /// The resource of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -229,6 +229,9 @@ pub struct Record {
     /// The Pods of a workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodCounts>,
+    /// `spec.replicas` of the object in the cluster, which an autoscaler there may have set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
 }
 
 fn is_zero(number: &u64) -> bool {

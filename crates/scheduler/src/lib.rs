@@ -12,6 +12,8 @@
 //! made. Only then are the placements of the batch written, each on condition that its object has not changed.
 
 mod advance;
+mod autoscaled;
+mod autoscalers;
 mod beyond_policy;
 mod changes;
 mod counts;
@@ -56,6 +58,7 @@ use atoll_placement::demand::Demand;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::autoscalers::Autoscalers;
 use crate::changes::Changes;
 use crate::counts::Counts;
 pub use crate::handle::SchedulerHandle;
@@ -107,6 +110,7 @@ struct Scheduler {
     pauses: Pauses,
     rebalancing: Rebalancing,
     reports: Reports,
+    autoscalers: Autoscalers,
     suspicions: Suspicions,
     counts: Counts,
     queue: Queue,
@@ -142,6 +146,7 @@ pub async fn run(setup: Setup) {
         pauses: Pauses::default(),
         rebalancing: Rebalancing::default(),
         reports: Reports::new(informers.of(&resources::OBJECT_STATUSES)),
+        autoscalers: Autoscalers::new(informers.of(&resources::HORIZONTAL_POD_AUTOSCALERS)),
         suspicions: Suspicions::default(),
         counts: Counts::default(),
         queue: Queue::new(),
@@ -164,14 +169,16 @@ pub async fn run(setup: Setup) {
         scheduler.pending.wake(&scheduler.queue),
         rebalancing::run(&scheduler),
         policy_status::run(&scheduler),
-        selected.run()
+        selected.run(),
+        autoscalers::run(&scheduler)
     );
 }
 
 impl Scheduler {
     fn caches(&self) -> impl Iterator<Item = &Arc<Cache>> {
         let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
-        self.kinds.iter().chain([&self.clusters, &self.namespaces, &self.reports.cache]).chain(policies)
+        let others = [&self.clusters, &self.namespaces, &self.reports.cache, &self.autoscalers.cache];
+        self.kinds.iter().chain(others).chain(policies)
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -255,6 +262,13 @@ impl Scheduler {
                     writing.spawn(async move {
                         let outcome = scheduler.place(&key, &target, &wanted, told).await;
                         (key, outcome)
+                    });
+                }
+                DecidedStep::Scale(target, replicas) => {
+                    let scheduler = self.clone();
+                    writing.spawn(async move {
+                        let written = scheduler.writer.scale(&target, replicas).await;
+                        (key, written.map(|written| if written { Next::Done } else { Next::Again }))
                     });
                 }
                 DecidedStep::TakeOver(target, intent) => {

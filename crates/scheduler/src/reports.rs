@@ -42,6 +42,8 @@ pub struct ReportedPods {
     pub is_held: bool,
     /// Whether the object was applied there.
     pub is_applied: bool,
+    /// `spec.replicas` of the object there.
+    pub asked: i64,
 }
 
 impl Reports {
@@ -152,6 +154,8 @@ fn pods(record: &Value) -> ReportedPods {
     let ready =
         if status.is_object() && available.is_none() && has_availability(record) { Some(0) } else { ready };
     let running = counted("total").or(number(&["replicas"])).unwrap_or(0);
+    // Older syncers do not report it.
+    let asked = report["replicas"].as_i64().or(number(&["replicas"])).unwrap_or(0);
     let generation = report["generation"].as_i64().unwrap_or(0);
     ReportedPods {
         desired: number(&["desiredNumberScheduled"]).unwrap_or(0).max(0),
@@ -163,6 +167,7 @@ fn pods(record: &Value) -> ReportedPods {
         running: running.max(0),
         unschedulable: counted("unschedulable").unwrap_or(0).max(0),
         is_applied: report["state"] == "Applied" && generation > 0,
+        asked: asked.max(0),
     }
 }
 

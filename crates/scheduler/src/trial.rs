@@ -73,6 +73,7 @@ impl Trial {
             pauses: Pauses::default(),
             rebalancing: Rebalancing::default(),
             reports: Reports::new(copy(&of.reports.cache)),
+            autoscalers: of.autoscalers.copy(),
             suspicions: Suspicions::default(),
             counts: Counts::default(),
             queue: Queue::new(),
@@ -123,6 +124,13 @@ impl Trial {
                 scheduler.pending.insert(key.clone(), &verdict.message);
                 self.messages.insert(key, verdict.message);
             }
+            DecidedStep::Scale(target, replicas) => {
+                let Some((kind, _)) = workloads::target(&key) else { return Ok(false) };
+                let mut changed = target.object.as_ref().clone();
+                changed["spec"]["replicas"] = replicas.into();
+                self.write(&scheduler.kinds[kind], changed);
+                return Ok(true);
+            }
             DecidedStep::Place(target, wanted, told) => {
                 self.place(&key, &target, wanted);
                 scheduler.changes.decided(&key);
@@ -150,6 +158,7 @@ impl Trial {
         let mut next = before.decided(wanted.shares, &wanted.by);
         next.leaving.clear();
         (next.phase, next.target, next.duplicate) = (wanted.phase, wanted.target, wanted.duplicate);
+        next.autoscaler = wanted.autoscaler.to_string();
         let mut changed = target.object.as_ref().clone();
         match next.text() {
             Some(text) => object::set_annotation(&mut changed, marks::PLACEMENT, &text),

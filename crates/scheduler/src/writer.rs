@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
+use atoll_fleet::autoscaling::{ABOVE, BELOW, STOPPING};
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{self, ConditionValue};
 use atoll_fleet::placement::{Share, names_of};
@@ -26,6 +27,7 @@ const MOVING: &str = "Moving";
 const ROLLING_OUT: &str = "RollingOut";
 const FAILED_OVER: &str = "FailedOver";
 const REFUSED: &str = "PlacementRefused";
+const AUTOSCALING: &str = "Autoscaling";
 
 /// An object to place.
 pub struct PlacementTarget {
@@ -44,6 +46,8 @@ pub struct Wanted {
     pub phase: String,
     /// The shares that the move leads to.
     pub target: Vec<Share>,
+    /// The side of its autoscaler, if it has one.
+    pub autoscaler: &'static str,
 }
 
 impl Wanted {
@@ -52,9 +56,36 @@ impl Wanted {
         placement.by == self.by
             && placement.duplicate == self.duplicate
             && placement.phase == self.phase
+            && placement.autoscaler == self.autoscaler
             && have_same_amounts(&placement.clusters, &self.shares)
             && have_same_turns(&placement.clusters, &self.shares)
             && have_same_amounts(&placement.target, &self.target)
+    }
+
+    /// Whether the placement only follows an autoscaler, or lets it change sides.
+    fn is_autoscaling_of(&self, placement: &Placement) -> bool {
+        let is_followed = [BELOW, STOPPING].contains(&self.autoscaler) && self.shares.len() == 1;
+        placement.by == self.by
+            && placement.phase == self.phase
+            && (placement.autoscaler != self.autoscaler || is_followed)
+            && self.shares.len() == placement.clusters.len()
+            && self.shares.iter().all(|share| match placement.share_of(&share.name, &share.uid) {
+                Some(before) => is_followed || before.numbers() == share.numbers(),
+                None => false,
+            })
+    }
+
+    /// The message of the event about an autoscaler that changes sides.
+    fn autoscaler_event(&self) -> Option<String> {
+        let on = names_only(&self.shares);
+        match self.autoscaler {
+            BELOW => Some(format!("its HorizontalPodAutoscaler acts in cluster {on}")),
+            STOPPING => Some(format!("its HorizontalPodAutoscaler leaves cluster {on}")),
+            ABOVE => Some(
+                "its HorizontalPodAutoscaler acts in the control plane, by the usage in all clusters".into(),
+            ),
+            _ => None,
+        }
     }
 
     /// Whether only the turns of a rollout change.
@@ -99,6 +130,10 @@ impl Wanted {
     }
 }
 
+fn names_only(shares: &[Share]) -> String {
+    shares.iter().map(|share| share.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
 /// The outcome of writing a placement.
 pub enum Written {
     /// Written at this revision.
@@ -122,7 +157,9 @@ impl Writer {
         let (uid, revision) = (object::uid(&target.object), object::resource_version(&target.object));
         let before = Placement::of(&target.object);
         let is_rollout = wanted.is_rollout_of(&before);
-        let decisions = match is_rollout {
+        let is_autoscaling = wanted.is_autoscaling_of(&before);
+        let changes_sides = wanted.autoscaler != before.autoscaler;
+        let decisions = match is_rollout || is_autoscaling {
             true => before.decisions,
             false => decisions::recorded(&before, wanted, self.clock.now().to_time()),
         };
@@ -134,6 +171,7 @@ impl Writer {
                 "duplicate": wanted.duplicate.then_some(true),
                 "phase": (!wanted.phase.is_empty()).then_some(&wanted.phase),
                 "target": (!wanted.target.is_empty()).then_some(&wanted.target),
+                "autoscaler": (!wanted.autoscaler.is_empty()).then_some(wanted.autoscaler),
                 "decisions": decisions,
             },
         });
@@ -142,9 +180,14 @@ impl Writer {
                 if is_rollout {
                     let message = wanted.rollout_event();
                     self.recorder.normal(target.resource, &target.object, ROLLING_OUT, message);
+                } else if is_autoscaling {
+                    // The autoscaler tells about numbers.
                 } else if !wanted.shares.is_empty() || !wanted.phase.is_empty() {
                     let (reason, message) = wanted.event();
                     self.recorder.normal(target.resource, &target.object, reason, message);
+                }
+                if let Some(message) = wanted.autoscaler_event().filter(|_| changes_sides) {
+                    self.recorder.normal(target.resource, &target.object, AUTOSCALING, message);
                 }
                 Ok(Written::At(object::resource_version(&placement).parse().unwrap_or(0)))
             }
@@ -158,6 +201,18 @@ impl Writer {
                 Ok(Written::Refused { message, next: Next::After(REFUSED_DELAY) })
             }
             Err(status) => Err(status),
+        }
+    }
+
+    /// Sets `spec.replicas` of an object that has not changed since. Returns whether it was set.
+    pub async fn scale(&self, target: &PlacementTarget, replicas: i64) -> Result<bool, Status> {
+        let patch = json!({
+            "metadata": { "resourceVersion": object::resource_version(&target.object) },
+            "spec": { "replicas": replicas },
+        });
+        match self.api.patch(target.resource, &target.at, "scale", &patch).await {
+            Err(status) if matches!(status.code(), 404 | 409) => Ok(false),
+            written => written.map(|_| true),
         }
     }
 

@@ -35,6 +35,7 @@ impl Record {
         self.generation = self.generation.max(0);
         self.message = clean(&self.message, LONGEST_MESSAGE);
         self.pods = self.pods.map(PodCounts::bounded);
+        self.replicas = self.replicas.map(|replicas| replicas.clamp(0, i64::from(i32::MAX)));
         self
     }
 }
@@ -49,6 +50,12 @@ impl PodCounts {
         self.reason = clean(&self.reason, LONGEST_REASON).replace('\n', " ");
         let is_quantity = |text: &str| text.len() <= LONGEST_QUANTITY && Quantity::parse(text).is_ok();
         self.usage = self.usage.filter(|usage| is_quantity(&usage.cpu) && is_quantity(&usage.memory));
+        if let Some(usage) = &mut self.usage {
+            usage.pods = usage.pods.clamp(0, self.ready);
+            for request in [&mut usage.requests.cpu, &mut usage.requests.memory] {
+                request.take_if(|text| !is_quantity(text));
+            }
+        }
         self
     }
 }
@@ -109,7 +116,8 @@ mod tests {
 
     #[test]
     fn counts_of_pods_are_limited() {
-        let usage = |cpu: &str| Some(PodUsage { cpu: cpu.into(), memory: "1Gi".into() });
+        let usage =
+            |cpu: &str| Some(PodUsage { cpu: cpu.into(), memory: "1Gi".into(), ..PodUsage::default() });
         let counts =
             PodCounts { total: -1, bound: i64::MAX, reason: "x".repeat(5000), ..PodCounts::default() };
         for (cpu, expected) in [("250m", usage("250m")), ("many", None)] {

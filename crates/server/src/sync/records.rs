@@ -68,6 +68,7 @@ pub async fn record_refusal(
         record.observed = known["status"]["observed"] == true;
         record.held = known["status"]["held"] == true;
         record.pods = serde_json::from_value(known["status"]["pods"].take()).ok();
+        record.replicas = known["status"]["replicas"].as_i64();
         record.status = known["status"]["status"].take();
     }
     if let Err(status) = write_within_limits(server, scope, &record).await {
@@ -130,6 +131,9 @@ async fn write<A: Admission>(
     }
     if let Some(pods) = &record.pods {
         wanted["status"]["pods"] = json!(pods);
+    }
+    if let Some(replicas) = record.replicas {
+        wanted["status"]["replicas"] = replicas.into();
     }
     let change = |existing: &Value| {
         let mut next = existing.clone();

@@ -167,6 +167,9 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     if !placement.target.is_empty() {
         spec["target"] = json!(placement.target);
     }
+    if !placement.autoscaler.is_empty() {
+        spec["autoscaler"] = placement.autoscaler.as_str().into();
+    }
     if !placement.decisions.is_empty() {
         spec["decisions"] = json!(placement.decisions);
     }

@@ -1,9 +1,9 @@
 //! Fields of a Placement besides its shares: its decision maker, a move under way, and past decisions.
 
-use atoll_fleet::Placement;
 use atoll_fleet::placement::{
     LONGEST_BY, MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, Share, is_printable,
 };
+use atoll_fleet::{Placement, autoscaling};
 use atoll_meta::text::clean;
 use atoll_meta::{FieldError, FieldPath, names, time};
 use serde_json::Value;
@@ -29,6 +29,10 @@ pub fn add(wanted: &Value, current: &Placement, decided: &mut Placement) -> Resu
         decided.by = by;
     }
     decided.phase = phase(&path.child("phase"), &spec["phase"], &mut errors);
+    decided.autoscaler = autoscaler(&path.child("autoscaler"), &spec["autoscaler"], &mut errors);
+    if decided.clusters.is_empty() {
+        decided.autoscaler.clear();
+    }
     decided.target = targets(&path.child("target"), &spec["target"], &mut errors);
     // Writers that do not know the past decisions must not erase them.
     decided.decisions = match &spec["decisions"] {
@@ -69,6 +73,18 @@ fn phase(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Strin
             let shown = other.as_str().map_or(Value::Null, |word| clean(word, SHOWN).into());
             let message = format!("must be a word of at most {LONGEST_PHASE} letters and digits");
             errors.push(FieldError::invalid(path, shown, message));
+            String::new()
+        }
+    }
+}
+
+fn autoscaler(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> String {
+    match given {
+        Value::Null => String::new(),
+        Value::String(side) if autoscaling::SIDES.contains(&side.as_str()) => side.clone(),
+        other => {
+            let shown = other.as_str().map(|side| clean(side, SHOWN)).unwrap_or_default();
+            errors.push(FieldError::not_supported(path, shown, &autoscaling::SIDES));
             String::new()
         }
     }
@@ -185,6 +201,8 @@ mod tests {
             (json!({ "by": 7 }), &["spec.by"]),
             (json!({ "phase": "not a word" }), &["spec.phase"]),
             (json!({ "phase": [] }), &["spec.phase"]),
+            (json!({ "autoscaler": "sideways" }), &["spec.autoscaler"]),
+            (json!({ "autoscaler": 1 }), &["spec.autoscaler"]),
             (json!({ "target": {} }), &["spec.target"]),
             (json!({ "target": vec![json!({ "name": "a" }); MAX_SHARES + 1] }), &["spec.target"]),
             (json!({ "target": [{ "name": "A b" }, {}] }), &["spec.target[0].name", "spec.target[1].name"]),
