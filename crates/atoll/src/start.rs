@@ -76,8 +76,11 @@ fn fleet(options: &FleetSettings) -> Result<(ControllerSettings, Option<Duration
         ));
     }
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-    let controller_settings =
-        ControllerSettings { cluster_grace_period: seconds(grace), ..ControllerSettings::default() };
+    let controller_settings = ControllerSettings {
+        cluster_grace_period: seconds(grace),
+        horizontal_pod_autoscaler_sync_period: options.horizontal_pod_autoscaler_sync_period,
+        ..ControllerSettings::default()
+    };
     Ok((controller_settings, interval.map(seconds)))
 }
 

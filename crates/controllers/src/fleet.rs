@@ -7,11 +7,11 @@
 //!   heartbeats (Leases) ─► health ─► conditions of the Cluster
 //! ```
 
-mod cluster_lookup;
+pub(crate) mod cluster_lookup;
 mod dependents;
 mod endpoints;
 mod health;
-mod reports;
+pub(crate) mod reports;
 mod statuses;
 
 use atoll_informer::resources;

@@ -82,6 +82,8 @@ pub struct Placement {
     pub missing: i64,
     /// The last decisions, oldest first.
     pub decisions: Vec<PlacementDecision>,
+    /// Where the HorizontalPodAutoscaler of the object acts, see [`crate::autoscaling`]; empty if it has none.
+    pub autoscaler: String,
 }
 
 /// Value of `by` in the placement of a namespace, which follows from the objects in it.
@@ -110,6 +112,8 @@ struct Stored {
     missing: i64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     decisions: Vec<PlacementDecision>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    autoscaler: String,
 }
 
 fn is_zero(number: &i64) -> bool {
@@ -122,19 +126,19 @@ fn are_unknown(uids: &[String]) -> bool {
 
 impl From<Stored> for Placement {
     fn from(stored: Stored) -> Placement {
-        let Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, missing, decisions } =
+        let Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, missing, decisions, autoscaler } =
             stored;
         let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
         let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
-        Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions }
+        Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions, autoscaler }
     }
 }
 
 impl From<Placement> for Stored {
     fn from(placement: Placement) -> Stored {
-        let Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions } = placement;
+        let Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions, autoscaler } = placement;
         let (leaving, leaving_uids) = leaving.into_iter().map(|one| (one.name, one.uid)).unzip();
-        Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, missing, decisions }
+        Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, missing, decisions, autoscaler }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{marks, pod_security};
 
 pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE, LONGEST_REASON};
 pub use endpoints::{Endpoint, EndpointGroup, EndpointPort, MAX_ENDPOINTS, ServiceEndpoints};
-pub use pod_counts::{PodCounts, PodUsage};
+pub use pod_counts::{PodCounts, PodRequests, PodUsage};
 
 /// The resource of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -238,6 +238,9 @@ pub struct Record {
     /// The endpoints of a Service, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<ServiceEndpoints>,
+    /// `spec.replicas` of the object in the cluster, which an autoscaler there may have set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
 }
 
 fn is_zero(number: &u64) -> bool {

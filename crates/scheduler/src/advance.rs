@@ -18,6 +18,7 @@ use atoll_placement::node::{Effect, Taint, Toleration};
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
+use crate::autoscalers::side::SideStep;
 use crate::losses::{self, Losses};
 use crate::moving::{self, AWAY, NextShares};
 use crate::rebalancing;
@@ -50,6 +51,7 @@ impl Round<'_> {
         let now = self.scheduler.writer.clock.seconds();
         demand.is_paused = self.scheduler.pauses.take(key) && !demand.current.is_empty();
         let reports = self.read_reports(key, &target, &mut demand, now);
+        let autoscaled = self.autoscaled(&target, placement, &mut demand, &reports);
         if let Some(serving) = self.scheduler.serving.as_ref().filter(|_| moving::is_moving(placement)) {
             serving.limit_ready(&target.at, &target.object, &self.scheduler.reports, &mut demand);
         }
@@ -123,6 +125,16 @@ impl Round<'_> {
                 return report(target, code, reason);
             }
         };
+        let side = match autoscaled.step(placement, &rules, &next, &reports) {
+            SideStep::Place(side) => side,
+            SideStep::Scale(replicas) => return DecidedStep::Scale(target, replicas),
+            SideStep::Stop => {
+                // A cluster that is lost meanwhile need not confirm.
+                self.wake_after(key, PAUSED_DELAY);
+                self.scheduler.reports.set_awaited(key, true);
+                return self.outcome(key, target, placement, autoscaled.stopping(placement), None);
+            }
+        };
         let all = next.shares.iter().chain(&next.target);
         let taken = moving::reservations(all, |share| pods(share, &demand));
         let is_default = &*rules.by == placed_by::DEFAULT;
@@ -130,6 +142,7 @@ impl Round<'_> {
         let mut wanted = wanted(&decision, &demand, &rules);
         wanted.missing = missing_replicas(&demand, &decision);
         describe(&mut wanted, &next, placement);
+        wanted.autoscaler = side;
         let fleet = &self.ledger.fleet;
         let rollout = Rollout {
             object: &target.object,
@@ -140,7 +153,8 @@ impl Round<'_> {
         };
         let is_rolling_out = rollout.stage(placement, &mut wanted.shares);
         let halted = rollout.halted(&wanted.shares);
-        self.scheduler.reports.set_awaited(key, is_rolling_out || !next.phase.is_empty());
+        let awaits = is_rolling_out || !next.phase.is_empty() || autoscaled.awaits_reports(side);
+        self.scheduler.reports.set_awaited(key, awaits);
         if demand.is_paused {
             (wanted.phase, wanted.target) = (placement.phase.clone(), placement.target.clone());
             self.wake_after(key, PAUSED_DELAY);

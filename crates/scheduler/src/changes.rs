@@ -8,6 +8,7 @@ use atoll_informer::{Change, Key};
 use atoll_meta::object;
 use serde_json::Value;
 
+use crate::autoscalers::Autoscalers;
 use crate::{Keys, Scheduler, serving, workloads};
 
 /// Changes since the last round.
@@ -89,6 +90,10 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
             }
         });
     }
+    let follower = scheduler.clone();
+    scheduler.autoscalers.cache.listen(move |change| {
+        Autoscalers::targets(change).into_iter().for_each(|key| follower.queue.add(key));
+    });
     let follower = scheduler.clone();
     scheduler.namespaces.listen(move |change| {
         let Some(new) = &change.new else { return };

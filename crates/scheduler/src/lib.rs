@@ -12,6 +12,8 @@
 //! made. Only then are the placements of the batch written, each on condition that its object has not changed.
 
 mod advance;
+mod autoscaled;
+mod autoscalers;
 mod beyond_policy;
 mod callers;
 mod changes;
@@ -58,6 +60,7 @@ use atoll_placement::demand::Demand;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::autoscalers::Autoscalers;
 use crate::changes::Changes;
 use crate::counts::Counts;
 pub use crate::handle::SchedulerHandle;
@@ -113,6 +116,7 @@ struct Scheduler {
     reports: Reports,
     /// Not in a trial, where Pods that are ready can be reached.
     serving: Option<Serving>,
+    autoscalers: Autoscalers,
     suspicions: Suspicions,
     counts: Counts,
     queue: Queue,
@@ -150,6 +154,7 @@ pub async fn run(setup: Setup) {
         rebalancing: Rebalancing::default(),
         reports: Reports::new(informers.of(&resources::OBJECT_STATUSES)),
         serving: Some(Serving::new(informers.of(&resources::SERVICES))),
+        autoscalers: Autoscalers::new(informers.of(&resources::HORIZONTAL_POD_AUTOSCALERS)),
         suspicions: Suspicions::default(),
         counts: Counts::default(),
         queue: Queue::new(),
@@ -172,7 +177,8 @@ pub async fn run(setup: Setup) {
         scheduler.pending.wake(&scheduler.queue),
         rebalancing::run(&scheduler),
         policy_status::run(&scheduler),
-        selected.run()
+        selected.run(),
+        autoscalers::run(&scheduler)
     );
 }
 
@@ -180,7 +186,7 @@ impl Scheduler {
     fn caches(&self) -> impl Iterator<Item = &Arc<Cache>> {
         let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
         let services = self.serving.iter().map(|serving| &serving.services);
-        let own = [&self.clusters, &self.namespaces, &self.reports.cache];
+        let own = [&self.clusters, &self.namespaces, &self.reports.cache, &self.autoscalers.cache];
         self.kinds.iter().chain(own).chain(policies).chain(services)
     }
 
@@ -265,6 +271,13 @@ impl Scheduler {
                     writing.spawn(async move {
                         let outcome = scheduler.place(&key, &target, &wanted, told).await;
                         (key, outcome)
+                    });
+                }
+                DecidedStep::Scale(target, replicas) => {
+                    let scheduler = self.clone();
+                    writing.spawn(async move {
+                        let written = scheduler.writer.scale(&target, replicas).await;
+                        (key, written.map(|written| if written { Next::Done } else { Next::Again }))
                     });
                 }
                 DecidedStep::TakeOver(target, intent) => {

@@ -46,6 +46,8 @@ pub struct ReportedPods {
     pub is_applied: bool,
     /// Whether new Pods do not become available within `progressDeadlineSeconds`.
     pub is_stalled: bool,
+    /// `spec.replicas` of the object there.
+    pub asked: i64,
 }
 
 impl Reports {
@@ -190,6 +192,8 @@ fn pods(record: &Value) -> ReportedPods {
     let ready =
         if status.is_object() && available.is_none() && has_availability(record) { Some(0) } else { ready };
     let running = counted("total").or(number(&["replicas"])).unwrap_or(0);
+    // Older syncers do not report it.
+    let asked = report["replicas"].as_i64().or(number(&["replicas"])).unwrap_or(0);
     let generation = report["generation"].as_i64().unwrap_or(0);
     ReportedPods {
         desired: number(&["desiredNumberScheduled"]).unwrap_or(0).max(0),
@@ -202,6 +206,7 @@ fn pods(record: &Value) -> ReportedPods {
         unschedulable: counted("unschedulable").unwrap_or(0).max(0),
         is_applied: report["state"] == "Applied" && generation > 0,
         is_stalled: condition(report, "Progressing").is_some_and(|found| found.reason() == DEADLINE_EXCEEDED),
+        asked: asked.max(0),
     }
 }
 

@@ -55,6 +55,8 @@ pub enum DecidedStep {
     Settled,
     /// The placement is to be written. The reason and the message say which replicas have no place.
     Place(PlacementTarget, Wanted, Option<(&'static str, String)>),
+    /// `spec.replicas` is to be set to what an autoscaler in a cluster has set there.
+    Scale(PlacementTarget, i64),
     /// The placement was made without the scheduler, and becomes this intent.
     TakeOver(PlacementTarget, Intent),
     /// The object stays as it is, and its user is told why.

@@ -75,6 +75,7 @@ impl Trial {
             rebalancing: Rebalancing::default(),
             reports: Reports::new(copy(&of.reports.cache)),
             serving: None,
+            autoscalers: of.autoscalers.copy(),
             suspicions: Suspicions::default(),
             counts: Counts::default(),
             queue: Queue::new(),
@@ -129,6 +130,13 @@ impl Trial {
                 scheduler.pending.insert(key.clone(), &verdict.message);
                 self.messages.insert(key, verdict.message);
             }
+            DecidedStep::Scale(target, replicas) => {
+                let Some((kind, _)) = workloads::target(&key) else { return Ok(false) };
+                let mut changed = target.object.as_ref().clone();
+                changed["spec"]["replicas"] = replicas.into();
+                self.write(&scheduler.kinds[kind], changed);
+                return Ok(true);
+            }
             DecidedStep::Place(target, wanted, told) => {
                 self.place(&key, &target, wanted);
                 scheduler.changes.decided(&key);
@@ -157,6 +165,7 @@ impl Trial {
         next.leaving.clear();
         (next.phase, next.target, next.duplicate) = (wanted.phase, wanted.target, wanted.duplicate);
         next.missing = wanted.missing;
+        next.autoscaler = wanted.autoscaler.to_string();
         let mut changed = target.object.as_ref().clone();
         match next.text() {
             Some(text) => object::set_annotation(&mut changed, marks::PLACEMENT, &text),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
+use atoll_fleet::autoscaling::{ABOVE, BELOW, STOPPING};
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{self, ConditionValue};
 use atoll_fleet::placement::{Share, names_of};
@@ -26,6 +27,7 @@ const MOVING: &str = "Moving";
 const ROLLING_OUT: &str = "RollingOut";
 const FAILED_OVER: &str = "FailedOver";
 const REFUSED: &str = "PlacementRefused";
+const AUTOSCALING: &str = "Autoscaling";
 
 /// An object to place.
 pub struct PlacementTarget {
@@ -46,6 +48,8 @@ pub struct Wanted {
     pub target: Vec<Share>,
     /// Number of replicas that no cluster has room for.
     pub missing: i64,
+    /// The side of its autoscaler, if it has one.
+    pub autoscaler: &'static str,
 }
 
 impl Wanted {
@@ -55,6 +59,7 @@ impl Wanted {
             && placement.duplicate == self.duplicate
             && placement.phase == self.phase
             && placement.missing == self.missing
+            && placement.autoscaler == self.autoscaler
             && have_same_amounts(&placement.clusters, &self.shares)
             && have_same_turns(&placement.clusters, &self.shares)
             && have_same_amounts(&placement.target, &self.target)
@@ -64,6 +69,32 @@ impl Wanted {
     fn is_count_of(&self, placement: &Placement) -> bool {
         let counted = Wanted { missing: placement.missing, ..self.clone() };
         placement.missing != self.missing && counted.is_same(placement)
+    }
+
+    /// Whether the placement only follows an autoscaler, or lets it change sides.
+    fn is_autoscaling_of(&self, placement: &Placement) -> bool {
+        let is_followed = [BELOW, STOPPING].contains(&self.autoscaler) && self.shares.len() == 1;
+        placement.by == self.by
+            && placement.phase == self.phase
+            && (placement.autoscaler != self.autoscaler || is_followed)
+            && self.shares.len() == placement.clusters.len()
+            && self.shares.iter().all(|share| match placement.share_of(&share.name, &share.uid) {
+                Some(before) => is_followed || before.numbers() == share.numbers(),
+                None => false,
+            })
+    }
+
+    /// The message of the event about an autoscaler that changes sides.
+    fn autoscaler_event(&self) -> Option<String> {
+        let on = names_only(&self.shares);
+        match self.autoscaler {
+            BELOW => Some(format!("its HorizontalPodAutoscaler acts in cluster {on}")),
+            STOPPING => Some(format!("its HorizontalPodAutoscaler leaves cluster {on}")),
+            ABOVE => Some(
+                "its HorizontalPodAutoscaler acts in the control plane, by the usage in all clusters".into(),
+            ),
+            _ => None,
+        }
     }
 
     /// Whether only the turns of a rollout change.
@@ -113,6 +144,10 @@ impl Wanted {
     }
 }
 
+fn names_only(shares: &[Share]) -> String {
+    shares.iter().map(|share| share.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
 /// The outcome of writing a placement.
 pub enum Written {
     /// Written at this revision.
@@ -136,7 +171,9 @@ impl Writer {
         let (uid, revision) = (object::uid(&target.object), object::resource_version(&target.object));
         let before = Placement::of(&target.object);
         let (is_rollout, is_count) = (wanted.is_rollout_of(&before), wanted.is_count_of(&before));
-        let decisions = match is_rollout || is_count {
+        let is_autoscaling = wanted.is_autoscaling_of(&before);
+        let changes_sides = wanted.autoscaler != before.autoscaler;
+        let decisions = match is_rollout || is_count || is_autoscaling {
             true => before.decisions,
             false => decisions::recorded(&before, wanted, self.clock.now().to_time()),
         };
@@ -149,6 +186,7 @@ impl Writer {
                 "phase": (!wanted.phase.is_empty()).then_some(&wanted.phase),
                 "target": (!wanted.target.is_empty()).then_some(&wanted.target),
                 "missing": (wanted.missing > 0).then_some(wanted.missing),
+                "autoscaler": (!wanted.autoscaler.is_empty()).then_some(wanted.autoscaler),
                 "decisions": decisions,
             },
         });
@@ -157,9 +195,14 @@ impl Writer {
                 if is_rollout {
                     let message = wanted.rollout_event();
                     self.recorder.normal(target.resource, &target.object, ROLLING_OUT, message);
-                } else if !is_count && (!wanted.shares.is_empty() || !wanted.phase.is_empty()) {
+                } else if is_autoscaling || is_count {
+                    // The autoscaler tells about numbers, and another event about replicas without a place.
+                } else if !wanted.shares.is_empty() || !wanted.phase.is_empty() {
                     let (reason, message) = wanted.event();
                     self.recorder.normal(target.resource, &target.object, reason, message);
+                }
+                if let Some(message) = wanted.autoscaler_event().filter(|_| changes_sides) {
+                    self.recorder.normal(target.resource, &target.object, AUTOSCALING, message);
                 }
                 Ok(Written::At(object::resource_version(&placement).parse().unwrap_or(0)))
             }
@@ -173,6 +216,18 @@ impl Writer {
                 Ok(Written::Refused { message, next: Next::After(REFUSED_DELAY) })
             }
             Err(status) => Err(status),
+        }
+    }
+
+    /// Sets `spec.replicas` of an object that has not changed since. Returns whether it was set.
+    pub async fn scale(&self, target: &PlacementTarget, replicas: i64) -> Result<bool, Status> {
+        let patch = json!({
+            "metadata": { "resourceVersion": object::resource_version(&target.object) },
+            "spec": { "replicas": replicas },
+        });
+        match self.api.patch(target.resource, &target.at, "scale", &patch).await {
+            Err(status) if matches!(status.code(), 404 | 409) => Ok(false),
+            written => written.map(|_| true),
         }
     }
 

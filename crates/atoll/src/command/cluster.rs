@@ -1,11 +1,13 @@
 //! `atoll cluster …` and `atoll place`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use atoll_meta::names;
 use atoll_placement::intent::{Amount, Intent, NONE};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::sim::duration;
 use super::{Connection, LogOptions};
 use crate::advice::Failure;
 use crate::output::OutputOptions;
@@ -192,6 +194,11 @@ pub struct FleetSettings {
     #[arg(long, env = "ATOLL_CLUSTER_HEARTBEAT_INTERVAL", value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(1..=43_200))]
     pub cluster_heartbeat_interval: Option<u32>,
+
+    /// Interval at which HorizontalPodAutoscalers of workloads on several clusters read their usage
+    #[arg(long, env = "ATOLL_HORIZONTAL_POD_AUTOSCALER_SYNC_PERIOD", default_value = "15s",
+        value_parser = duration, value_name = "DURATION")]
+    pub horizontal_pod_autoscaler_sync_period: Duration,
 }
 
 #[derive(Args)]

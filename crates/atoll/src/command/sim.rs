@@ -322,7 +322,7 @@ fn quantity(text: &str) -> Result<String, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let nanos = atoll_meta::time::parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
     nanos.map(Duration::from_nanos).ok_or_else(|| "it must be a duration such as 200ms or 1m30s".into())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use atoll_fleet::autoscaling::ScaleTarget;
 use atoll_fleet::selecting::{self, selector, selects};
 use atoll_fleet::{Placement, Reference, placed_by, references};
 use atoll_meta::object;
@@ -69,9 +70,12 @@ impl Dependents {
             *of == resource.name && object::name(other) == object::name(object)
         };
         for (resource, found) in selecting {
-            let Some(selector) = selector(&resource.kind, &found) else { continue };
+            // An autoscaler has one target, and selects nothing.
+            let selector = selector(&resource.kind, &found);
+            let is_selected =
+                |other: &Value| selector.as_ref().is_some_and(|selector| selects(selector, other));
             let is_needed =
-                others.iter().filter(|other| !is_root(other)).any(|(_, other)| selects(&selector, other));
+                others.iter().filter(|other| !is_root(other)).any(|(_, other)| is_selected(other));
             match is_needed || Placement::of(&found).by != placed_by::REFERENCE {
                 true => dependents.kept.push((resource, found)),
                 false => dependents.released.push((resource, found)),
@@ -81,7 +85,17 @@ impl Dependents {
     }
 }
 
-/// The objects on the cluster that select the Pods of an object.
+/// Group and name of autoscalers.
+const AUTOSCALERS: (&str, &str) = ("autoscaling", "horizontalpodautoscalers");
+
+/// Whether an autoscaler scales an object.
+fn scales(autoscaler: &Value, target: &Value) -> bool {
+    let group = object::split_api_version(object::api_version(target)).map_or("", |(group, _)| group);
+    let target = ScaleTarget { group, kind: object::kind(target), name: object::name(target) };
+    ScaleTarget::of(autoscaler) == Some(target)
+}
+
+/// The objects on the cluster that select the Pods of an object, or scale it.
 async fn selecting(
     connection: &ClusterConnection,
     resources: &[ApiResource],
@@ -92,14 +106,16 @@ async fn selecting(
     if namespace.is_empty() || selecting::pod_labels(object).is_none() {
         return Ok(all);
     }
-    for (group, plural) in selecting::RESOURCES {
+    for (group, plural) in selecting::RESOURCES.into_iter().chain([AUTOSCALERS]) {
         let is_it = |it: &&ApiResource| it.group == group && it.name == plural;
         let Some(resource) = resources.iter().find(is_it) else { continue };
         let list = connection.fleet.api.get(&resource.collection(namespace)).await?;
         for item in list["items"].as_array().into_iter().flatten() {
             let is_there = Placement::of(item).share(&connection.name).is_some();
-            let is_selecting =
-                || selector(&resource.kind, item).is_some_and(|selector| selects(&selector, object));
+            let is_selecting = || match (group, plural) {
+                AUTOSCALERS => scales(item, object),
+                _ => selector(&resource.kind, item).is_some_and(|selector| selects(&selector, object)),
+            };
             if is_there && !object::is_being_deleted(item) && is_selecting() {
                 let mut item = item.clone();
                 object::set_type(&mut item, &resource.api_version(), &resource.kind);

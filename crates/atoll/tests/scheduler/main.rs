@@ -3,6 +3,7 @@
 // Clippy treats only functions marked as tests as test code.
 #![allow(clippy::unwrap_used)]
 
+mod autoscaling;
 mod beyond_policy;
 mod by_annotation;
 mod by_command;

@@ -7,6 +7,21 @@ use atoll_fleet::view::{Record, State};
 use atoll_informer::{Key, Resource};
 use serde_json::Value;
 
+/// The uid of the object that a report is about.
+pub fn reported_uid(record: &Value) -> Option<&str> {
+    record["spec"]["uid"].as_str()
+}
+
+/// Index of reports by their object.
+pub fn by_object(record: &Value) -> Vec<String> {
+    reported_uid(record).map(|uid| object_key(&Key::of(record).workspace, uid)).into_iter().collect()
+}
+
+/// The index key of an object. Reports in one workspace never count for an object of another one.
+pub fn object_key(workspace: &str, uid: &str) -> String {
+    format!("{workspace}/{uid}")
+}
+
 /// Returns the object that a report is about.
 pub fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
     let spec = &record["spec"];

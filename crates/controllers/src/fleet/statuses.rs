@@ -14,7 +14,7 @@ use atoll_meta::{Status, object, time};
 use serde_json::Value;
 
 use super::cluster_lookup::{self, AcceptanceTerms, ClusterLookup};
-use super::reports::{self, is_refusal, problem, target};
+use super::reports::{self, by_object, is_refusal, object_key, problem, reported_uid, target};
 use crate::context::{Context, WorkloadScope};
 use crate::shared::conditions;
 
@@ -25,21 +25,6 @@ const STATUS_DRY_RUN: &str = "status?dryRun=All";
 const NEW_SECONDS: i64 = 60;
 /// Index key of objects on no cluster; no cluster has this name.
 const UNPLACED: &str = "";
-
-/// The uid of the object that a report is about.
-fn reported_uid(record: &Value) -> Option<&str> {
-    record["spec"]["uid"].as_str()
-}
-
-/// Index of reports by their object.
-fn by_object(record: &Value) -> Vec<String> {
-    reported_uid(record).map(|uid| object_key(&Key::of(record).workspace, uid)).into_iter().collect()
-}
-
-/// The index key of an object. Reports in one workspace never count for an object of another one.
-fn object_key(workspace: &str, uid: &str) -> String {
-    format!("{workspace}/{uid}")
-}
 
 /// Index of reports by cluster.
 fn by_cluster(record: &Value) -> Vec<String> {

@@ -5,11 +5,15 @@
 //!                                                                                     │
 //!        scale of the target, status, events ◄── behaviour (how fast, how far) ◄──────┘
 //! ```
+//!
+//! Targets that are divided between clusters are scaled by the usage that the clusters report (`placed`, `merged`).
 
 // upstream: pkg/controller/podautoscaler/horizontal.go
 
 mod behaviour;
+mod merged;
 mod metrics;
+mod placed;
 mod proposal;
 mod usage;
 
@@ -27,7 +31,8 @@ use crate::shared::conditions;
 use crate::workloads::scale;
 use behaviour::{History, ScaleRequest};
 use metrics::Metrics;
-use proposal::Failure;
+use placed::PlacedTargets;
+use proposal::{Failure, ProposalResult};
 use usage::{ReplicaCalculator, StartupDelays, Tolerance, fraction};
 
 /// Number of autoscalers that are reconciled concurrently.
@@ -46,16 +51,20 @@ pub async fn run(context: Context) {
         pods: context.informers.of(&resources::PODS),
         state: Mutex::default(),
         recorder: context.events.recorder("horizontal-pod-autoscaler"),
+        placed: PlacedTargets::new(&context),
         context,
     });
     controller.autoscalers.synced().await;
     controller.pods.synced().await;
+    if let Some(placed) = &controller.placed {
+        placed.synced().await;
+    }
     let queue = Queue::new();
     controller.autoscalers.listen({
-        let (queue, context) = (queue.clone(), controller.context.clone());
+        let (queue, is_handled) = (queue.clone(), controller.clone());
         move |change| {
             let spec = |object: &Option<Arc<Value>>| object.as_ref().map(|object| object["spec"].clone());
-            if context.manages(change.object()) && spec(&change.old) != spec(&change.new) {
+            if is_handled.handles(change.object()) && spec(&change.old) != spec(&change.new) {
                 queue.add(change.key.clone());
             }
         }
@@ -73,6 +82,8 @@ struct Controller {
     pods: Arc<Cache>,
     state: Mutex<HashMap<Key, AutoscalerState>>,
     recorder: Recorder,
+    /// Targets whose pods are created in clusters, if there are any.
+    placed: Option<PlacedTargets>,
     context: Context,
 }
 
@@ -140,29 +151,52 @@ impl Controller {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the target of an autoscaler is scaled here, always or while it is divided between clusters.
+    fn handles(&self, autoscaler: &Value) -> bool {
+        self.placed.is_some() || self.context.manages(autoscaler)
+    }
+
     async fn sync(&self, key: &Key) -> Next {
-        let Some(autoscaler) = self.autoscalers.get(key).filter(|found| self.context.manages(found)) else {
+        let Some(autoscaler) = self.autoscalers.get(key).filter(|found| self.handles(found)) else {
             self.state().remove(key);
             return Next::Done;
         };
+        if !self.context.manages(&autoscaler) {
+            return self.sync_placed(key, autoscaler).await;
+        }
+        let reconciliation = self.begin(key, &autoscaler);
+        self.finish(reconciliation, &autoscaler, None).await;
+        Next::After(self.context.settings.horizontal_pod_autoscaler_sync_period)
+    }
+
+    fn begin(&self, key: &Key, autoscaler: &Value) -> Reconciliation {
         let now = self.context.clock.now();
-        let mut reconciliation =
-            Reconciliation { key: key.clone(), autoscaler: autoscaler.as_ref().clone(), now };
+        let mut reconciliation = Reconciliation { key: key.clone(), autoscaler: autoscaler.clone(), now };
         if !reconciliation.autoscaler["status"].is_object() {
             reconciliation.autoscaler["status"] = json!({});
         }
-        if let Err(problem) = self.scale(&mut reconciliation).await {
+        reconciliation
+    }
+
+    /// Rescales the target and writes the status. `placed` is the target if it is placed on clusters.
+    async fn finish(&self, mut reconciliation: Reconciliation, autoscaler: &Value, placed: Option<&Value>) {
+        if let Err(problem) = self.scale(&mut reconciliation, placed).await {
+            let key = &reconciliation.key;
             tracing::debug!(%problem, %key, "HorizontalPodAutoscaler could not be reconciled completely");
         }
-        if !is_same_status(&reconciliation.autoscaler["status"], &autoscaler["status"]) {
-            let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
-            match self.context.api().update_status(kind, &reconciliation.autoscaler).await {
-                Ok(written) => self.autoscalers.wrote(&written),
-                Err(status) if matches!(status.reason(), "NotFound" | "Conflict") => {}
-                Err(status) => self.warn(&reconciliation, "FailedUpdateStatus", status.message()),
-            }
+        self.write_status(&reconciliation, autoscaler).await;
+    }
+
+    async fn write_status(&self, reconciliation: &Reconciliation, before: &Value) {
+        if is_same_status(&reconciliation.autoscaler["status"], &before["status"]) {
+            return;
         }
-        Next::After(self.context.settings.horizontal_pod_autoscaler_sync_period)
+        let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
+        match self.context.api().update_status(kind, &reconciliation.autoscaler).await {
+            Ok(written) => self.autoscalers.wrote(&written),
+            Err(status) if matches!(status.reason(), "NotFound" | "Conflict") => {}
+            Err(status) => self.warn(reconciliation, "FailedUpdateStatus", status.message()),
+        }
     }
 
     fn warn(&self, reconciliation: &Reconciliation, reason: &str, message: &str) {
@@ -175,7 +209,7 @@ impl Controller {
     }
 
     /// Rescales the target. The error is also reported in events and conditions.
-    async fn scale(&self, reconciliation: &mut Reconciliation) -> Result<(), String> {
+    async fn scale(&self, reconciliation: &mut Reconciliation, placed: Option<&Value>) -> Result<(), String> {
         let (resource, target, scale) = match self.target(reconciliation).await {
             Ok(found) => found,
             Err(problem) => {
@@ -208,8 +242,13 @@ impl Controller {
             () if current > most => (most, "Current number of replicas above Spec.MaxReplicas".into()),
             () if current < least => (least, "Current number of replicas below Spec.MinReplicas".into()),
             () => {
-                let wanted =
-                    self.wanted(reconciliation, &spec, &scale, current, &mut statuses, &mut problem).await;
+                let proposals = match placed {
+                    Some(target) => self.wanted_of_clusters(reconciliation, &spec, target, current),
+                    None => self.wanted_of_pods(reconciliation, &spec, &scale, current).await,
+                };
+                let wanted = proposals.and_then(|proposals| {
+                    self.combined(reconciliation, proposals, current, &mut statuses, &mut problem)
+                });
                 let (wanted, metric) = match wanted {
                     Ok(found) => found,
                     Err(problem) => {
@@ -240,7 +279,11 @@ impl Controller {
             reconciliation.set_counts(current, current, statuses, false);
             return problem.map_or(Ok(()), Err);
         }
-        if let Err(status) = self.rescale(&resource, &target, scale, desired).await {
+        let rescaled = match placed {
+            Some(_) => self.rescale_placed(&resource, &target, &reconciliation.key, desired).await,
+            None => self.rescale(&resource, &target, scale, desired).await,
+        };
+        if let Err(status) = rescaled {
             let error = status.message();
             let message = format!("New size: {desired}; reason: {reason}; error: {error}");
             self.warn(reconciliation, "FailedRescale", &message);
@@ -291,16 +334,14 @@ impl Controller {
         }
     }
 
-    /// Returns the number of pods that the metrics call for, and the metric that calls for it.
-    async fn wanted(
+    /// Returns the number of pods that each metric calls for.
+    async fn wanted_of_pods(
         &self,
         reconciliation: &mut Reconciliation,
         spec: &Value,
         scale: &Value,
         current: i64,
-        statuses: &mut Option<Vec<Value>>,
-        problem: &mut Option<String>,
-    ) -> Result<(i64, String), String> {
+    ) -> Result<Vec<ProposalResult>, String> {
         let selector_text = scale["status"]["selector"].as_str().unwrap_or_default();
         let selector = self.selector(reconciliation, selector_text)?;
         let mut pods = self.pods.list(&reconciliation.key.workspace, &reconciliation.key.namespace);
@@ -325,11 +366,23 @@ impl Controller {
         let replicas = scale["status"]["replicas"].as_i64().unwrap_or(0);
         let mut proposals = Vec::new();
         for metric in spec["metrics"].as_array().into_iter().flatten().take(MAX_METRICS) {
-            let answer = proposal::compute(&metrics, &calculator, metric, replicas, selector_text).await;
-            if let Err(Failure { reason, problem, .. }) = &answer {
-                self.warn(reconciliation, reason, problem);
-            }
-            proposals.push(answer);
+            proposals.push(proposal::compute(&metrics, &calculator, metric, replicas, selector_text).await);
+        }
+        Ok(proposals)
+    }
+
+    /// Returns the number of pods that the metrics call for, and the metric that calls for it.
+    fn combined(
+        &self,
+        reconciliation: &mut Reconciliation,
+        proposals: Vec<ProposalResult>,
+        current: i64,
+        statuses: &mut Option<Vec<Value>>,
+        problem: &mut Option<String>,
+    ) -> Result<(i64, String), String> {
+        for failure in proposals.iter().filter_map(|proposal| proposal.as_ref().err()) {
+            let Failure { reason, problem, .. } = failure;
+            self.warn(reconciliation, reason, problem);
         }
         let summary = proposal::combine(proposals, current);
         *statuses = Some(summary.statuses);

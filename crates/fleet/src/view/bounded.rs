@@ -37,6 +37,7 @@ impl Record {
         self.pods = self.pods.map(PodCounts::bounded);
         let is_service = self.target.is_service();
         self.endpoints = self.endpoints.filter(|_| is_service).map(ServiceEndpoints::bounded);
+        self.replicas = self.replicas.map(|replicas| replicas.clamp(0, i64::from(i32::MAX)));
         self
     }
 }
@@ -51,6 +52,12 @@ impl PodCounts {
         self.reason = clean(&self.reason, LONGEST_REASON).replace('\n', " ");
         let is_quantity = |text: &str| text.len() <= LONGEST_QUANTITY && Quantity::parse(text).is_ok();
         self.usage = self.usage.filter(|usage| is_quantity(&usage.cpu) && is_quantity(&usage.memory));
+        if let Some(usage) = &mut self.usage {
+            usage.pods = usage.pods.clamp(0, self.ready);
+            for request in [&mut usage.requests.cpu, &mut usage.requests.memory] {
+                request.take_if(|text| !is_quantity(text));
+            }
+        }
         self
     }
 }
@@ -111,7 +118,8 @@ mod tests {
 
     #[test]
     fn counts_of_pods_are_limited() {
-        let usage = |cpu: &str| Some(PodUsage { cpu: cpu.into(), memory: "1Gi".into() });
+        let usage =
+            |cpu: &str| Some(PodUsage { cpu: cpu.into(), memory: "1Gi".into(), ..PodUsage::default() });
         let counts =
             PodCounts { total: -1, bound: i64::MAX, reason: "x".repeat(5000), ..PodCounts::default() };
         for (cpu, expected) in [("250m", usage("250m")), ("many", None)] {

@@ -23,10 +23,24 @@ pub struct PodCounts {
     pub usage: Option<PodUsage>,
 }
 
-/// Resources that Pods use, as quantities.
+/// Resources that ready Pods use, as quantities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodUsage {
     pub cpu: String,
     pub memory: String,
+    /// Ready Pods that were measured; 0 in reports of older syncers.
+    pub pods: i64,
+    /// Requests of these Pods.
+    pub requests: PodRequests,
+}
+
+/// Requests of Pods, as quantities. A resource that one of the Pods does not request is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodRequests {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
 }

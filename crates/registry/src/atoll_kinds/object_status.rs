@@ -16,9 +16,18 @@ fn pods() -> Value {
             "reason": text("The message of the scheduler about one of them."),
             "bound": count("Pods that have a node."),
             "usage": {
-                "description": "Resources that the pods use, where the cluster has metrics.",
+                "description": "Resources that ready pods use, where the cluster has metrics.",
                 "type": "object",
-                "properties": { "cpu": text("CPU, as a quantity."), "memory": text("Memory, as a quantity.") },
+                "properties": {
+                    "cpu": text("CPU, as a quantity."),
+                    "memory": text("Memory, as a quantity."),
+                    "pods": count("Ready pods that were measured."),
+                    "requests": {
+                        "description": "Requests of these pods. A resource that one of them does not request is left out.",
+                        "type": "object",
+                        "properties": { "cpu": text("CPU, as a quantity."), "memory": text("Memory, as a quantity.") },
+                    },
+                },
             },
         },
     })
@@ -116,6 +125,10 @@ pub fn schema() -> Value {
                     },
                     "pods": pods(),
                     "endpoints": endpoints(),
+                    "replicas": {
+                        "description": "spec.replicas of the object in the cluster, which an autoscaler there may have set.",
+                        "type": "integer",
+                    },
                     "status": {
                         "description": "The status of the object in the cluster, if it has one.",
                         "nullable": true,

@@ -67,7 +67,9 @@ impl Round<'_> {
             return Some(explanation);
         }
         let now = self.scheduler.writer.clock.seconds();
-        self.read_reports(key, &target, &mut demand, now);
+        let reports = self.read_reports(key, &target, &mut demand, now);
+        self.autoscaled(&target, &placement, &mut demand, &reports);
+        explanation.replicas = demand.has_replicas().then_some(demand.replicas);
         let bound_for = self.ledger.shares(&placement.target, &demand.workspace_path);
         let is_moving = moving::is_moving(&placement);
         let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);

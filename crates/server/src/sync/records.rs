@@ -69,6 +69,7 @@ pub async fn record_refusal(
         record.held = known["status"]["held"] == true;
         record.pods = serde_json::from_value(known["status"]["pods"].take()).ok();
         record.endpoints = serde_json::from_value(known["status"]["endpoints"].take()).ok();
+        record.replicas = known["status"]["replicas"].as_i64();
         record.status = known["status"]["status"].take();
     }
     if let Err(status) = write_within_limits(server, scope, &record).await {
@@ -135,6 +136,9 @@ async fn write<A: Admission>(
     }
     if let Some(endpoints) = &record.endpoints {
         wanted["status"]["endpoints"] = json!(endpoints);
+    }
+    if let Some(replicas) = record.replicas {
+        wanted["status"]["replicas"] = replicas.into();
     }
     let change = |existing: &Value| {
         let mut next = existing.clone();

@@ -170,6 +170,9 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     if placement.missing > 0 {
         spec["missing"] = placement.missing.into();
     }
+    if !placement.autoscaler.is_empty() {
+        spec["autoscaler"] = placement.autoscaler.as_str().into();
+    }
     if !placement.decisions.is_empty() {
         spec["decisions"] = json!(placement.decisions);
     }

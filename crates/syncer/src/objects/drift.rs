@@ -67,6 +67,17 @@ pub struct Resolution {
     pub corrected: Vec<String>,
 }
 
+/// The field that autoscalers set.
+pub const REPLICAS: &str = ".spec.replicas";
+/// Managers of the scale subresource that are autoscalers: the controllers of a cluster scale nothing else.
+const AUTOSCALERS: [&str; 2] = ["kube-controller-manager", "atoll-controllers"];
+
+/// Whether an autoscaler has set the replicas that a configuration contains. Under an autoscaler that still exists,
+/// the configuration has none.
+fn is_former_autoscaler(manager: &str, message: &str) -> bool {
+    AUTOSCALERS.contains(&manager) && message.contains("with subresource \"scale\"")
+}
+
 /// Removes fields from a configuration that other managers own and keep. Fields that the syncer also owns
 /// have not been changed since it set them.
 pub fn resolve(
@@ -82,6 +93,10 @@ pub fn resolve(
         }
         // conflict with "kubectl" with subresource "scale" using apps/v1
         let manager = cause.message.split('"').nth(1).unwrap_or_default();
+        if cause.field == REPLICAS && is_former_autoscaler(manager, &cause.message) {
+            resolution.force = true;
+            continue;
+        }
         let is_controllers = is_controller(manager);
         if !is_controllers && (drift == Drift::Correct || is_ours(&cause.field)) {
             resolution.force = true;
@@ -316,10 +331,7 @@ mod tests {
             let message = format!("conflict with {manager:?} with subresource \"scale\" using apps/v1");
             Cause { reason: "FieldManagerConflict".into(), message, field: field.into() }
         };
-        let causes = vec![
-            conflict("kube-controller-manager", ".spec.replicas"),
-            conflict("kubectl-edit", ".spec.paused"),
-        ];
+        let causes = vec![conflict("keda", ".spec.replicas"), conflict("kubectl-edit", ".spec.paused")];
         let status = Status::apply_conflict(causes, "conflicts");
         let whole = json!({"spec": {"replicas": 1, "paused": true, "minReadySeconds": 3}});
         let mut corrected = whole.clone();
@@ -337,6 +349,28 @@ mod tests {
             (resolution.force, resolution.left),
             (false, vec!["kubectl-edit changed .spec.paused".to_string()])
         );
+    }
+
+    #[test]
+    fn replicas_of_a_former_autoscaler_are_taken_back() {
+        for (manager, subresource, is_taken) in [
+            ("kube-controller-manager", " with subresource \"scale\"", true),
+            ("atoll-controllers", " with subresource \"scale\"", true),
+            ("kube-controller-manager", "", false),
+            ("some-operator", " with subresource \"scale\"", false),
+        ] {
+            let message = format!("conflict with \"{manager}\"{subresource} using apps/v1");
+            let cause = Cause { reason: "FieldManagerConflict".into(), message, field: REPLICAS.into() };
+            let status = Status::apply_conflict(vec![cause], "conflicts");
+            let mut sent = json!({"spec": {"replicas": 4}});
+            let resolution = resolve(&mut sent, &status, Drift::Report, |_| false);
+            assert_eq!(
+                (resolution.force, resolution.yielded),
+                (is_taken, !is_taken),
+                "{manager}{subresource}"
+            );
+            assert_eq!(sent["spec"].get("replicas").is_some(), is_taken);
+        }
     }
 
     #[test]

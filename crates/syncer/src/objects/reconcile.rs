@@ -109,6 +109,8 @@ pub struct ObservedObject {
     pub observed: bool,
     /// Status as JSON; empty if there is none.
     pub status: Bytes,
+    /// `spec.replicas`, if it has any.
+    pub replicas: Option<i64>,
 }
 
 impl ObservedObject {
@@ -137,6 +139,7 @@ impl ObservedObject {
             drifted: false,
             observed: observed.is_none_or(|observed| observed >= object::generation(found)),
             status: status.map(atoll_meta::json::to_vec).unwrap_or_default().into(),
+            replicas: found["spec"]["replicas"].as_i64(),
         }
     }
 
@@ -315,7 +318,9 @@ pub fn record(
     let (state, message) = failure.cloned().unwrap_or_default();
     let observed = is_current && seen.is_some_and(|seen| seen.observed);
     let held = is_current && seen.is_some_and(|seen| seen.is_held);
-    Record { target: target.clone(), generation, state, message, observed, status, held, ..Record::default() }
+    let replicas = seen.and_then(|seen| seen.replicas);
+    let target = target.clone();
+    Record { target, generation, state, message, observed, status, held, replicas, ..Record::default() }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use node::{ENTRY, InventoryNode, limited, size};
 use node_groups::{Group, NodeGroups, OpenNode};
-use workload_pods::{OwnedKind, PodState, WorkloadPods};
+use workload_pods::{MeasuredPods, OwnedKind, PodState, WorkloadPods};
 
 pub use workload_pods::Owner;
 
@@ -225,11 +225,21 @@ impl Inventory {
     pub fn set_usage(&self, usage: &HashMap<String, (i64, i64)>) {
         let mut state = self.state();
         let state = &mut *state;
-        let mut sums: HashMap<&Owner, (i64, i64)> = HashMap::new();
+        let mut sums: HashMap<&Owner, MeasuredPods> = HashMap::new();
         for pod in state.pods.values() {
-            if let (Some(owner), Some((cpu, memory))) = (&pod.owner, usage.get(&pod.name)) {
-                let sum = sums.entry(owner).or_default();
-                *sum = (sum.0.saturating_add(*cpu), sum.1.saturating_add(*memory));
+            let Some(owner) = &pod.owner else { continue };
+            let sum = sums.entry(owner).or_default();
+            // Pods that are not ready do not show yet what they will use.
+            let is_counted = pod.state.is_ready && !pod.state.is_terminating;
+            if let Some((cpu, memory)) = usage.get(&pod.name).filter(|_| is_counted) {
+                let request = |name: &str| pod.requests.get(name).map(|amount| units(name, amount));
+                *sum = sum.and(MeasuredPods {
+                    pods: 1,
+                    cpu: *cpu,
+                    memory: *memory,
+                    requested_cpu: request("cpu").filter(|request| *request > 0),
+                    requested_memory: request("memory").filter(|request| *request > 0),
+                });
             }
         }
         state.workloads.set_usage(&sums);

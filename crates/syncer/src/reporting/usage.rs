@@ -17,6 +17,9 @@ const API: &str = "/apis/metrics.k8s.io/v1beta1";
 /// The right that clusters do not have that joined with an earlier version.
 const RIGHT: &str = "list pods.metrics.k8s.io";
 
+/// Failed readings in a row after which the last usage is dropped: it says nothing about the present any more.
+const MOST_FAILURES: u32 = 2;
+
 /// Reads the usage for as long as it is polled.
 pub async fn run(syncer: &Arc<Syncer>) {
     let registration = syncer.registration().await;
@@ -24,6 +27,7 @@ pub async fn run(syncer: &Arc<Syncer>) {
     if syncer.is_observing(&registration) {
         return std::future::pending().await;
     }
+    let mut failures = 0;
     loop {
         let interval = syncer.connection.interval(&syncer.settings) * INTERVALS;
         tokio::time::sleep(syncer.settings.jitter(interval)).await;
@@ -31,13 +35,19 @@ pub async fn run(syncer: &Arc<Syncer>) {
             continue;
         }
         match read(syncer).await {
-            Ok(Some(metrics)) => {
+            Ok(metrics) => {
+                failures = 0;
                 syncer.capabilities.set_missing(RIGHT, false);
-                syncer.inventory.set_usage(&usage_of(&metrics));
+                syncer.inventory.set_usage(&metrics.as_ref().map(usage_of).unwrap_or_default());
             }
-            Ok(None) => syncer.capabilities.set_missing(RIGHT, false),
-            Err(status) if status.code() == 403 => syncer.capabilities.set_missing(RIGHT, true),
             Err(status) => {
+                failures += 1;
+                if status.code() == 403 {
+                    syncer.capabilities.set_missing(RIGHT, true);
+                }
+                if failures >= MOST_FAILURES {
+                    syncer.inventory.set_usage(&HashMap::new());
+                }
                 tracing::debug!(%status, cluster = %syncer.settings.cluster, "cannot read the usage of Pods");
             }
         }

@@ -5,6 +5,7 @@
 use atoll_meta::quantity::{Format, Quantity};
 use serde_json::{Value, json};
 
+use super::merged::{CurrentReplicas, MergedPods};
 use super::metrics::Metrics;
 use super::usage::{ReplicaCalculator, amount};
 use crate::shared::go_print;
@@ -150,6 +151,62 @@ async fn of_resource(
             "containerResource": {"name": resource, "container": container, "current": current},
         }),
     };
+    Ok(Proposal { replicas, metric, status })
+}
+
+/// Computes the proposal of one metric of a target that is placed on several clusters. `pods` has the usage of a
+/// resource in all of them; clusters report no other metrics.
+pub fn of_clusters(
+    spec: &Value,
+    pods: &dyn Fn(&str) -> MergedPods,
+    current: CurrentReplicas,
+) -> ProposalResult {
+    let refusal = |reason: &'static str, kind: &str, hint: &str| {
+        let problem = format!(
+            "metrics of type {kind} are not supported for a target that is divided between clusters: clusters report the CPU and memory of whole pods; {hint}"
+        );
+        Err(Failure { reason, wrapped: problem.clone(), problem })
+    };
+    let hint = "use a metric of type Resource, or place the target on one cluster";
+    match spec["type"].as_str().unwrap_or_default() {
+        "Resource" => {}
+        "ContainerResource" => {
+            return refusal("ContainerResourceMetricNotSupported", "ContainerResource", hint);
+        }
+        "Pods" => return refusal("PodsMetricNotSupported", "Pods", hint),
+        "Object" => return refusal("ObjectMetricNotSupported", "Object", hint),
+        "External" => return refusal("ExternalMetricNotSupported", "External", hint),
+        other => {
+            let problem = format!("unknown metric source type \"{other}\"");
+            return Err(Failure { reason: "InvalidMetricSourceType", wrapped: problem.clone(), problem });
+        }
+    }
+    let source = &spec["resource"];
+    let resource = source["name"].as_str().unwrap_or_default();
+    let failure = |problem: String| Failure {
+        reason: "FailedGetResourceMetric",
+        wrapped: format!("failed to get {resource} resource metric value: {problem}"),
+        problem,
+    };
+    let target = &source["target"];
+    let pods = pods(resource);
+    let (replicas, metric, current) = match (amount(&target["averageValue"]), &target["averageUtilization"]) {
+        (Some(average), _) => {
+            let failed = |problem| failure(format!("failed to get {resource} usage: {problem}"));
+            let (replicas, usage) = pods.by_average(average.max(1), current).map_err(failed)?;
+            let value = json!({"averageValue": milli(usage, format(resource))});
+            (replicas, format!("{resource} resource"), value)
+        }
+        (None, part) => {
+            let failed = |problem| failure(format!("failed to get {resource} utilization: {problem}"));
+            let target = part.as_i64().ok_or_else(|| failed("no target was set".to_string()))?;
+            let (replicas, part, usage) =
+                pods.by_utilization(target.max(1), resource, current).map_err(failed)?;
+            let value = json!({"averageUtilization": part, "averageValue": milli(usage, format(resource))});
+            (replicas, format!("{resource} resource utilization (percentage of request)"), value)
+        }
+    };
+    let status = json!({"type": "Resource", "resource": {"name": resource, "current": current}});
     Ok(Proposal { replicas, metric, status })
 }
 

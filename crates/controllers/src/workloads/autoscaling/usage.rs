@@ -35,7 +35,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    fn covers(self, ratio: f64) -> bool {
+    pub fn covers(self, ratio: f64) -> bool {
         1.0 - self.down <= ratio && ratio <= 1.0 + self.up
     }
 }
@@ -235,7 +235,7 @@ pub fn truncate(number: f64) -> i64 {
 }
 
 /// Rounds a pod count up, limited to `i32::MAX`.
-fn ceiling(number: f64) -> i64 {
+pub fn ceiling(number: f64) -> i64 {
     truncate(number.ceil()).min(i64::from(i32::MAX))
 }
 

@@ -1,9 +1,9 @@
 //! Fields of a Placement besides its shares: its decision maker, a move under way, and past decisions.
 
-use atoll_fleet::Placement;
 use atoll_fleet::placement::{
     LONGEST_BY, MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, Share, is_printable,
 };
+use atoll_fleet::{Placement, autoscaling};
 use atoll_meta::text::clean;
 use atoll_meta::{FieldError, FieldPath, names, time};
 use serde_json::Value;
@@ -39,9 +39,12 @@ pub fn add(
         targets(&path.child("target"), &spec["target"], &mut errors),
     );
     let missing = missing(&path.child("missing"), &spec["missing"], &mut errors);
+    let autoscaler = autoscaler(&path.child("autoscaler"), &spec["autoscaler"], &mut errors);
     if is_scheduler {
         (decided.phase, decided.target) = (phase, target);
-        decided.missing = if decided.clusters.is_empty() { 0 } else { missing };
+        if !decided.clusters.is_empty() {
+            (decided.missing, decided.autoscaler) = (missing, autoscaler);
+        }
     }
     // Writers that do not know the past decisions must not erase them.
     decided.decisions = match &spec["decisions"] {
@@ -98,6 +101,18 @@ fn missing(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> i64
             let shown = if other.is_number() { other.clone() } else { Value::Null };
             errors.push(FieldError::invalid(path, shown, "must be a number of replicas"));
             0
+        }
+    }
+}
+
+fn autoscaler(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> String {
+    match given {
+        Value::Null => String::new(),
+        Value::String(side) if autoscaling::SIDES.contains(&side.as_str()) => side.clone(),
+        other => {
+            let shown = other.as_str().map(|side| clean(side, SHOWN)).unwrap_or_default();
+            errors.push(FieldError::not_supported(path, shown, &autoscaling::SIDES));
+            String::new()
         }
     }
 }
@@ -228,6 +243,8 @@ mod tests {
             (json!({ "phase": [] }), &["spec.phase"]),
             (json!({ "missing": -1 }), &["spec.missing"]),
             (json!({ "missing": "many" }), &["spec.missing"]),
+            (json!({ "autoscaler": "sideways" }), &["spec.autoscaler"]),
+            (json!({ "autoscaler": 1 }), &["spec.autoscaler"]),
             (json!({ "target": {} }), &["spec.target"]),
             (json!({ "target": vec![json!({ "name": "a" }); MAX_SHARES + 1] }), &["spec.target"]),
             (json!({ "target": [{ "name": "A b" }, {}] }), &["spec.target[0].name", "spec.target[1].name"]),

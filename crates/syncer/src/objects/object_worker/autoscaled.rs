@@ -6,9 +6,8 @@ use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use super::ObjectWork;
-use crate::objects::drift::{owns, remove};
+use crate::objects::drift::{REPLICAS, owns, remove};
 
-const REPLICAS: &str = ".spec.replicas";
 /// API versions, newest first.
 const VERSIONS: [&str; 2] = ["v2", "v1"];
 

@@ -90,9 +90,18 @@ fn bound_pods_are_counted_for_placed_objects() {
     inventory.pod(ListWatchEvent::Listed(&["q".to_string()].into(), 2));
     inventory.parent(ListWatchEvent::Listed(&["web-1".to_string()].into(), 2), OwnedKind::ReplicaSet);
     assert_eq!(inventory.status(&[placed("above", "web")])["bound"], json!({}));
-    inventory.set_usage(&[("/q".to_string(), (20, 1 << 20))].into());
-    let usage = inventory.pods_of("web").and_then(|pods| pods.usage);
-    assert_eq!(usage.map(|usage| (usage.cpu, usage.memory)), Some(("20m".into(), "1Mi".into())));
+    let measured = || {
+        inventory.set_usage(&[("/q".to_string(), (20, 1 << 20))].into());
+        inventory.pods_of("web").and_then(|pods| pods.usage)
+    };
+    assert_eq!(measured(), None, "a pod that is not ready does not count");
+    let mut ready = pod("q", "a", "1");
+    ready["metadata"]["ownerReferences"] = owner("ReplicaSet", "web-1");
+    ready["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]);
+    inventory.pod(ListWatchEvent::Upserted(ready));
+    let usage = measured().unwrap();
+    assert_eq!((usage.cpu.as_str(), usage.memory.as_str(), usage.pods), ("20m", "1Mi", 1));
+    assert_eq!((usage.requests.cpu.as_deref(), usage.requests.memory.as_deref()), (Some("1"), None));
 }
 
 #[test]

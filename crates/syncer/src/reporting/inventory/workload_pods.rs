@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use atoll_fleet::view::{LONGEST_REASON, PodCounts, PodUsage};
+use atoll_fleet::view::{LONGEST_REASON, PodCounts, PodRequests, PodUsage};
 use atoll_meta::object;
 use atoll_meta::quantity::{Format, Quantity};
 use atoll_meta::text::clean;
@@ -89,12 +89,65 @@ impl PodState {
     }
 }
 
+/// The usage of ready Pods, in millicores and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeasuredPods {
+    pub pods: i64,
+    pub cpu: i64,
+    pub memory: i64,
+    /// Requests of these Pods; `None` if one of them requests nothing.
+    pub requested_cpu: Option<i64>,
+    pub requested_memory: Option<i64>,
+}
+
+impl MeasuredPods {
+    /// Returns the sum of two groups of Pods.
+    #[must_use]
+    pub fn and(self, other: MeasuredPods) -> MeasuredPods {
+        if self.pods == 0 {
+            return other;
+        }
+        let both = |one: Option<i64>, other: Option<i64>| Some(one?.saturating_add(other?));
+        MeasuredPods {
+            pods: self.pods + other.pods,
+            cpu: self.cpu.saturating_add(other.cpu),
+            memory: self.memory.saturating_add(other.memory),
+            requested_cpu: both(self.requested_cpu, other.requested_cpu),
+            requested_memory: both(self.requested_memory, other.requested_memory),
+        }
+    }
+
+    /// Whether the usage is so similar that it need not be reported again: usage always varies.
+    fn is_similar(self, other: MeasuredPods) -> bool {
+        let is_near =
+            |one: i64, other: i64| one.abs_diff(other).saturating_mul(20) <= one.max(other).unsigned_abs();
+        let without_usage = |one: MeasuredPods| MeasuredPods { cpu: 0, memory: 0, ..one };
+        is_near(self.cpu, other.cpu)
+            && is_near(self.memory, other.memory)
+            && without_usage(self) == without_usage(other)
+    }
+
+    fn report(self) -> PodUsage {
+        let cpu = |millicores| Quantity::from_millis(millicores, Format::DecimalSi).to_string();
+        let memory = |bytes| Quantity::new(bytes, Format::BinarySi).to_string();
+        PodUsage {
+            cpu: cpu(self.cpu),
+            memory: memory(self.memory),
+            pods: self.pods,
+            requests: PodRequests {
+                cpu: self.requested_cpu.map(cpu),
+                memory: self.requested_memory.map(memory),
+            },
+        }
+    }
+}
+
 /// Counts of the Pods of one controller.
 #[derive(Clone, Debug, Default)]
 struct OwnedPods {
     counts: PodCounts,
-    /// Millicores and bytes in use, if known.
-    usage: Option<(i64, i64)>,
+    /// Resources in use, if known.
+    usage: Option<MeasuredPods>,
 }
 
 impl OwnedPods {
@@ -191,7 +244,7 @@ impl WorkloadPods {
     /// Returns the Pods of an object and of the objects that it owns.
     pub fn of(&self, uid: &str) -> PodCounts {
         let mut sum = PodCounts::default();
-        let mut usage: Option<(i64, i64)> = None;
+        let mut usage: Option<MeasuredPods> = None;
         let children = self.children.get(uid).into_iter().flatten().map(String::as_str);
         for owned in std::iter::once(uid).chain(children).filter_map(|uid| self.pods.get(uid)) {
             sum.total += owned.counts.total;
@@ -202,15 +255,11 @@ impl WorkloadPods {
             if sum.reason.is_empty() {
                 sum.reason.clone_from(&owned.counts.reason);
             }
-            if let Some((cpu, memory)) = owned.usage {
-                let (before_cpu, before_memory) = usage.unwrap_or_default();
-                usage = Some((before_cpu + cpu, before_memory + memory));
+            if let Some(measured) = owned.usage {
+                usage = Some(usage.unwrap_or_default().and(measured));
             }
         }
-        sum.usage = usage.map(|(cpu, memory)| PodUsage {
-            cpu: Quantity::from_millis(cpu, Format::DecimalSi).to_string(),
-            memory: Quantity::new(memory, Format::BinarySi).to_string(),
-        });
+        sum.usage = usage.map(MeasuredPods::report);
         sum
     }
 
@@ -221,16 +270,17 @@ impl WorkloadPods {
         owned.map(|owned| owned.counts.bound).sum()
     }
 
-    /// Replaces the usage of all Pods: millicores and bytes by the uid of their controller. Small changes are
-    /// ignored, because usage always varies.
-    pub fn set_usage(&mut self, usage: &HashMap<&Owner, (i64, i64)>) {
-        let is_similar = |one: i64, other: i64| (one - other).abs() * 10 <= one.max(other);
+    /// Sets the usage of the Pods of each controller; none of them may have been measured.
+    pub fn set_usage(&mut self, usage: &HashMap<&Owner, MeasuredPods>) {
         for (owner, now) in usage {
             let Some(owned) = self.pods.get_mut(&owner.uid) else { continue };
-            let is_known =
-                owned.usage.is_some_and(|before| is_similar(before.0, now.0) && is_similar(before.1, now.1));
+            let now = (now.pods > 0).then_some(*now);
+            let is_known = match (owned.usage, now) {
+                (Some(before), Some(now)) => before.is_similar(now),
+                (before, now) => before == now,
+            };
             if !is_known {
-                owned.usage = Some(*now);
+                owned.usage = now;
                 let root = self.parents.get(&owner.uid).map_or(*owner, |(_, parent)| parent);
                 self.changed.insert(root.clone());
             }
@@ -332,14 +382,31 @@ mod tests {
             all.count(owner, None, Some((&state, "")));
             all.set_parent(OwnedKind::ReplicaSet, &owner.uid, owned("Deployment", "web"));
         }
-        all.set_usage(&[(&one, (200, 100 << 20)), (&two, (50, 28 << 20))].into());
-        let usage = PodUsage { cpu: "250m".into(), memory: "128Mi".into() };
+        let measured = |cpu: i64, memory: i64| MeasuredPods {
+            pods: 1,
+            cpu,
+            memory: memory << 20,
+            requested_cpu: Some(400),
+            requested_memory: None,
+        };
+        let second = measured(50, 28);
+        all.set_usage(&[(&one, measured(200, 100)), (&two, second)].into());
+        let requests = PodRequests { cpu: Some("800m".into()), memory: None };
+        let usage = PodUsage { cpu: "250m".into(), memory: "128Mi".into(), pods: 2, requests };
         assert_eq!(all.of("uid-web").usage, Some(usage.clone()));
         all.take_changed();
-        all.set_usage(&[(&one, (210, 101 << 20))].into());
+        all.set_usage(&[(&one, measured(210, 101)), (&two, second)].into());
         assert!(all.take_changed().is_empty());
         assert_eq!(all.of("uid-web").usage, Some(usage));
-        all.set_usage(&[(&one, (300, 101 << 20))].into());
+        all.set_usage(&[(&one, measured(300, 101)), (&two, second)].into());
         assert_eq!(all.take_changed(), [owned("Deployment", "web")].into());
+        // Pods that are not measured any more have no usage.
+        let none = MeasuredPods::default();
+        all.set_usage(&[(&one, none), (&two, second)].into());
+        assert_eq!(all.take_changed(), [owned("Deployment", "web")].into());
+        let left = all.of("uid-web").usage.map(|usage| (usage.cpu, usage.pods));
+        assert_eq!(left, Some(("50m".to_string(), 1)));
+        all.set_usage(&[(&one, none), (&two, none)].into());
+        assert_eq!((all.of("uid-web").usage, all.take_changed().len()), (None, 1));
     }
 }

@@ -1,0 +1,197 @@
+//! Workloads with autoscalers: their replicas, and the side that sets them.
+
+use std::collections::HashMap;
+
+use atoll_fleet::Placement;
+use atoll_fleet::autoscaling::{ABOVE, BELOW, STOPPING};
+use atoll_fleet::placement::Share;
+use atoll_placement::demand::{Demand, Work};
+use atoll_placement::rules::{Division, Rules};
+
+use crate::autoscalers::AutoscalerState;
+use crate::autoscalers::side::{SideStep, Situation, next};
+use crate::moving::NextShares;
+use crate::reports::ReportedPods;
+use crate::round::Round;
+use crate::writer::{PlacementTarget, Wanted};
+
+/// What an autoscaler means for one decision.
+pub struct Autoscaled {
+    state: AutoscalerState,
+    /// `spec.replicas` above.
+    replicas: i64,
+    /// Replicas that run on its only cluster, if an autoscaler there sets them.
+    running: Option<i64>,
+}
+
+impl Round<'_> {
+    /// Reads the autoscalers of a workload. Where a cluster sets its replicas, these are what the workload asks for.
+    pub fn autoscaled(
+        &self,
+        target: &PlacementTarget,
+        placement: &Placement,
+        demand: &mut Demand,
+        reports: &HashMap<String, ReportedPods>,
+    ) -> Autoscaled {
+        let replicas = demand.replicas;
+        if !matches!(demand.work, Work::Replicas | Work::Ordinals) {
+            return Autoscaled { state: AutoscalerState::default(), replicas, running: None };
+        }
+        let state = self.scheduler.autoscalers.state(target.resource, &target.at, &self.ledger.fleet);
+        let running = running(placement, reports, state.most, replicas);
+        if let Some(running) = running
+            && (replicas > 0 || !state.is_clear)
+        {
+            demand.replicas = running;
+        }
+        Autoscaled { state, replicas, running }
+    }
+}
+
+impl Autoscaled {
+    /// Whether the next step depends on reports.
+    pub fn awaits_reports(&self, side: &str) -> bool {
+        self.running.is_some() || (self.state.exists && side != ABOVE)
+    }
+
+    /// The next step, if these shares are to be written.
+    pub fn step(
+        &self,
+        placement: &Placement,
+        rules: &Rules,
+        shares: &NextShares,
+        reports: &HashMap<String, ReportedPods>,
+    ) -> SideStep {
+        let only = |clusters: &[Share]| match clusters {
+            [share] => Some((share.uid.clone(), share.replicas)),
+            _ => None,
+        };
+        let now = only(&placement.clusters);
+        let stays = match (&now, shares.shares.as_slice()) {
+            (Some((uid, _)), [next]) => **uid == *next.uid && shares.phase.is_empty(),
+            _ => false,
+        };
+        let is_confirmed = now.is_some_and(|(uid, replicas)| {
+            let asked = reports.get(&uid).filter(|pods| pods.is_applied).map(|pods| pods.asked);
+            asked.is_some() && asked == Some(replicas.unwrap_or(self.replicas))
+        });
+        next(&Situation {
+            side: &placement.autoscaler,
+            is_autoscaled: self.state.exists && self.replicas > 0,
+            is_undivided: is_undivided(rules) && !self.state.keeps_above,
+            is_clear: self.state.is_clear,
+            clusters: shares.shares.len(),
+            stays,
+            is_confirmed,
+            replicas: self.replicas,
+            running: self.running.unwrap_or(self.replicas),
+        })
+    }
+
+    /// The present placement, with the replicas that run, while the autoscaler leaves its cluster.
+    pub fn stopping(&self, placement: &Placement) -> Wanted {
+        let mut shares = placement.clusters.clone();
+        if let ([share], Some(running)) = (shares.as_mut_slice(), self.running) {
+            share.replicas = Some(running);
+        }
+        Wanted {
+            shares,
+            by: placement.by.clone(),
+            duplicate: placement.duplicate,
+            phase: placement.phase.clone(),
+            target: placement.target.clone(),
+            missing: placement.missing,
+            autoscaler: STOPPING,
+        }
+    }
+}
+
+/// Whether all replicas go to one cluster, however many there are.
+fn is_undivided(rules: &Rules) -> bool {
+    match &rules.division {
+        Division::Single => true,
+        Division::Weighted(weights) => weights.len() == 1 && rules.clusters.names.len() == 1,
+        _ => rules.max_clusters == Some(1),
+    }
+}
+
+/// Replicas of a workload on its only cluster, if an autoscaler there sets them, within what it may set.
+fn running(
+    placement: &Placement,
+    reports: &HashMap<String, ReportedPods>,
+    most: i64,
+    replicas: i64,
+) -> Option<i64> {
+    let [share] = placement.clusters.as_slice() else { return None };
+    if ![BELOW, STOPPING].contains(&placement.autoscaler.as_str()) {
+        return None;
+    }
+    let known = share.replicas.unwrap_or(replicas);
+    let reported = reports.get(&share.uid).filter(|pods| pods.is_applied).map(|pods| pods.asked);
+    // A cluster may report anything.
+    let most = if most > 0 { most.max(known) } else { i64::MAX };
+    Some(reported.filter(|asked| *asked > 0).unwrap_or(known).min(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_placement::rules::ClusterFilter;
+
+    use super::*;
+
+    #[test]
+    fn replicas_in_the_only_cluster_are_followed() {
+        let on = |side: &str, shares: &[(&str, i64)]| Placement {
+            clusters: shares
+                .iter()
+                .map(|(name, replicas)| Share { replicas: Some(*replicas), ..Share::on(name, name) })
+                .collect(),
+            autoscaler: side.into(),
+            ..Placement::default()
+        };
+        let report = |asked: i64, is_applied: bool| {
+            let pods = ReportedPods { asked, is_applied, ..ReportedPods::default() };
+            HashMap::from([("east".to_string(), pods)])
+        };
+        for (placement, reports, most, expected) in [
+            (on(BELOW, &[("east", 2)]), report(8, true), 10, Some(8)),
+            (on(STOPPING, &[("east", 2)]), report(8, true), 10, Some(8)),
+            (on(ABOVE, &[("east", 2)]), report(8, true), 10, None),
+            (on("", &[("east", 2)]), report(8, true), 10, None),
+            (on(BELOW, &[("east", 2), ("west", 2)]), report(8, true), 10, None),
+            // Until there is a report, what was known before stays.
+            (on(BELOW, &[("east", 2)]), report(8, false), 10, Some(2)),
+            (on(BELOW, &[("east", 2)]), HashMap::new(), 10, Some(2)),
+            (on(BELOW, &[("east", 2)]), report(0, true), 10, Some(2)),
+            // Not beyond the maximum, and not below what runs because the maximum was lowered.
+            (on(BELOW, &[("east", 2)]), report(1 << 40, true), 10, Some(10)),
+            (on(BELOW, &[("east", 12)]), report(12, true), 10, Some(12)),
+            // The autoscaler was deleted.
+            (on(BELOW, &[("east", 8)]), report(8, true), 0, Some(8)),
+        ] {
+            assert_eq!(running(&placement, &reports, most, 3), expected, "{placement:?}");
+        }
+    }
+
+    #[test]
+    fn rules_tell_what_is_undivided() {
+        let named = |names: &[&str]| ClusterFilter::named(names.iter().copied());
+        let weights = |names: &[&str]| {
+            let weights = names.iter().map(|name| (ClusterFilter::named([*name]), 1)).collect();
+            Rules { division: Division::Weighted(weights), clusters: named(names), ..Rules::default() }
+        };
+        let of = |division: Division| Rules { division, ..Rules::default() };
+        for (rules, expected) in [
+            (Rules::by_default(), true),
+            (of(Division::Single), true),
+            (of(Division::Even), false),
+            (of(Division::Duplicate), false),
+            (Rules { max_clusters: Some(1), ..of(Division::Pack) }, true),
+            (weights(&["east"]), true),
+            (weights(&["east", "west"]), false),
+            (of(Division::Pinned(vec![("east".into(), 2)])), false),
+        ] {
+            assert_eq!(is_undivided(&rules), expected, "{:?}", rules.division);
+        }
+    }
+}
