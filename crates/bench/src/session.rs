@@ -157,7 +157,15 @@ mod tests {
         assert_eq!((options.quick, options.json), (true, Some(PathBuf::from("out.json"))));
         assert_eq!(parse("--clusters 1,500").unwrap().clusters, Some(vec![1, 500]));
         assert_eq!(parse("--workloads 500").unwrap().workloads, Some(500));
-        for wrong in ["--workloads 1,2", "--workloads 0", "--clusters", "--clusters 0", "--clusters 5,5", "--clusters 1,", "--clusters many"] {
+        for wrong in [
+            "--workloads 1,2",
+            "--workloads 0",
+            "--clusters",
+            "--clusters 0",
+            "--clusters 5,5",
+            "--clusters 1,",
+            "--clusters many",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
         assert!(parse("--json").is_err());

@@ -75,7 +75,8 @@ fn now() -> Duration {
 fn arguments() -> (usize, Vec<usize>) {
     let mut given = std::env::args().skip(1);
     let workloads = given.next().and_then(|number| number.parse().ok()).unwrap_or(WORKLOADS);
-    let clusters = given.next().map(|list| list.split(',').filter_map(|number| number.parse().ok()).collect());
+    let clusters =
+        given.next().map(|list| list.split(',').filter_map(|number| number.parse().ok()).collect());
     (workloads, clusters.unwrap_or(vec![10, 100, 1000]))
 }
 

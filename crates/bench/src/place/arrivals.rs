@@ -143,7 +143,8 @@ mod tests {
         arrivals.see_event(r#"{"type":"MODIFIED","object":{"metadata":{"name":"w-00000001"}}}"#);
         assert_eq!(arrivals.written[1].load(Ordering::Relaxed), 2, "a removed placement is a change");
         let line = |kind: &str, number: usize| format!(r#"{{"type":"{kind}","name":"w-{number:08}"}}"#);
-        for (kind, number, lines) in [("Object", 0, 1), ("Remove", 1, 1), ("Object", 0, 2), ("Object", 9, 2)] {
+        for (kind, number, lines) in [("Object", 0, 1), ("Remove", 1, 1), ("Object", 0, 2), ("Object", 9, 2)]
+        {
             arrivals.see_line(&line(kind, number));
             assert_eq!(arrivals.lines(), lines);
         }

@@ -10,7 +10,9 @@ use tokio::time::Instant;
 
 use super::arrivals::number;
 use super::clusters::read_lines;
-use super::workloads::{DecidedBy, SHARES, apply, apply_policy, collection, create_namespaces, deployment, policy};
+use super::workloads::{
+    DecidedBy, SHARES, apply, apply_policy, collection, create_namespaces, deployment, policy,
+};
 use crate::connection::Target;
 use crate::error::{BenchError, BenchResult};
 use crate::machine::BackgroundLoad;
@@ -171,10 +173,8 @@ async fn send_some(
     let mut connection = target.connect().await?;
     for index in (worker..presence.sent.len()).step_by(WORKERS) {
         let number = presence.first + index;
-        let path = format!(
-            "{}/w-{number:08}?fieldManager=bench&force=true",
-            collection(DecidedBy::Policy, number)
-        );
+        let path =
+            format!("{}/w-{number:08}?fieldManager=bench&force=true", collection(DecidedBy::Policy, number));
         let mut object = deployment(number);
         object["spec"]["replicas"] = SHARES.into();
         tokio::time::sleep_until(begun + apart * u32::try_from(index).unwrap_or(u32::MAX)).await;

@@ -106,9 +106,7 @@ impl Scenario {
         let changed = policy(Some([2, 1]));
         let decided = self.decide_alone(&target, &changed).await?;
         let expected = Expected { name: "policy, cold", all: Some(SHARES), from_first: false };
-        let mut cold = self
-            .phase(&clusters, &arrivals, expected, || apply_policy(&target, &changed))
-            .await?;
+        let mut cold = self.phase(&clusters, &arrivals, expected, || apply_policy(&target, &changed)).await?;
         (cold.decided, cold.is_judged) = (Some(decided), true);
         phases.push(cold);
 
@@ -211,7 +209,9 @@ impl Scenario {
         let changes = answer["changes"].as_array().map_or(0, Vec::len);
         if changes != self.workloads {
             let all = self.workloads;
-            return Err(BenchError::Response(format!("the policy would change {changes} of {all} workloads")));
+            return Err(BenchError::Response(format!(
+                "the policy would change {changes} of {all} workloads"
+            )));
         }
         Ok(changes as f64 / took.as_secs_f64())
     }

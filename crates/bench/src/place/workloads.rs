@@ -99,8 +99,7 @@ pub fn deployment(number: usize) -> Value {
         "livenessProbe": probe,
         "resources": { "requests": requests, "limits": { "memory": "64Mi" } },
     });
-    let proxy =
-        json!({ "name": "proxy", "image": "example/proxy:4", "args": ["--to", "8080"], "resources": { "requests": requests } });
+    let proxy = json!({ "name": "proxy", "image": "example/proxy:4", "args": ["--to", "8080"], "resources": { "requests": requests } });
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",

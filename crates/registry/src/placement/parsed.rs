@@ -108,7 +108,10 @@ mod tests {
         let (old, new) = (object("a", 1, "old"), object("a", 2, "new"));
         assert!(parsed.get(&old).is_none());
         let first = parsed.parse(&old).unwrap();
-        assert_eq!((first["data"]["text"].as_str(), &first["metadata"]["resourceVersion"]), (Some("old"), &"1".into()));
+        assert_eq!(
+            (first["data"]["text"].as_str(), &first["metadata"]["resourceVersion"]),
+            (Some("old"), &"1".into())
+        );
         assert!(Arc::ptr_eq(&first, &parsed.parse(&old).unwrap()));
         assert!(Arc::ptr_eq(&first, &parsed.get(&old).unwrap()));
         assert!(parsed.get(&new).is_none());

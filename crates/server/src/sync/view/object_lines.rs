@@ -153,7 +153,8 @@ fn with_spec(object: &Value, spec: &Value) -> Value {
     const LEFT_OUT: [&str; 2] = ["spec", "status"];
     let fields = object.as_object().into_iter().flatten();
     let fields = fields.filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
-    let mut sent: Map<String, Value> = fields.map(|(name, field)| (name.clone(), without_managers(field))).collect();
+    let mut sent: Map<String, Value> =
+        fields.map(|(name, field)| (name.clone(), without_managers(field))).collect();
     sent.insert("spec".into(), spec.clone());
     Value::Object(sent)
 }
