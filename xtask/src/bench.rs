@@ -32,6 +32,11 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             cargo("run", "atoll-sqlite").args(["--example", "throughput", "--"]).args(&arguments[1..]),
         );
     }
+    if arguments.first().is_some_and(|name| *name == "place") {
+        let mut decisions = cargo("run", "atoll-placement");
+        decisions.args(["--example", "decisions_per_second", "--"]).args(sizes(&arguments));
+        run_command(&mut decisions)?;
+    }
     run_command(&mut cargo("build", "atoll"))?;
     let mut bench = cargo("run", "atoll-bench");
     bench.arg("--").args(&arguments);
@@ -41,7 +46,40 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     run_command(&mut bench)
 }
 
+/// The numbers of workloads and of clusters for the example that decides without a server.
+fn sizes(arguments: &[&String]) -> [String; 2] {
+    let is_quick = arguments.iter().any(|argument| *argument == "--quick");
+    let option = |name: &str| {
+        let position = arguments.iter().position(|argument| *argument == name)?;
+        arguments.get(position + 1).map(|value| value.to_string())
+    };
+    let (workloads, clusters) = if is_quick { ("1000", "10,100") } else { ("10000", "10,100,1000") };
+    [
+        option("--workloads").unwrap_or_else(|| workloads.to_string()),
+        option("--clusters").unwrap_or_else(|| clusters.to_string()),
+    ]
+}
+
 fn run_command(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo failed: {status}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sizes;
+
+    #[test]
+    fn the_example_decides_about_as_much_as_the_server() {
+        for (line, expected) in [
+            ("place", ["10000", "10,100,1000"]),
+            ("place --quick", ["1000", "10,100"]),
+            ("place --clusters 5,7 --quick", ["1000", "5,7"]),
+            ("place --workloads 20", ["20", "10,100,1000"]),
+            ("place --workloads", ["10000", "10,100,1000"]),
+        ] {
+            let arguments: Vec<String> = line.split(' ').map(String::from).collect();
+            assert_eq!(sizes(&arguments.iter().collect::<Vec<_>>()), expected, "{line}");
+        }
+    }
 }

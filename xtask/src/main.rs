@@ -18,7 +18,7 @@ usage: cargo xtask COMMAND [OPTIONS]
   tidy                                   check crate dependencies, files, names and comments, and formatting
   ci                                     run all checks of .ci/run
   fuzz [SECONDS] [TARGET...]             run the given fuzz targets, or all, for 60 seconds each or the given number
-  bench api|apply|sim|start|sync|watch|workspaces|store
+  bench api|apply|place|sim|start|sync|watch|workspaces|store
                                          run a benchmark; compares with the real kube-apiserver if Go is installed
   conformance a|b [--release] [--minutes 30]
                                          run upstream's conformance tests for API servers (a) or controllers (b)

@@ -6,7 +6,7 @@
 //!      │    load ─ connection ─ framing          one closed loop per connection, prepared requests
 //!      │      │        └─ secure ─ records       TLS
 //!      ▼      │
-//!   report ◄──┴─ api · apply · sim · start · sync · watch · workspaces
+//!   report ◄──┴─ api · apply · place · sim · start · sync · watch · workspaces
 //! ```
 //!
 //! Both servers get the same bytes from the same client, on the same machine, one after the other. Responses
@@ -19,6 +19,7 @@ mod error;
 mod framing;
 mod load;
 mod machine;
+mod place;
 mod process;
 mod records;
 mod report;
@@ -40,7 +41,7 @@ use crate::error::{BenchError, BenchResult};
 use crate::session::{BenchOptions, Session};
 
 const USAGE: &str = "\
-usage: cargo xtask bench api|apply|sim|start|sync|watch|workspaces [OPTIONS]
+usage: cargo xtask bench api|apply|place|sim|start|sync|watch|workspaces [OPTIONS]
 
   --quick           run shorter, with less precise results
   --alone           do not compare with kube-apiserver
@@ -48,7 +49,8 @@ usage: cargo xtask bench api|apply|sim|start|sync|watch|workspaces [OPTIONS]
   --directory DIR   directory for the data of the servers (default: beside the program)
   --atoll FILE      the Atoll program to measure (default: the one that was built)
   --dev             build with fewer optimizations: a faster build, but a slower Atoll
-  --clusters N,N    numbers of clusters, in increasing order (sync only)
+  --clusters N,N    numbers of clusters, in increasing order (place and sync only)
+  --workloads N     number of workloads (place only)
   --upstream DIR    directory of the scripts that build and start kube-apiserver
 ";
 
@@ -74,6 +76,7 @@ fn run() -> BenchResult<()> {
     match name.as_str() {
         "api" => api::run(&Session::open(options, Some(&[]))?),
         "apply" => apply::run(&Session::open(options, Some(&[]))?),
+        "place" => place::run(&Session::open(options, None)?),
         "sim" => {
             let components = ["kube-controller-manager", "kube-scheduler", "kwok"];
             sim::run(&Session::open(options, Some(&components))?)

@@ -23,6 +23,8 @@ pub struct BenchOptions {
     pub upstream: Option<PathBuf>,
     /// Numbers of clusters, in increasing order.
     pub clusters: Option<Vec<usize>>,
+    /// Number of workloads.
+    pub workloads: Option<usize>,
 }
 
 impl BenchOptions {
@@ -43,6 +45,10 @@ impl BenchOptions {
                 "--atoll" => options.atoll = Some(path()?),
                 "--upstream" => options.upstream = Some(path()?),
                 "--clusters" => options.clusters = Some(numbers(&value("numbers such as 1,10")?)?),
+                "--workloads" => match numbers(&value("a number")?)?[..] {
+                    [count] => options.workloads = Some(count),
+                    _ => return Err(BenchError::Usage("--workloads needs one number".into())),
+                },
                 other => return Err(BenchError::Usage(format!("unknown option {other:?}"))),
             }
         }
@@ -150,7 +156,16 @@ mod tests {
         let options = parse("--quick --json out.json").unwrap();
         assert_eq!((options.quick, options.json), (true, Some(PathBuf::from("out.json"))));
         assert_eq!(parse("--clusters 1,500").unwrap().clusters, Some(vec![1, 500]));
-        for wrong in ["--clusters", "--clusters 0", "--clusters 5,5", "--clusters 1,", "--clusters many"] {
+        assert_eq!(parse("--workloads 500").unwrap().workloads, Some(500));
+        for wrong in [
+            "--workloads 1,2",
+            "--workloads 0",
+            "--clusters",
+            "--clusters 0",
+            "--clusters 5,5",
+            "--clusters 1,",
+            "--clusters many",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
         assert!(parse("--json").is_err());

@@ -8,8 +8,8 @@
 //!            latency: watches above, statuses below ──┘
 //! ```
 
-mod fleet;
-mod latency;
+pub mod fleet;
+pub mod latency;
 mod traffic;
 
 use std::time::Duration;
@@ -104,7 +104,7 @@ fn measure(session: &Session, fleet: &mut Fleet, clusters: usize) -> BenchResult
     let before = memory()?;
     let new = clusters - fleet.clusters.len();
     progress(&format!("{clusters} clusters, starting {new}"));
-    fleet.grow(session, new)?;
+    fleet.grow(session, new, 1)?;
     progress("  joining");
     let joined = fleet.join()?;
     std::thread::sleep(REST);

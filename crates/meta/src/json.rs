@@ -22,7 +22,7 @@ use std::fmt;
 
 use crate::quote;
 
-pub use encode::{encode_object, metadata_of, prefix_len, splice_resource_version};
+pub use encode::{encode_object, metadata_fields, metadata_of, prefix_len, splice_resource_version};
 pub use order::compare;
 pub use parse::{Builder, DocumentNode, Nodes, Parsed, Values, build, parse};
 pub use scan::{StringEnd, string_end, unescape};

@@ -4,6 +4,7 @@ mod access;
 mod index;
 mod known_clusters;
 mod namespaces;
+mod parsed;
 mod policies;
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
@@ -17,6 +18,7 @@ use crate::{Admission, Registry, RenderedObject, Update};
 pub use access::RegisteredCluster;
 pub use index::{PlacementSubscriber, Placements};
 pub use namespaces::is_namespace;
+pub use parsed::ParsedObjects;
 
 /// The placement subresource.
 pub const SUBRESOURCE: &str = "placement";

@@ -128,12 +128,15 @@ impl Registry {
         existing: &Arc<Object>,
     ) -> Result<PreparedUpdate, Status> {
         let old = match row.custom {
-            Some(_) => parse(&row.to_served(existing.clone()).json())?,
-            None => parse(&existing.json())?,
+            Some(_) => Arc::new(parse(&row.to_served(existing.clone()).json())?),
+            None => match self.placements.parsed.get(existing) {
+                Some(parsed) => parsed,
+                None => Arc::new(parse(&existing.json())?),
+            },
         };
         check_uid(row, object_ref, update.uid, &old)?;
         let view = row.view.is_some().then(|| {
-            let mut view = old.clone();
+            let mut view = (*old).clone();
             row.to_view(&mut view);
             view
         });
@@ -154,7 +157,7 @@ impl Registry {
             self.record(row, existing_view, &mut new, &author);
         }
         check_memory(&new, Some(existing_view))?;
-        Ok(PreparedUpdate { old: Arc::new(old), view, new })
+        Ok(PreparedUpdate { old, view, new })
     }
 
     /// Attempts one write; `None` if another writer was faster.

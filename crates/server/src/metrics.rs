@@ -140,6 +140,7 @@ pub struct Metrics {
     revision: Gauge,
     oldest: Gauge,
     watchers: Gauge,
+    expired: Gauge,
     refusals: Family<LimitLabels, Gauge>,
     usage: Family<UsageLabels, Gauge>,
     limits: Family<UsageLabels, Gauge>,
@@ -186,6 +187,7 @@ impl Metrics {
             revision: Gauge::default(),
             oldest: Gauge::default(),
             watchers: Gauge::default(),
+            expired: Gauge::default(),
             refusals: Family::default(),
             usage: Family::default(),
             limits: Family::default(),
@@ -229,6 +231,11 @@ impl Metrics {
         exposed.register("atoll_cluster_memory_budget_bytes", "Memory that each cluster may take", budget);
         exposed.register("apiserver_longrunning_requests", "Open watches", self.watchers.clone());
         exposed.register(
+            "atoll_expired_watches",
+            "Watches that have ended since the start because they were too slow",
+            self.expired.clone(),
+        );
+        exposed.register(
             "atoll_workspace_limit_refusals",
             "Writes refused since the start because a limit of a workspace would be exceeded",
             self.refusals.clone(),
@@ -269,6 +276,7 @@ impl Metrics {
         self.revision.set(snapshot.revision.cast_signed());
         self.oldest.set(registry.cache.oldest().cast_signed());
         self.watchers.set(registry.cache.watchers().cast_signed() as i64);
+        self.expired.set(registry.cache.expired_watches().cast_signed());
         self.cluster_memory.clear();
         self.cluster_refusals.clear();
         for usage in self.clusters.usage() {

@@ -62,6 +62,8 @@ pub struct Cache {
     /// The last revision that was current for longer than the history's maximum age without a change; 0 if
     /// there was none. Continue tokens at this revision or before have expired.
     idle: AtomicU64,
+    /// Watches that have ended because they were too slow.
+    expired: AtomicU64,
     waker: Waker,
     decode: Arc<dyn Decode>,
     observers: Vec<Arc<dyn Observer>>,
@@ -152,6 +154,7 @@ impl Cache {
             advanced: tokio::sync::watch::channel(base).0,
             opened: Instant::now(),
             idle: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
             waker: Waker::default(),
             decode,
             observers,
@@ -295,6 +298,15 @@ impl Cache {
     /// Number of watchers, for metrics.
     pub fn watchers(&self) -> usize {
         self.watch_state().index.len()
+    }
+
+    /// Number of watches that have ended because their next events were no longer in the history, for metrics.
+    pub fn expired_watches(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_expired(&self) {
+        self.expired.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Removes events and pinned snapshots that are older than `age`. Returns the revision through which the

@@ -73,6 +73,7 @@ impl Watcher {
         let watch_state = self.cache.watch_state();
         let oldest = watch_state.history.floor();
         if after < oldest {
+            self.cache.count_expired();
             return Err(Expired { seen: self.seen, oldest });
         }
         let (events, more) = watch_state.history.after(&self.scope, after, CATCH_UP, CATCH_UP_BYTES);

@@ -28,6 +28,7 @@ async fn compact_history(server: Arc<Server>, age: Duration) {
     loop {
         interval.tick().await;
         let through = server.registry.cache.expire(age);
+        server.registry.placements.parsed.clear();
         if let Err(error) = server.registry.store.compact(through).await {
             tracing::warn!(?error, "cannot compact old revisions; will retry");
         }

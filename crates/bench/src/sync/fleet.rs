@@ -58,12 +58,12 @@ impl Fleet {
         })
     }
 
-    /// Starts `more` clusters.
-    pub fn grow(&mut self, session: &Session, more: usize) -> BenchResult<()> {
+    /// Starts `more` clusters with so many nodes each.
+    pub fn grow(&mut self, session: &Session, more: usize, nodes: usize) -> BenchResult<()> {
         for number in self.clusters.len()..self.clusters.len() + more {
             let name = format!("c{number:03}");
             let directory = self.directory.join(&name);
-            let running = retry(|| session.programs.start_sim(&directory, 1))?;
+            let running = retry(|| session.programs.start_sim(&directory, nodes))?;
             let kubeconfig = write_proxied_kubeconfig(&directory, &running.target, &self.traffic)?;
             self.clusters.push(Cluster { name, running, kubeconfig });
         }

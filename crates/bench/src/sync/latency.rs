@@ -265,7 +265,7 @@ async fn finish(mut tasks: JoinSet<BenchResult<()>>, times: &EventTimes) -> Benc
 }
 
 /// Opens a watch that starts at the current revision.
-async fn open_watch(target: &Target, path: &str) -> BenchResult<Connection> {
+pub async fn open_watch(target: &Target, path: &str) -> BenchResult<Connection> {
     let list = parsed(&target.call("GET", &format!("{path}?limit=1"), "").await?)?;
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     let path = format!("{path}?watch=true&resourceVersion={revision}");

@@ -155,22 +155,54 @@ fn metadata_start(encoded: &[u8]) -> Option<usize> {
 /// Returns the metadata in the output of [`encode_object`].
 pub fn metadata_of(encoded: &[u8]) -> Option<&[u8]> {
     let start = metadata_start(encoded)? + METADATA.len() - 1;
+    Some(&encoded[start..skip_value(encoded, start)?])
+}
+
+/// Returns an object with some fields of the metadata in the output of [`encode_object`] and nothing else, without
+/// parsing the rest. Returns `None` for other input.
+pub fn metadata_fields(encoded: &[u8], names: &[&str]) -> Option<Value> {
+    let mut metadata = Map::new();
+    let mut position = metadata_start(encoded)? + METADATA.len();
+    while *encoded.get(position)? != b'}' {
+        let value = skip_string(encoded, position)? + 1;
+        let end = skip_value(encoded, value)?;
+        // The encoder does not escape letters, so a field has only one spelling.
+        let name = encoded.get(position + 1..value - 2)?;
+        if let Some(name) = names.iter().find(|known| known.as_bytes() == name) {
+            metadata.insert((*name).to_string(), super::parse(&encoded[value..end]).ok()?.value);
+        }
+        position = if *encoded.get(end)? == b',' { end + 1 } else { end };
+    }
+    let mut object = Map::new();
+    object.insert("metadata".to_string(), Value::Object(metadata));
+    Some(Value::Object(object))
+}
+
+/// Returns the end of the value that starts at `start`, in text without white space.
+fn skip_value(encoded: &[u8], start: usize) -> Option<usize> {
     let mut depth = 0;
     let mut position = start;
     loop {
         match encoded.get(position)? {
             b'"' => {
                 position = skip_string(encoded, position)?;
+                if depth == 0 {
+                    return Some(position);
+                }
                 continue;
             }
             b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
+            b'}' | b']' if depth == 0 => return Some(position),
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(position + 1);
+                }
+            }
+            b',' if depth == 0 => return Some(position),
             _ => {}
         }
         position += 1;
-        if depth == 0 {
-            return Some(&encoded[start..position]);
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use memchr::memmem::Finder;
 use tokio::sync::Notify;
 
 use super::known_clusters::KnownClusters;
+use super::parsed::ParsedObjects;
 use crate::catalog::ATOLL;
 use crate::dialect::EnabledDialects;
 use crate::workspace_tree::WorkspaceTree;
@@ -29,6 +30,8 @@ pub struct Placements {
     pub(super) clusters: KnownClusters,
     /// The workspaces that enable dialects.
     pub(crate) dialects: EnabledDialects,
+    /// Placed objects that sync views have parsed lately.
+    pub parsed: ParsedObjects,
 }
 
 #[derive(Default)]
@@ -86,6 +89,7 @@ impl Default for Placements {
             workspaces: WorkspaceTree::default(),
             clusters: KnownClusters::default(),
             dialects: EnabledDialects::default(),
+            parsed: ParsedObjects::default(),
         }
     }
 }
@@ -164,7 +168,11 @@ impl Placements {
     /// The placement of an object, and whether the object is being deleted.
     fn read(&self, value: Option<&Bytes>) -> Option<(Placement, bool)> {
         let value = value.filter(|value| self.finder.find(value).is_some())?;
-        let object = atoll_meta::json::parse(value).ok()?.value;
+        let fields = atoll_meta::json::metadata_fields(value, &["annotations", "deletionTimestamp"]);
+        let object = match fields {
+            Some(object) => object,
+            None => atoll_meta::json::parse(value).ok()?.value,
+        };
         let placement = Placement::of(&object);
         (!placement.is_empty()).then(|| (placement, object::is_being_deleted(&object)))
     }

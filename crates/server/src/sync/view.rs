@@ -226,10 +226,10 @@ impl View {
         keys.sort_unstable();
         for key in keys {
             let object = self.read(&key, snapshot.get(&key)).await;
-            if let Some(line) = object.as_ref().and_then(|object| self.first_labels(&key, object)) {
+            if let Some(line) = object.as_deref().and_then(|object| self.first_labels(&key, object)) {
                 self.send(&line).await?;
             }
-            if let Some((workspace, namespace)) = self.terminating_namespace(&key, object.as_ref(), &read) {
+            if let Some((workspace, namespace)) = self.terminating_namespace(&key, object.as_deref(), &read) {
                 self.send(&SyncLine::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
             }
             if let Some(line) = self.changed_line(&key, object).await {
@@ -254,11 +254,11 @@ impl View {
         Ok(())
     }
 
-    /// Parses an object in a turn of its tenant.
-    async fn read(&mut self, key: &Key, found: Option<Arc<Object>>) -> Option<Value> {
+    /// Parses an object in a turn of its tenant. The views of its clusters share the result.
+    async fn read(&mut self, key: &Key, found: Option<Arc<Object>>) -> Option<Arc<Value>> {
         let found = found?;
         let _turn = self.begin(key, found.size()).await;
-        run_in_place(found.size(), || parse(&found.json()).ok())
+        run_in_place(found.size(), || self.server.registry.placements.parsed.parse(&found))
     }
 
     /// Begins work on an object, in a turn of its tenant if the view has much to do.

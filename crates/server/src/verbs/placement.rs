@@ -32,6 +32,8 @@ use crate::{decode, respond};
 
 const KIND: &str = "Placement";
 const VERSION: &str = "v1alpha1";
+/// Fields of the metadata that a response is made of.
+const SHOWN: [&str; 6] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "annotations"];
 
 /// Whether this subresource exists for the row, and whether the verb is supported.
 pub fn serves(row: &Row, subresource: &str, verb: &str) -> Option<bool> {
@@ -124,7 +126,12 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         Ok(decided)
     };
     let placed = server.registry.place(row, &object_ref, None, dry_run, &LimitsOnly, &change).await?;
-    Ok(response(server, row, &parse(&placed.json)?, None, call))
+    // A change returns nothing else of the object.
+    let written = match json::metadata_fields(&placed.json, &SHOWN) {
+        Some(written) => written,
+        None => parse(&placed.json)?,
+    };
+    Ok(response(server, row, &written, None, call))
 }
 
 enum PlacementChange {

@@ -108,3 +108,44 @@ fn other_input_is_unchanged() {
         assert_eq!(splice_resource_version(other, 7), other);
     }
 }
+
+#[test]
+fn fields_of_the_metadata_are_read_alone() {
+    let object = json!({
+        "kind": "K",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": "a\"}",
+            "generation": 3,
+            "annotations": { "x": "{\"name\":\"b\"},[", "name": "c" },
+            "finalizers": [],
+            "managedFields": [{ "name": "d", "fieldsV1": { "f:name": {} } }],
+        },
+        "spec": { "name": "e" },
+    });
+    let stored = encode_object(&object);
+    for encoded in [stored.clone(), splice_resource_version(&stored, 12)] {
+        let whole = parse(&encoded).unwrap().value;
+        for names in [
+            &["name"][..],
+            &["generation", "finalizers"],
+            &["annotations", "deletionTimestamp"],
+            &["managedFields", "resourceVersion"],
+            &[],
+        ] {
+            let fields = metadata_fields(&encoded, names).unwrap();
+            let expected: serde_json::Map<String, Value> = names
+                .iter()
+                .filter_map(|name| Some(((*name).to_string(), whole["metadata"].get(name)?.clone())))
+                .collect();
+            assert_eq!(fields, json!({ "metadata": expected }), "{names:?}");
+        }
+        for cut in 0..encoded.len() - 30 {
+            // Text that was cut is not mistaken for complete metadata with other fields.
+            let fields = metadata_fields(&encoded[..cut], &["name"]);
+            assert!(fields.is_none_or(|fields| fields["metadata"]["name"] == "a\"}"), "{cut}");
+        }
+    }
+    assert_eq!(metadata_fields(&encode_object(&json!({})), &["name"]), Some(json!({ "metadata": {} })));
+    assert_eq!(metadata_fields(b"{\"metadata\":{}}", &["name"]), None);
+}

@@ -1,6 +1,7 @@
 //! Lines about objects: their shapes, their removal, and why the cluster does not get some of them.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use atoll_fleet::placement::Share;
 use atoll_fleet::view::{Drift, ObjectTarget, SyncLine};
@@ -9,15 +10,15 @@ use atoll_meta::object;
 use atoll_registry::placement::RegisteredCluster;
 use atoll_registry::{run_in_place, size_of};
 use atoll_store::{Key, key};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::{dialects, exclusions, records};
 use super::{SentObject, View, target};
 
 impl View {
     /// Returns the line about an object, unless it is equal to the last one.
-    pub(super) async fn changed_line(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
-        let size = object.as_ref().map_or(0, size_of);
+    pub(super) async fn changed_line(&mut self, key: &Key, object: Option<Arc<Value>>) -> Option<Vec<u8>> {
+        let size = object.as_deref().map_or(0, size_of);
         let line = self.line(key, object).await?;
         let _turn = self.begin(key, size).await;
         let line = run_in_place(size, || line.bytes());
@@ -27,7 +28,7 @@ impl View {
     }
 
     /// Returns the line about an object, if it concerns this cluster.
-    async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<SyncLine> {
+    async fn line(&mut self, key: &Key, object: Option<Arc<Value>>) -> Option<SyncLine> {
         let Some(object) = object else {
             return self.sent.remove(key).map(|SentObject { target, .. }| SyncLine::Forget { target });
         };
@@ -113,8 +114,7 @@ impl View {
         let row = registry.find(Some(parts.workspace), parts.api_group(), version, parts.resource)?;
         let registered =
             RegisteredCluster { workspace: self.workspace.clone(), cluster: self.registered.clone() };
-        let mut sent = object.clone();
-        sent["spec"] = shaped["spec"].clone();
+        let sent = with_spec(object, &shaped["spec"]);
         let violation = registry.pod_security_violation(&row, parts.workspace, &sent, &registered)?;
         let is_new = registry.pod_security_violation(&row, parts.workspace, object, &registered).is_none();
         is_new.then(|| format!("without the fields that have no manager, it {violation}"))
@@ -145,5 +145,27 @@ impl View {
             "it must not run twice, and {names} has not confirmed its deletion yet; if that cluster is gone for good: atoll cluster remove \
              {names} --lost"
         ))
+    }
+}
+
+/// Returns an object with another spec, without the parts that are large and say nothing about its Pods.
+fn with_spec(object: &Value, spec: &Value) -> Value {
+    const LEFT_OUT: [&str; 2] = ["spec", "status"];
+    let fields = object.as_object().into_iter().flatten();
+    let fields = fields.filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
+    let mut sent: Map<String, Value> =
+        fields.map(|(name, field)| (name.clone(), without_managers(field))).collect();
+    sent.insert("spec".into(), spec.clone());
+    Value::Object(sent)
+}
+
+/// Returns a copy without `managedFields`.
+fn without_managers(field: &Value) -> Value {
+    match field {
+        Value::Object(fields) if fields.contains_key("managedFields") => {
+            let kept = fields.iter().filter(|(name, _)| *name != "managedFields");
+            Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        other => other.clone(),
     }
 }
