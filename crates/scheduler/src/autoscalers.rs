@@ -61,8 +61,8 @@ fn index_key(at: &Key, target: ScaleTarget<'_>) -> String {
 /// The position of the kind of an autoscaler's target, and the key of the target.
 fn target_of(autoscaler: &Value, at: &Key) -> Option<(usize, Key)> {
     let target = ScaleTarget::of(autoscaler).filter(|_| is_of_placed_workloads(autoscaler))?;
-    let is_it = |kind: &&Resource| (&*kind.group, &*kind.kind) == (target.group, target.kind);
-    let kind = workloads::kinds().iter().position(|kind| is_it(kind))?;
+    let mut kinds = workloads::kinds().into_iter();
+    let kind = kinds.position(|kind| (&*kind.group, &*kind.kind) == (target.group, target.kind))?;
     Some((kind, at.sibling(target.name)))
 }
 
