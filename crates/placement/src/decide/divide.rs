@@ -27,6 +27,9 @@ fn divide_between<'a>(
 ) -> SharePlan {
     let (demand, rules) = (question.demand, question.rules);
     let total = demand.replicas;
+    if let Some(found) = place_of_zero(question, term) {
+        return SharePlan::of(vec![(found, 0)], 0);
+    }
     let Some(chosen) = choose(question, term, is_thorough) else {
         return SharePlan::nowhere(demand, "placements are paused; resume them with: atoll resume");
     };
@@ -57,6 +60,16 @@ fn divide_between<'a>(
         }
         Err(reason) => SharePlan::nowhere(demand, &reason),
     }
+}
+
+/// The cluster on which an object without replicas stays. Another one with more room is no reason to move nothing.
+fn place_of_zero<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Option<usize> {
+    if question.demand.replicas > 0 || question.demand.is_paused {
+        return None;
+    }
+    let present = question.present(term, 0);
+    let is_frozen = present.iter().any(|found| found.is_frozen);
+    present.first().filter(|_| !is_frozen).map(|found| found.index)
 }
 
 /// An object that is scaled to zero keeps a place, so that it can be seen and scaled up again.
@@ -115,7 +128,9 @@ fn choose<'a>(
             }
             _ => usize::MAX,
         };
-        found.retain(|one| one.current > 0 || one.is_frozen);
+        // One without replicas, since all of them were scaled away, takes new ones like any other.
+        let least = rules.min_replicas.unwrap_or(1).max(1).min(total);
+        found.retain(|one| one.current > 0 || one.is_frozen || one.most >= least);
         let most_new = most_new.min(most.saturating_sub(found.len()));
         let missing = total - room(&found, total);
         found.extend(newcomers(question, term, (enough, missing), (most, most_new), is_thorough));

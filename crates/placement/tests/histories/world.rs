@@ -9,7 +9,7 @@ use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey, Work};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::node::NodeShape;
 use atoll_placement::resources::Resources;
-use atoll_placement::rules::Rules;
+use atoll_placement::rules::{Division, Rules};
 
 /// A cluster as it really is.
 #[derive(Clone, Debug)]
@@ -174,6 +174,13 @@ impl World {
         workload.shares =
             decision.shares.iter().map(|share| (share.uid.clone(), share.replicas.unwrap_or(-1))).collect();
         workload.unplaced = decision.unplaced;
+        // Free capacity is what is left after the decision, so that its weights are others the next time, and a
+        // replica that found no place in its domain may find one among the nodes that are left.
+        let rules = &self.workloads[at].rules;
+        if rules.division != Division::Capacity && rules.spread.is_empty() {
+            let again = decide(&self.fleet, &self.demand(at, may_rebalance), &self.workloads[at].rules);
+            assert_eq!(again.shares, decision.shares, "nothing moves again without a cause");
+        }
         decision
     }
 
