@@ -62,17 +62,15 @@ impl RealCluster {
     }
 
     /// Cuts the cluster off from the machine: its API server and its Pods cannot be reached any more, and nothing in
-    /// it changes.
+    /// it changes. Packets go to a hardware address that does not exist, so that none takes another route.
     pub fn disconnect(&self) {
-        ip(&format!("link set {} down", self.interface()));
+        let (node, interface) = (self.node(), self.interface());
+        ip(&format!("neighbor replace {node} lladdr 02:00:00:00:00:01 nud permanent dev {interface}"));
     }
 
     /// Connects the cluster again.
     pub fn reconnect(&self) {
-        let (node, number) = (self.node(), self.number());
-        ip(&format!("link set {} up", self.interface()));
-        // The route to its Pods is lost with the link; see `upstream/node`.
-        ip(&format!("route replace 10.{}.{}.0/24 via {node}", 128 + number / 256, number % 256));
+        ip(&format!("neighbor del {} dev {}", self.node(), self.interface()));
     }
 
     fn node(&self) -> &str {
@@ -80,17 +78,16 @@ impl RealCluster {
         address.map_or("", |(node, _)| node)
     }
 
-    /// The number of the cluster, from which `upstream/node` derives its addresses.
-    fn number(&self) -> u32 {
+    /// The interface of the machine that leads to the cluster. `upstream/node` derives it and the address of the node
+    /// from the same number.
+    fn interface(&self) -> String {
         let parts: Vec<u32> = self.node().split('.').filter_map(|part| part.parse().ok()).collect();
         match parts[..] {
-            [198, second, third, fourth] => (second - 18) * 16384 + third * 64 + fourth / 4,
+            [198, second, third, fourth] => {
+                format!("atoll{}", (second - 18) * 16384 + third * 64 + fourth / 4)
+            }
             _ => panic!("{} is not an address of a cluster", self.url),
         }
-    }
-
-    fn interface(&self) -> String {
-        format!("atoll{}", self.number())
     }
 
     /// Returns the directory with its logs.

@@ -59,7 +59,9 @@ impl Application {
             "ports": [{ "name": "http", "containerPort": 8080 }],
             "envFrom": [{ "configMapRef": { "name": "web" } }, { "secretRef": { "name": "web" } }],
             "resources": { "requests": { "cpu": "10m", "memory": "8Mi" } },
-            "readinessProbe": { "httpGet": { "path": "/", "port": "http" }, "periodSeconds": 1 },
+            "readinessProbe": {
+                "httpGet": { "path": "/", "port": "http" }, "periodSeconds": 1, "timeoutSeconds": 5,
+            },
             // Clients learn meanwhile that the Pod ends.
             "lifecycle": { "preStop": { "sleep": { "seconds": 5 } } },
         });
@@ -109,6 +111,16 @@ impl Application {
 
     /// Waits until the replicas are placed like this, run there only, and can be reached.
     pub async fn expect_on(&self, expected: &str) {
+        self.expect_placed(expected, false).await;
+    }
+
+    /// Waits until the replicas are placed like this and can be reached, although a cluster that is lost has not let
+    /// go yet.
+    pub async fn expect_replaced(&self, expected: &str) {
+        self.expect_placed(expected, true).await;
+    }
+
+    async fn expect_placed(&self, expected: &str, may_be_leaving: bool) {
         let what = format!("it runs on {expected}");
         let waiting = Waiting::until(&what);
         let mut last = String::new();
@@ -122,7 +134,7 @@ impl Application {
                 .collect();
             shares.sort();
             let (placed, reached) = (shares.join(" "), self.ready_endpoints().await);
-            let is_settled = placement.phase.is_empty() && placement.leaving.is_empty();
+            let is_settled = placement.phase.is_empty() && (may_be_leaving || placement.leaving.is_empty());
             if is_settled && placed == expected && reached == expected {
                 return;
             }

@@ -78,7 +78,7 @@ async fn no_request_fails_while_an_application_moves_between_real_clusters() {
     application::wait_until_cluster(&admin, "east", false).await;
     web.expect_no_ready_endpoints("east").await;
     let clients = Clients::start(&admin, web.path(), 0).await;
-    web.expect_on("west=10").await;
+    web.expect_replaced("west=10").await;
     report_progress("east is lost, and its share was replaced");
     east.reconnect();
     application::wait_until_cluster(&admin, "east", true).await;
