@@ -18,9 +18,11 @@ mod counts;
 mod decisions;
 mod handle;
 mod hourly_cap;
+mod kinds;
 mod ledger;
 mod losses;
 mod moving;
+mod named;
 mod neighbours;
 mod pauses;
 mod pending;
@@ -59,6 +61,7 @@ use tokio::task::JoinSet;
 use crate::changes::Changes;
 use crate::counts::Counts;
 pub use crate::handle::SchedulerHandle;
+use crate::kinds::Kinds;
 use crate::ledger::Ledger;
 use crate::losses::SUSPECT;
 use crate::pauses::Pauses;
@@ -95,8 +98,7 @@ pub struct Setup {
 
 struct Scheduler {
     api: ApiScope,
-    /// Caches in the order of [`workloads::kinds`].
-    kinds: Vec<Arc<Cache>>,
+    kinds: Kinds,
     clusters: Arc<Cache>,
     namespaces: Arc<Cache>,
     policies: Policies,
@@ -128,7 +130,7 @@ pub async fn run(setup: Setup) {
     let api = informers.api().clone();
     let recorder = Events::new(api.clone(), clock.clone()).recorder(COMPONENT);
     let scheduler = Arc::new(Scheduler {
-        kinds: workloads::kinds().iter().map(|kind| informers.of(kind)).collect(),
+        kinds: Kinds::new(workloads::kinds().iter().map(|kind| informers.of(kind)).collect()),
         clusters,
         namespaces: informers.of(&resources::NAMESPACES),
         policies: Policies::new(
@@ -149,7 +151,7 @@ pub async fn run(setup: Setup) {
         api,
     });
     changes::listen(&scheduler);
-    let selected = Selected::new(&informers, scheduler.kinds.clone());
+    let selected = Selected::new(&informers, scheduler.kinds.workloads.clone());
     for cache in scheduler.caches() {
         cache.synced().await;
     }
@@ -164,14 +166,16 @@ pub async fn run(setup: Setup) {
         scheduler.pending.wake(&scheduler.queue),
         rebalancing::run(&scheduler),
         policy_status::run(&scheduler),
-        selected.run()
+        selected.run(),
+        named::run(scheduler.clone())
     );
 }
 
 impl Scheduler {
-    fn caches(&self) -> impl Iterator<Item = &Arc<Cache>> {
+    fn caches(&self) -> Vec<Arc<Cache>> {
         let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
-        self.kinds.iter().chain([&self.clusters, &self.namespaces, &self.reports.cache]).chain(policies)
+        let shared = [&self.clusters, &self.namespaces, &self.reports.cache].into_iter().chain(policies);
+        self.kinds.all().into_iter().map(|(_, cache)| cache).chain(shared.cloned()).collect()
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -215,14 +219,14 @@ impl Scheduler {
 
     /// Updates what an object takes to what the cache shows.
     fn update_object(&self, ledger: &mut Ledger, key: &Key) {
-        let Some((kind, at)) = workloads::target(key) else { return };
-        let Some(object) = self.kinds[kind].get(&at).filter(|object| !workloads::has_finished(object)) else {
+        let found = self.kinds.target(key).and_then(|(cache, at)| Some((cache.get(&at)?, cache, at)));
+        let Some((object, cache, at)) = found.filter(|(object, ..)| !workloads::has_finished(object)) else {
             ledger.remove_object(key);
             self.counts.remove(key);
             return;
         };
         let Ok(path) = self.path(&at.workspace) else { return self.changes.object(key.clone()) };
-        let resource = workloads::kinds()[kind];
+        let resource = &cache.resource;
         let demand = Demand::of((&at.workspace, &path), (&resource.group, &resource.plural), &object);
         ledger.set_object(key, &object, &demand);
     }
@@ -338,7 +342,7 @@ impl Scheduler {
             self.pending.insert(key.clone(), &message);
             self.suspicions.tell(self, target, &message);
         } else if self.pending.insert(key.clone(), &message) {
-            self.writer.recorder.warning(target.resource, &target.object, reason, message);
+            self.writer.recorder.warning(&target.resource, &target.object, reason, message);
         }
     }
 

@@ -7,6 +7,7 @@ use atoll_informer::{Cache, Change, Clock, Key};
 use atoll_placement::demand::{CurrentShare, Work};
 use serde_json::Value;
 
+use crate::kinds::Kinds;
 use crate::{Keys, workloads};
 
 /// Seconds for which the scheduler of a cluster must find no node before pods are moved elsewhere.
@@ -51,7 +52,7 @@ impl Reports {
     }
 
     /// Handles a changed report. Returns the queue key of its object if that is to be decided about again.
-    pub fn changed(&self, change: &Change, clock: &dyn Clock) -> Option<Key> {
+    pub fn changed(&self, change: &Change, kinds: &Kinds, clock: &dyn Clock) -> Option<Key> {
         let [before, now] =
             [&change.old, &change.new].map(|record| record.as_deref().map(pods).unwrap_or_default());
         if before == now {
@@ -69,9 +70,8 @@ impl Reports {
             }
         }
         let resource = &record["spec"]["resource"];
-        let kind = workloads::kinds()
-            .iter()
-            .position(|kind| resource["group"] == *kind.group && resource["resource"] == *kind.plural)?;
+        let name = |field: &str| resource[field].as_str().unwrap_or_default();
+        let kind = kinds.position(&change.key.workspace, (name("group"), name("resource")))?;
         let at = Key::new(&change.key.workspace, text("namespace"), text("name"));
         let key = workloads::queue_key(kind, &at);
         (is_stuck || self.awaited().contains(&key)).then_some(key)

@@ -14,6 +14,7 @@ mod fleet;
 mod kinds;
 mod losses;
 mod moving;
+mod other_kinds;
 mod outside;
 mod pauses;
 mod pending;
