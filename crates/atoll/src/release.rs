@@ -56,7 +56,7 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
             let release = ObjectRelease { connection: &connection, resources: &resources };
             release.run(resource, &object).await.map_err(with_continuation)?;
         }
-        intent::give_back(&fleet.api, kind, &at).await?;
+        intent::give_back(&fleet.api, &at).await?;
         let shown = shown(&resource.kind, &object);
         let here = &fleet.session.current;
         if options.delete {

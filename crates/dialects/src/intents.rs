@@ -11,7 +11,6 @@
 //! annotation or as a dependent stay. Nothing is watched before a workspace enables the dialect.
 
 mod decide;
-mod defined;
 mod known;
 
 use std::collections::hash_map::Entry;
@@ -25,7 +24,8 @@ use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placement::Share;
 use atoll_fleet::placement_refusal::placement_refusal;
 use atoll_informer::{
-    Cache, Change, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, Scope, list_and_watch, resources,
+    Cache, Change, DefinedResources, DefinitionEvent, Key, ListWatch, ListWatchEvent, Next, Queue, Resource,
+    Scope, list_and_watch, resources,
 };
 use atoll_meta::{Status, names, object};
 use atoll_registry::dialect::{Intent, intent};
@@ -34,7 +34,6 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::decide::{Wanted, decide, is_changed};
-use self::defined::{DefinedResources, DefinitionEvent};
 use self::known::KnownObjects;
 use crate::{ControllerContext, events};
 
@@ -167,7 +166,9 @@ impl Controller {
     ) -> bool {
         let is_known = |(key, _): &(&Key, &Resource)| self.context.api().root(&key.workspace).is_ok();
         let is_complete = defined.all().all(|one| is_known(&one));
-        let enabled = defined.all().filter(|(key, _)| self.context.is_enabled(&key.workspace));
+        let enabled = defined.all().filter(|(key, resource)| {
+            self.context.is_enabled(&key.workspace) && crate::resources::is_placeable(resource)
+        });
         let wanted: HashSet<(Key, Resource)> =
             enabled.map(|(key, resource)| (key.clone(), resource.clone())).collect();
         running.retain(|one, (number, watch)| {

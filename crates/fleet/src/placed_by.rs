@@ -12,6 +12,8 @@ pub const HAND: &str = "hand";
 pub const RELEASE: &str = "release";
 /// Placed as a dependent, with the objects that need it.
 pub const REFERENCE: &str = "reference";
+/// Placed by a label of a dialect.
+pub const LABEL: &str = "label";
 /// Beginnings of the names of policies.
 const POLICIES: [&str; 2] = ["placementpolicy/", "clusterplacementpolicy/"];
 

@@ -1,6 +1,7 @@
 //! Placements: the clusters that run an object.
 
 mod decisions;
+mod needed;
 mod run_once;
 mod share;
 
@@ -10,8 +11,9 @@ use serde_json::Value;
 use crate::marks;
 
 pub use decisions::{MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, is_printable};
+pub use needed::{are_same, next_needed, with_decided};
 pub use run_once::{duplicates, is_divided, runs_once};
-pub use share::{Share, ShareNumbers};
+pub use share::{Needed, Share, ShareNumbers};
 
 /// Longest `by`, in characters.
 pub const LONGEST_BY: usize = 253;
@@ -27,7 +29,6 @@ const NEVER_PLACED: [(&str, &[&str]); 14] = [
             "events",
             "namespaces",
             "nodes",
-            "persistentvolumes",
             "podtemplates",
             "pods",
         ],

@@ -21,6 +21,18 @@ const PERSISTENT_VOLUME_CLAIMS: &str = "persistentvolumeclaims";
 const SECRETS: &str = "secrets";
 const SERVICE_ACCOUNTS: &str = "serviceaccounts";
 
+/// Annotation with objects that an object needs and does not refer to, such as `configmap/a,secret/b`.
+pub const NEEDS: &str = "atoll.dev/needs";
+/// Most objects in that annotation.
+const MAX_NEEDS: usize = 64;
+/// Words for resources in that annotation.
+const WORDS: &[(&str, &str)] = &[
+    ("configmap", CONFIG_MAPS),
+    ("persistentvolumeclaim", PERSISTENT_VOLUME_CLAIMS),
+    ("secret", SECRETS),
+    ("serviceaccount", SERVICE_ACCOUNTS),
+];
+
 /// Objects that every namespace has in any cluster.
 pub(crate) const EVERYWHERE: &[(&str, &str)] =
     &[(SERVICE_ACCOUNTS, "default"), (CONFIG_MAPS, "kube-root-ca.crt")];
@@ -60,6 +72,7 @@ pub fn references(object: &Value) -> Vec<Reference> {
         "ServiceAccount" => found.service_account(object),
         _ => POD_SPECS.iter().filter_map(|path| object.pointer(path)).for_each(|spec| found.pod(spec)),
     }
+    found.declared(object);
     let owned = |(resource, name): (&'static str, &str)| Reference { resource, name: name.to_owned() };
     found.names.into_iter().filter(|name| !EVERYWHERE.contains(name)).map(owned).collect()
 }
@@ -97,6 +110,17 @@ impl<'a> ReferenceSet<'a> {
         self.items(&spec["imagePullSecrets"], &[(SECRETS, "/name")]);
         // `serviceAccount` is the deprecated name of the field.
         self.note(SERVICE_ACCOUNTS, spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")));
+    }
+
+    /// Adds the objects that an annotation names. Other words than those of resources mean nothing.
+    fn declared(&mut self, object: &'a Value) {
+        let declared = object::annotation(object, NEEDS).unwrap_or_default();
+        for (word, name) in declared.split(',').take(MAX_NEEDS).filter_map(|one| one.trim().split_once('/')) {
+            let is_meant = |known: &&(&str, &'static str)| word == known.0 || word == known.1;
+            if let Some((_, resource)) = WORDS.iter().find(is_meant).filter(|_| !name.is_empty()) {
+                self.names.insert((resource, name));
+            }
+        }
     }
 
     /// Adds the Secrets of a ServiceAccount except its tokens, which every cluster generates. Only their
@@ -205,6 +229,13 @@ mod tests {
                 "secrets/other-token-x secrets/pull secrets/robot",
             ),
             (json!({ "kind": "ConfigMap", "data": { "a": "b" } }), ""),
+            (
+                json!({ "kind": "Deployment", "metadata": { "annotations": {
+                    NEEDS: "configmap/a, secrets/b,pod/c,secret,secret/,configmap/kube-root-ca.crt",
+                } } }),
+                "configmaps/a secrets/b",
+            ),
+            (json!({ "kind": "Ingress", "metadata": { "annotations": { NEEDS: "secret/s" } } }), "secrets/s"),
             (json!(7), ""),
         ];
         for (object, expected) in cases {

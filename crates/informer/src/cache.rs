@@ -55,6 +55,8 @@ struct CacheState {
     deleted: HashSet<String>,
     /// The same uids in the order of their deletion.
     deleted_order: VecDeque<String>,
+    /// Whether the cache contains selected objects only: one that is removed may come back.
+    is_partial: bool,
 }
 
 impl Cache {
@@ -65,6 +67,13 @@ impl Cache {
             listeners: Mutex::default(),
             synced: watch::Sender::new(false),
         }
+    }
+
+    /// A cache of selected objects.
+    pub(crate) fn partial(resource: Resource) -> Cache {
+        let cache = Cache::new(resource);
+        cache.write().is_partial = true;
+        cache
     }
 
     /// Returns a copy with the same objects and indices, without listeners. No watch changes it: it is there to try
@@ -294,6 +303,9 @@ impl CacheState {
 
     fn record_deletion(&mut self, uid: &str) {
         self.deleting_uids.remove(uid);
+        if self.is_partial {
+            return;
+        }
         if self.deleted.insert(uid.into()) {
             self.deleted_order.push_back(uid.into());
         }

@@ -1,10 +1,10 @@
 //! The informer caches of a process: one for each resource, shared by all controllers.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{ApiScope, Cache, ListWatch, ListWatchEvent, Resource, list_and_watch};
+use crate::follow::{CacheContents, follow};
+use crate::{ApiScope, Cache, Resource};
 
 /// Starts caches on demand. Dropping it stops all watches.
 pub struct Informers {
@@ -28,7 +28,8 @@ impl Informers {
             return cache.clone();
         }
         let cache = Arc::new(Cache::new(resource.clone()));
-        let following = tokio::spawn(keep(self.api.clone(), cache.clone())).abort_handle();
+        let following =
+            tokio::spawn(follow(self.api.clone(), cache.clone(), CacheContents::default())).abort_handle();
         caches.insert(resource.clone(), (cache.clone(), following));
         cache
     }
@@ -41,23 +42,4 @@ impl Drop for Informers {
             following.abort();
         }
     }
-}
-
-/// Keeps a cache up to date.
-async fn keep(api: ApiScope, cache: Arc<Cache>) {
-    list_and_watch(&api, ListWatch::all(&cache.resource), |event| {
-        let show = || match event {
-            ListWatchEvent::Upserted(object) => cache.store(object),
-            ListWatchEvent::Deleted(object) => cache.remove(&object),
-            ListWatchEvent::Listed(present, revision) => {
-                cache.retain(present, revision);
-                cache.set_synced();
-            }
-        };
-        // An index that panics because of an object must not end the watch of all others.
-        if catch_unwind(AssertUnwindSafe(show)).is_err() {
-            tracing::error!(resource = %cache.resource.plural, "an object cannot be stored in the cache");
-        }
-    })
-    .await;
 }

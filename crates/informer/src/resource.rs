@@ -84,6 +84,7 @@ pub mod resources {
         JOBS = "batch" "v1" "jobs" "Job" true;
         LEASES = "coordination.k8s.io" "v1" "leases" "Lease" true;
         ENDPOINT_SLICES = "discovery.k8s.io" "v1" "endpointslices" "EndpointSlice" true;
+        INGRESSES = "networking.k8s.io" "v1" "ingresses" "Ingress" true;
         NETWORK_POLICIES = "networking.k8s.io" "v1" "networkpolicies" "NetworkPolicy" true;
         POD_DISRUPTION_BUDGETS = "policy" "v1" "poddisruptionbudgets" "PodDisruptionBudget" true;
         CERTIFICATE_SIGNING_REQUESTS = "certificates.k8s.io" "v1" "certificatesigningrequests" "CertificateSigningRequest" false;

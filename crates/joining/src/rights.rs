@@ -30,6 +30,7 @@ const PLACEABLE: [(&str, &[&str]); 11] = [
             "limitranges",
             "namespaces",
             "persistentvolumeclaims",
+            "persistentvolumes",
             "replicationcontrollers",
             "resourcequotas",
             "secrets",
@@ -51,7 +52,7 @@ const PLACEABLE: [(&str, &[&str]); 11] = [
 
 /// Resources that are also read, for the status of objects and of the cluster.
 const READABLE: [(&str, &[&str]); 8] = [
-    ("", &["endpoints", "events", "nodes", "persistentvolumes", "pods", "podtemplates"]),
+    ("", &["endpoints", "events", "nodes", "pods", "podtemplates"]),
     ("apps", &["controllerrevisions"]),
     ("discovery.k8s.io", &["endpointslices"]),
     ("events.k8s.io", &["events"]),

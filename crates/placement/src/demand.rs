@@ -17,6 +17,8 @@ pub struct Demand {
     pub object: ObjectKey,
     /// Path of the workspace of the object: clusters that are registered there or above serve it.
     pub workspace_path: Arc<str>,
+    /// Whether only clusters of its own workspace take it, because it would concern all workspaces there.
+    pub is_cluster_scoped: bool,
     pub work: Work,
     /// `spec.replicas`, or the completions of a Job; 1 for what has no such number.
     pub replicas: i64,

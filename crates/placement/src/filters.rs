@@ -32,10 +32,11 @@ pub struct Question<'a> {
 /// A filter returns why a cluster takes nothing.
 type Filter = for<'a> fn(Question<'a>, &'a ClusterEntry) -> Option<Cause<'a>>;
 
-const FILTERS: [Filter; 8] = [
+const FILTERS: [Filter; 9] = [
     state::lifecycle,
     state::readiness,
     access::workspaces,
+    access::scope,
     access::apis,
     access::classes,
     policy::clusters,

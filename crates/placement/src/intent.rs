@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The annotation, on an object or on its Namespace.
-pub const ANNOTATION: &str = "atoll.dev/clusters";
+pub const ANNOTATION: &str = atoll_fleet::scheduled::CLUSTERS;
 /// The annotation that records an override of a policy; only the server writes it.
 pub const OVERRIDE: &str = "atoll.dev/override";
 /// The text of an intent for no cluster.

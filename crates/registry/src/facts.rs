@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use atoll_fleet::placed_condition::is_workload;
+use atoll_fleet::scheduled;
 use atoll_store::{Key, WriteHint};
 use atoll_watch::object::{Decode, SHARED_FROM, TOMBSTONE};
 use atoll_watch::{ExtraFacts, Facts};
@@ -19,6 +21,8 @@ use crate::strategy;
 static LABELS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"labels\""));
 /// The annotation of placed objects: the dialect that placed one can select it.
 static PLACEMENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(atoll_fleet::marks::PLACEMENT));
+/// The annotation of objects that ask for clusters: the scheduler can select them.
+static CLUSTERS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(scheduled::CLUSTERS));
 
 /// Extracts facts from stored values.
 pub struct Decoder {
@@ -41,6 +45,7 @@ impl Decode for Decoder {
                 || row.strategy.compile.is_some()
                 || LABELS.find(value).is_some()
                 || PLACEMENT.find(value).is_some()
+                || CLUSTERS.find(value).is_some()
         };
         if row.is_some_and(|row| !may_have_facts(row)) {
             return Facts::none();
@@ -50,7 +55,7 @@ impl Decode for Decoder {
             // A custom object: its definition is found when it is read.
             (None, Ok(parsed)) => {
                 let extra = Some(Box::default());
-                let labels = labels(&self.catalog, &parsed.value);
+                let labels = labels(&self.catalog, None, &parsed.value);
                 Arc::new(Facts { labels, fields: Box::default(), extra })
             }
             // A value that cannot be parsed is kept but not selectable.
@@ -66,7 +71,8 @@ impl Decode for Decoder {
         };
         match atoll_meta::json::parse(value) {
             Ok(parsed) => {
-                let (labels, fields) = (labels(&self.catalog, &parsed.value), fields(row, &parsed.value));
+                let (labels, fields) =
+                    (labels(&self.catalog, Some(row), &parsed.value), fields(row, &parsed.value));
                 Arc::new(Facts { labels, fields, extra: None })
             }
             Err(_) => Facts::none(),
@@ -74,17 +80,23 @@ impl Decode for Decoder {
     }
 }
 
-/// The labels of an object, and those by which dialects select it, sorted by key.
-pub fn labels(catalog: &Catalog, object: &Value) -> Box<[(Box<str>, Box<str>)]> {
+/// The labels of an object, and those by which dialects and the scheduler select it, sorted by key. Custom objects
+/// have no `row`.
+pub fn labels(catalog: &Catalog, row: Option<&Row>, object: &Value) -> Box<[(Box<str>, Box<str>)]> {
     let labels =
         object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
     let texts = labels.into_iter().flatten();
     let own = texts.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
-    let of_dialects = intent::labels(catalog, object);
-    if of_dialects.is_empty() {
+    let mut derived = intent::labels(catalog, object);
+    // The scheduler knows all workloads anyway.
+    let is_workload = row.is_some_and(|row| is_workload((&row.group, &row.resource)));
+    if !is_workload && scheduled::has_intent(object) {
+        derived.push((scheduled::INTENT_LABEL.into(), Box::default()));
+    }
+    if derived.is_empty() {
         return own.collect();
     }
-    let mut labels: Vec<(Box<str>, Box<str>)> = own.chain(of_dialects).collect();
+    let mut labels: Vec<(Box<str>, Box<str>)> = own.chain(derived).collect();
     labels.sort_by(|one, other| one.0.cmp(&other.0));
     // The object's own label is the first of two.
     labels.dedup_by(|other, one| one.0 == other.0);
@@ -120,7 +132,7 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
     if let Some(custom) = &row.custom {
         return definitions::conversion::of(catalog, custom.storage(), object);
     }
-    let (labels, fields) = (labels(catalog, object), fields(row, object));
+    let (labels, fields) = (labels(catalog, Some(row), object), fields(row, object));
     let extra = row.strategy.compile.map(|compile| {
         let compiled = compile(catalog, object);
         let mut shared = annotations(catalog, object);

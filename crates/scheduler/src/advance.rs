@@ -25,6 +25,7 @@ use crate::rebalancing;
 use crate::reports::ReportedPods;
 use crate::rollouts::Rollout;
 use crate::round::{DecidedStep, Round, message, pods, share, wanted};
+use crate::workloads;
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
 
 /// Annotation of an object that may start with empty volumes on another cluster.
@@ -163,6 +164,9 @@ impl Round<'_> {
             }
         } else if next.phase.is_empty() && !returns {
             stay_away(&mut wanted, placement, &losses, &rules);
+        }
+        if !workloads::is_workload(&target.resource) {
+            wanted.shares = workloads::with_decided(placement, wanted.shares);
         }
         self.outcome(key, target, placement, wanted, missing.or(losses.held).or(halted))
     }

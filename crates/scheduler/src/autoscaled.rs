@@ -37,7 +37,7 @@ impl Round<'_> {
         if !matches!(demand.work, Work::Replicas | Work::Ordinals) {
             return Autoscaled { state: AutoscalerState::default(), replicas, running: None };
         }
-        let state = self.scheduler.autoscalers.state(target.resource, &target.at, &self.ledger.fleet);
+        let state = self.scheduler.autoscalers.state(&target.resource, &target.at, &self.ledger.fleet);
         let running = running(placement, reports, state.most, replicas);
         if let Some(running) = running
             && (replicas > 0 || !state.is_clear)

@@ -152,7 +152,7 @@ pub async fn run(scheduler: &Arc<Scheduler>) {
     let queue = Queue::new();
     let adding = queue.clone();
     scheduler.autoscalers.cache.listen(move |change| adding.add(change.key.clone()));
-    for (kind, cache) in scheduler.kinds.iter().enumerate() {
+    for (kind, cache) in scheduler.kinds.workloads.iter().enumerate() {
         let (adding, autoscalers) = (queue.clone(), scheduler.clone());
         cache.listen(move |change| {
             let side = |object: &Option<Arc<Value>>| {
@@ -183,7 +183,7 @@ async fn sync(scheduler: &Scheduler, at: &Key) -> Result<Next, Status> {
     }
     let placement = Placement::of(&found);
     let target = target_of(&found, at);
-    let cached = target.as_ref().and_then(|(kind, at)| scheduler.kinds[*kind].get(at));
+    let cached = target.as_ref().and_then(|(kind, at)| scheduler.kinds.workloads[*kind].get(at));
     let wanted = shares(&found, cached.as_deref().map(Placement::of).as_ref());
     if is_same(&placement.clusters, &wanted) {
         return Ok(Next::Done);

@@ -41,7 +41,7 @@ impl Scheduler {
                 }
                 let message = message(object::name(service), &share.name, &callers, wanted);
                 let recorder = &self.writer.recorder;
-                recorder.warning(target.resource, &target.object, SERVICE_LEFT, message.clone());
+                recorder.warning(&target.resource, &target.object, SERVICE_LEFT, message.clone());
                 recorder.warning(&resources::SERVICES, service, SERVICE_LEFT, message);
             }
         }
@@ -60,7 +60,7 @@ impl Scheduler {
     /// Other workloads of the namespace that are on a cluster.
     fn others_on(&self, key: &Key, target: &PlacementTarget, cluster: &str) -> Vec<Arc<Value>> {
         let mut found = Vec::new();
-        for (kind, cache) in self.kinds.iter().enumerate() {
+        for (kind, cache) in self.kinds.workloads.iter().enumerate() {
             let listed = cache.list(&target.at.workspace, &target.at.namespace);
             let ledger = self.ledger();
             found.extend(listed.into_iter().filter(|other| {

@@ -61,7 +61,7 @@ impl Changes {
 
 /// Follows all caches.
 pub fn listen(scheduler: &Arc<Scheduler>) {
-    for (kind, cache) in scheduler.kinds.iter().enumerate() {
+    for (kind, cache) in scheduler.kinds.all() {
         let scheduler = scheduler.clone();
         cache.listen(move |change| workload_changed(&scheduler, kind, change));
     }
@@ -77,7 +77,7 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
     });
     let follower = scheduler.clone();
     scheduler.reports.cache.listen(move |change| {
-        for key in follower.reports.changed(change, &*follower.writer.clock) {
+        for key in follower.reports.changed(change, &follower.kinds, &*follower.writer.clock) {
             follower.queue.add(key);
         }
     });
@@ -110,18 +110,20 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
     let follower = scheduler.clone();
     policies.of_namespaces.listen(move |change| {
         if follower.has_new_policy(change) {
+            follower.policies.kinds_changed.notify_one();
             follower.enqueue_namespace(&change.key.workspace, &change.key.namespace, true);
         }
     });
     let follower = scheduler.clone();
     policies.of_workspaces.listen(move |change| {
         if follower.has_new_policy(change) {
+            follower.policies.kinds_changed.notify_one();
             follower.enqueue_below(&change.key.workspace);
         }
     });
 }
 
-fn workload_changed(scheduler: &Scheduler, kind: usize, change: &Change) {
+pub fn workload_changed(scheduler: &Scheduler, kind: usize, change: &Change) {
     let key = workloads::queue_key(kind, &change.key);
     if let (Some(old), Some(new)) = (&change.old, &change.new)
         && decides(old) == decides(new)
@@ -179,7 +181,7 @@ impl Scheduler {
     /// DaemonSets run on every cluster that their rules allow, also on those that join later. Those of other
     /// workspaces than the one of the Cluster, and those below it, are not concerned.
     fn enqueue_daemon_sets(&self, workspace: &str) {
-        for (kind, cache) in self.kinds.iter().enumerate() {
+        for (kind, cache) in self.kinds.workloads.iter().enumerate() {
             if cache.resource.kind == "DaemonSet" {
                 for object in cache.all() {
                     if self.is_below(&Key::of(&object).workspace, workspace) {
@@ -191,13 +193,13 @@ impl Scheduler {
     }
 
     /// Whether a workspace is another one or below it.
-    fn is_below(&self, workspace: &str, other: &str) -> bool {
+    pub fn is_below(&self, workspace: &str, other: &str) -> bool {
         self.api.ancestry(workspace).iter().any(|(id, _)| id == other)
     }
 
     /// Adds all objects of a namespace.
     fn enqueue_namespace(&self, workspace: &str, namespace: &str, has_new_rules: bool) {
-        for (kind, cache) in self.kinds.iter().enumerate() {
+        for (kind, cache) in self.kinds.all() {
             for object in cache.list(workspace, namespace) {
                 self.enqueue(kind, &object, has_new_rules);
             }
@@ -206,7 +208,7 @@ impl Scheduler {
 
     /// Adds all objects of a workspace and of the workspaces below it.
     fn enqueue_below(&self, workspace: &str) {
-        for (kind, cache) in self.kinds.iter().enumerate() {
+        for (kind, cache) in self.kinds.all() {
             for object in cache.all() {
                 if self.is_below(&Key::of(&object).workspace, workspace) {
                     self.enqueue(kind, &object, true);

@@ -33,7 +33,7 @@ impl SchedulerHandle {
     /// not place such objects, or if it has not seen the object yet.
     pub fn explain(&self, (group, resource): (&str, &str), at: &Key) -> Option<Explanation> {
         let scheduler = self.scheduler()?;
-        let kind = workloads::position(group, resource)?;
+        let kind = scheduler.kinds.position(&at.workspace, (group, resource))?;
         Round::begin(&scheduler).explain(&workloads::queue_key(kind, at))
     }
 

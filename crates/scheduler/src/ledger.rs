@@ -12,7 +12,7 @@ use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey};
 use atoll_placement::fleet::Fleet;
 use serde_json::Value;
 
-use crate::{moving, report};
+use crate::{moving, report, workloads};
 
 /// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
 #[derive(Clone, Default)]
@@ -220,6 +220,10 @@ impl Ledger {
     }
 
     fn count(&mut self, key: &Key, entry: &Entry, is_added: bool) {
+        // A namespace is where its workloads run.
+        if !workloads::is_workload_key(key) {
+            return;
+        }
         let of_namespace = (key.workspace.clone(), entry.namespace.clone());
         change(&mut self.namespaces, of_namespace.clone(), entry, is_added);
         let is_used = self.namespaces.contains_key(&of_namespace);

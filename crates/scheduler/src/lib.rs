@@ -21,9 +21,11 @@ mod counts;
 mod decisions;
 mod handle;
 mod hourly_cap;
+mod kinds;
 mod ledger;
 mod losses;
 mod moving;
+mod named;
 mod neighbours;
 mod pauses;
 mod pending;
@@ -64,6 +66,7 @@ use crate::autoscalers::Autoscalers;
 use crate::changes::Changes;
 use crate::counts::Counts;
 pub use crate::handle::SchedulerHandle;
+use crate::kinds::Kinds;
 use crate::ledger::Ledger;
 use crate::losses::SUSPECT;
 use crate::pauses::Pauses;
@@ -71,9 +74,9 @@ use crate::pending::Pending;
 use crate::policies::Policies;
 use crate::rebalancing::Rebalancing;
 use crate::reports::Reports;
-use crate::serving::Serving;
 use crate::round::{DecidedStep, Round};
 use crate::selected::Selected;
+use crate::serving::Serving;
 use crate::suspicion::Suspicions;
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted, Writer, Written};
 
@@ -101,8 +104,7 @@ pub struct Setup {
 
 struct Scheduler {
     api: ApiScope,
-    /// Caches in the order of [`workloads::kinds`].
-    kinds: Vec<Arc<Cache>>,
+    kinds: Kinds,
     clusters: Arc<Cache>,
     namespaces: Arc<Cache>,
     services: Arc<Cache>,
@@ -138,7 +140,7 @@ pub async fn run(setup: Setup) {
     let api = informers.api().clone();
     let recorder = Events::new(api.clone(), clock.clone()).recorder(COMPONENT);
     let scheduler = Arc::new(Scheduler {
-        kinds: workloads::kinds().iter().map(|kind| informers.of(kind)).collect(),
+        kinds: Kinds::new(workloads::kinds().iter().map(|kind| informers.of(kind)).collect()),
         clusters,
         namespaces: informers.of(&resources::NAMESPACES),
         services: informers.of(&resources::SERVICES),
@@ -162,7 +164,7 @@ pub async fn run(setup: Setup) {
         api,
     });
     changes::listen(&scheduler);
-    let selected = Selected::new(&informers, scheduler.kinds.clone());
+    let selected = Selected::new(&informers, scheduler.kinds.workloads.clone());
     for cache in scheduler.caches() {
         cache.synced().await;
     }
@@ -178,16 +180,18 @@ pub async fn run(setup: Setup) {
         rebalancing::run(&scheduler),
         policy_status::run(&scheduler),
         selected.run(),
-        autoscalers::run(&scheduler)
+        autoscalers::run(&scheduler),
+        named::run(scheduler.clone())
     );
 }
 
 impl Scheduler {
-    fn caches(&self) -> impl Iterator<Item = &Arc<Cache>> {
+    fn caches(&self) -> Vec<Arc<Cache>> {
         let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
         let services = self.serving.iter().map(|serving| &serving.services);
         let own = [&self.clusters, &self.namespaces, &self.reports.cache, &self.autoscalers.cache];
-        self.kinds.iter().chain(own).chain(policies).chain(services)
+        let shared = own.into_iter().chain(policies).chain(services);
+        self.kinds.all().into_iter().map(|(_, cache)| cache).chain(shared.cloned()).collect()
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -231,14 +235,14 @@ impl Scheduler {
 
     /// Updates what an object takes to what the cache shows.
     fn update_object(&self, ledger: &mut Ledger, key: &Key) {
-        let Some((kind, at)) = workloads::target(key) else { return };
-        let Some(object) = self.kinds[kind].get(&at).filter(|object| !workloads::has_finished(object)) else {
+        let found = self.kinds.target(key).and_then(|(cache, at)| Some((cache.get(&at)?, cache, at)));
+        let Some((object, cache, at)) = found.filter(|(object, ..)| !workloads::has_finished(object)) else {
             ledger.remove_object(key);
             self.counts.remove(key);
             return;
         };
         let Ok(path) = self.path(&at.workspace) else { return self.changes.object(key.clone()) };
-        let resource = workloads::kinds()[kind];
+        let resource = &cache.resource;
         let demand = Demand::of((&at.workspace, &path), (&resource.group, &resource.plural), &object);
         ledger.set_object(key, &object, &demand);
     }
@@ -362,7 +366,7 @@ impl Scheduler {
             self.pending.insert(key.clone(), &message);
             self.suspicions.tell(self, target, &message);
         } else if self.pending.insert(key.clone(), &message) {
-            self.writer.recorder.warning(target.resource, &target.object, reason, message);
+            self.writer.recorder.warning(&target.resource, &target.object, reason, message);
         }
     }
 

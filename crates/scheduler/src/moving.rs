@@ -184,7 +184,9 @@ where
 
 /// Whether two lists contain the same shares, in any order. Their turns in a rollout do not matter.
 pub fn have_same_amounts(shares: &[Share], others: &[Share]) -> bool {
-    let amounts = |share: &Share| (share.replicas, share.first_ordinal, share.completions, share.parallelism);
+    let amounts = |share: &Share| {
+        (share.replicas, share.first_ordinal, share.completions, share.parallelism, share.needed)
+    };
     are_alike(shares, others, |one, other| amounts(one) == amounts(other))
 }
 

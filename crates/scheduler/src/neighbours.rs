@@ -42,7 +42,7 @@ fn clusters(
     rule: &WorkloadRule,
 ) -> BTreeSet<Arc<str>> {
     let mut found = BTreeSet::new();
-    for (kind, cache) in scheduler.kinds.iter().enumerate() {
+    for (kind, cache) in scheduler.kinds.workloads.iter().enumerate() {
         if rule.kind.as_deref().is_some_and(|wanted| wanted != cache.resource.kind) {
             continue;
         }

@@ -1,24 +1,43 @@
 //! The policies of all workspaces, parsed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_informer::{ApiScope, Cache};
+use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::object;
-use atoll_placement::policy::Policy;
+use atoll_placement::policy::{Policy, WORKLOADS};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 /// Policies by the caches of both kinds.
 pub struct Policies {
     pub of_namespaces: Arc<Cache>,
     pub of_workspaces: Arc<Cache>,
+    /// Notified when a policy may name other kinds than before.
+    pub kinds_changed: Notify,
     /// Parsed policies by uid, with the revision that they were parsed from.
     parsed: Mutex<HashMap<String, (String, Option<Policy>)>>,
 }
 
+/// A kind that a policy of a workspace names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamedKind {
+    /// Id of the workspace of the policy.
+    pub workspace: Arc<str>,
+    /// Any group, if there is none.
+    pub group: Option<String>,
+    pub kind: String,
+}
+
+impl NamedKind {
+    pub fn names(&self, resource: &Resource) -> bool {
+        self.kind == resource.kind && self.group.as_deref().is_none_or(|group| group == resource.group)
+    }
+}
+
 impl Policies {
     pub fn new(of_namespaces: Arc<Cache>, of_workspaces: Arc<Cache>) -> Policies {
-        Policies { of_namespaces, of_workspaces, parsed: Mutex::default() }
+        Policies { of_namespaces, of_workspaces, kinds_changed: Notify::new(), parsed: Mutex::default() }
     }
 
     /// Returns the policies that may apply to objects in a namespace: its own, those of the workspace, and
@@ -35,6 +54,26 @@ impl Policies {
         for (distance, (id, _)) in api.ancestry(workspace).into_iter().enumerate() {
             let own = self.of_workspaces.list(&id, "");
             found.extend(own.iter().filter_map(|policy| self.parse(&self.of_workspaces, policy, distance)));
+        }
+        found
+    }
+
+    /// The kinds that are no workloads and that policies name, each once for a workspace.
+    pub fn named_kinds(&self) -> HashSet<NamedKind> {
+        let mut found = HashSet::new();
+        for cache in [&self.of_namespaces, &self.of_workspaces] {
+            for policy in cache.all() {
+                let workspace = Key::of(&policy).workspace;
+                let Some(parsed) = self.parse(cache, &policy, 0) else { continue };
+                let named = parsed.objects.into_iter().filter_map(|rule| Some((rule.group, rule.kind?)));
+                let is_workload = |kind: &str| WORKLOADS.iter().any(|(_, known)| *known == kind);
+                let named = named.filter(|(group, kind)| group.is_some() || !is_workload(kind));
+                found.extend(named.map(|(group, kind)| NamedKind {
+                    workspace: workspace.clone(),
+                    group,
+                    kind,
+                }));
+            }
         }
         found
     }

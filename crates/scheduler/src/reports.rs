@@ -9,6 +9,7 @@ use atoll_meta::views::condition;
 use atoll_placement::demand::{CurrentShare, Work};
 use serde_json::Value;
 
+use crate::kinds::Kinds;
 use crate::{Keys, serving, workloads};
 
 /// Seconds for which the scheduler of a cluster must find no node before pods are moved elsewhere.
@@ -57,7 +58,7 @@ impl Reports {
     }
 
     /// Handles a changed report. Returns the queue keys of objects that are to be decided about again.
-    pub fn changed(&self, change: &Change, clock: &dyn Clock) -> Vec<Key> {
+    pub fn changed(&self, change: &Change, kinds: &Kinds, clock: &dyn Clock) -> Vec<Key> {
         let record = change.object();
         let resource = &record["spec"]["resource"];
         if resource["resource"] == "services" && resource["group"] == "" {
@@ -67,7 +68,7 @@ impl Reports {
                 false => self.awaited_in(&change.key.workspace, &change.key.namespace),
             };
         }
-        self.workload_changed(change, clock).into_iter().collect()
+        self.workload_changed(change, kinds, clock).into_iter().collect()
     }
 
     /// The queue keys of objects in a namespace whose next step depends on reports.
@@ -75,7 +76,7 @@ impl Reports {
         serving::in_namespace(&self.awaited(), workspace, namespace)
     }
 
-    fn workload_changed(&self, change: &Change, clock: &dyn Clock) -> Option<Key> {
+    fn workload_changed(&self, change: &Change, kinds: &Kinds, clock: &dyn Clock) -> Option<Key> {
         let [before, now] =
             [&change.old, &change.new].map(|record| record.as_deref().map(pods).unwrap_or_default());
         if before == now {
@@ -93,9 +94,8 @@ impl Reports {
             }
         }
         let resource = &record["spec"]["resource"];
-        let kind = workloads::kinds()
-            .iter()
-            .position(|kind| resource["group"] == *kind.group && resource["resource"] == *kind.plural)?;
+        let name = |field: &str| resource[field].as_str().unwrap_or_default();
+        let kind = kinds.position(&change.key.workspace, (name("group"), name("resource")))?;
         let at = Key::new(&change.key.workspace, text("namespace"), text("name"));
         let key = workloads::queue_key(kind, &at);
         (is_stuck || self.awaited().contains(&key)).then_some(key)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NOT_PLACED};
 use atoll_fleet::placement::{Share, names_of};
-use atoll_fleet::{Placement, pod_security};
+use atoll_fleet::{Placement, placed_by, pod_security};
 use atoll_informer::{Key, Resource};
 use atoll_meta::text::clean;
 use atoll_meta::views::condition;
@@ -90,24 +90,24 @@ impl<'a> Round<'a> {
 
     /// Decides about the object with this queue key, and reserves its shares.
     pub fn decide(&mut self, key: &Key) -> DecidedStep {
-        let Some((kind, at)) = workloads::target(key) else { return DecidedStep::Settled };
-        let cache = &self.scheduler.kinds[kind];
-        let Some(object) = cache.get(&at) else {
+        let found = self.scheduler.kinds.target(key);
+        let Some((object, cache, at)) = found.and_then(|(cache, at)| Some((cache.get(&at)?, cache, at)))
+        else {
             self.scheduler.pending.remove(key);
             self.scheduler.rebalancing.remove(key);
             self.scheduler.reports.set_awaited(key, false);
             return DecidedStep::Settled;
         };
-        let (resource, placement) = (workloads::kinds()[kind], Placement::of(&object));
+        let (resource, placement) = (cache.resource.clone(), Placement::of(&object));
         if self.ledger.is_ahead(key, &object) {
             return DecidedStep::Settled;
         }
-        if taking_over::is_needed(resource, &object, &placement) {
-            let is_divided = self.is_divided(resource, &at, &object);
+        if taking_over::is_needed(&resource, &object, &placement) {
+            let is_divided = self.is_divided(&resource, &at, &object);
             let intent = taking_over::intent(&object, &placement, is_divided);
             return DecidedStep::TakeOver(PlacementTarget { resource, at, object }, intent);
         }
-        if !workloads::is_placed_here(resource, &object, &placement) {
+        if !workloads::is_placed_here(&resource, &object, &placement) {
             self.scheduler.pending.remove(key);
             self.scheduler.counts.remove(key);
             return DecidedStep::Settled;
@@ -119,6 +119,9 @@ impl<'a> Round<'a> {
         let target = PlacementTarget { resource, at, object };
         let namespace = self.scheduler.namespace(&target.at);
         let intent = Intent::of(&target.object, Some(&namespace));
+        if !workloads::is_workload(&target.resource) && !self.is_named(&target, &namespace, intent.as_ref()) {
+            return self.let_go(key, target, &placement);
+        }
         match self.of_dialect(key, &target, &path).filter(|_| intent.is_none()) {
             Some(step) => step,
             None => self.decide_object(key, target, &placement, &path, (&namespace, intent)),
@@ -140,6 +143,36 @@ impl<'a> Round<'a> {
             "its {source} names the cluster {name:?}, which does not exist{stays}; see: atoll cluster list"
         );
         Some(not_placed(target, message))
+    }
+
+    /// Whether an object that is no workload is to be placed: its own annotation or a policy says so.
+    fn is_named(
+        &mut self,
+        target: &PlacementTarget,
+        namespace: &Value,
+        intent: Option<&(Intent, IntentSource)>,
+    ) -> bool {
+        let is_own = |(_, source): &(Intent, IntentSource)| *source == IntentSource::Object;
+        if intent.is_some_and(is_own) {
+            return true;
+        }
+        let candidates = self.candidates(&target.at);
+        let of_policy = policy_target(&target.resource, &target.at, &target.object, namespace);
+        select(candidates.iter(), &of_policy).winner.is_some()
+    }
+
+    /// An object that is not to be placed any more is left only where other objects need it.
+    fn let_go(&mut self, key: &Key, target: PlacementTarget, placement: &Placement) -> DecidedStep {
+        self.scheduler.pending.remove(key);
+        self.scheduler.counts.remove(key);
+        self.ledger.remove_object(key);
+        if placement.clusters.is_empty() || !placed_by::is_scheduled(&placement.by) {
+            return DecidedStep::Settled;
+        }
+        let mut shares = workloads::with_decided(placement, Vec::new());
+        shares.iter_mut().for_each(|share| share.needed = None);
+        let wanted = Wanted { shares, by: placed_by::REFERENCE.to_string(), ..Wanted::default() };
+        DecidedStep::Place(target, wanted, None)
     }
 
     fn decide_object(
@@ -194,7 +227,7 @@ impl<'a> Round<'a> {
         (namespace, intent): (&Value, Option<&(Intent, IntentSource)>),
         candidates: &'p [Policy],
     ) -> Prepared<'p> {
-        let (resource, at) = (target.resource, &target.at);
+        let (resource, at) = (&target.resource, &target.at);
         let of_policy = policy_target(resource, at, &target.object, namespace);
         let selection = select(candidates.iter(), &of_policy);
         let mut demand = self.demand(target, placement, path);
@@ -298,10 +331,11 @@ impl<'a> Round<'a> {
     }
 
     fn demand(&self, target: &PlacementTarget, placement: &Placement, path: &str) -> Demand {
-        let (resource, at) = (target.resource, &target.at);
+        let (resource, at) = (&target.resource, &target.at);
         let mut demand =
             Demand::of((&at.workspace, path), (&resource.group, &resource.plural), &target.object);
-        demand.current = self.ledger.shares(&placement.clusters, path);
+        demand.current = self.ledger.shares(&workloads::decided_shares(placement), path);
+        demand.is_cluster_scoped = !resource.namespaced;
         demand.leaving = placement.leaving.iter().map(|one| one.uid.as_str().into()).collect();
         demand.namespace_on = self.ledger.namespace_on(&at.workspace, &at.namespace);
         demand.workspace_on = self.ledger.workspace_on(&at.workspace);
@@ -326,6 +360,9 @@ impl<'a> Round<'a> {
         if !placement.clusters.is_empty() {
             let wanted = Wanted { by: rules.by.to_string(), ..Wanted::default() };
             return DecidedStep::Place(target, wanted, None);
+        }
+        if !workloads::is_workload(&target.resource) {
+            return DecidedStep::Settled;
         }
         not_placed(&target, why_above(rules, intent))
     }
@@ -356,13 +393,16 @@ fn policy_target<'a>(
         name: &at.name,
         labels: object::label_map(object),
         namespace_labels: object::label_map(namespace),
-        is_workload: true,
+        is_workload: workloads::is_workload(resource),
     }
 }
 
 fn not_placed(target: &PlacementTarget, message: String) -> DecidedStep {
-    let target =
-        PlacementTarget { resource: target.resource, at: target.at.clone(), object: target.object.clone() };
+    let target = PlacementTarget {
+        resource: target.resource.clone(),
+        at: target.at.clone(),
+        object: target.object.clone(),
+    };
     DecidedStep::Report(target, ConditionValue { status: "False", reason: NOT_PLACED, message })
 }
 

@@ -1,19 +1,24 @@
-//! Places Services, PodDisruptionBudgets and NetworkPolicies with the workloads whose Pods they select. They lose
-//! a cluster when no such workload is there any more. One that was placed by other means is left alone.
+//! Places Services, PodDisruptionBudgets and NetworkPolicies with the workloads whose Pods they select, and
+//! Ingresses with the Services that they lead to. They lose a cluster when no such object is there any more. One
+//! that its user has placed elsewhere is there, too.
+
+mod backends;
+mod changed_workloads;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use atoll_fleet::placement::Share;
+use atoll_fleet::placement::{Share, are_same, next_needed};
+use atoll_fleet::scheduled::stays_above;
 use atoll_fleet::selecting::{pod_labels, selector, selects};
-use atoll_fleet::{Placement, pause, placed_by};
+use atoll_fleet::{Placement, pause};
 use atoll_informer::{ApiScope, Cache, Change, Informers, Key, Next, Queue, Resource, resources};
 use atoll_meta::{Status, object};
 use atoll_placement::budgets::{Disruption, divide_disruption};
-use atoll_placement::intent::Intent;
 use serde_json::{Value, json};
 
+use self::changed_workloads::{ChangedWorkloads, Due};
 use crate::workloads;
 use crate::writer::PAUSED_DELAY;
 
@@ -28,18 +33,33 @@ const MAX_LABELS: usize = 256;
 const ANY: &str = "*";
 
 /// Kinds that select Pods. The position of a kind is part of queue keys.
-fn kinds() -> [&'static Resource; 3] {
-    [&resources::SERVICES, &resources::NETWORK_POLICIES, &resources::POD_DISRUPTION_BUDGETS]
+fn kinds() -> [&'static Resource; 4] {
+    [
+        &resources::SERVICES,
+        &resources::NETWORK_POLICIES,
+        &resources::POD_DISRUPTION_BUDGETS,
+        &resources::INGRESSES,
+    ]
 }
+
+/// The position of Services.
+const SERVICES: usize = 0;
+/// The position of Ingresses.
+const INGRESSES: usize = 3;
+/// Position in the queue keys of namespaces with changed workloads.
+const NAMESPACES: usize = 4;
+/// Number of objects after which other work of the thread goes first.
+const YIELD_AFTER: usize = 256;
 
 /// Index function of Services; see [`index_keys`].
 pub const SERVICE_INDEX: fn(&Value) -> Vec<String> = |object| index_key("Service", object);
 
 /// Index functions of the kinds, in the same order.
-const INDEXES: [fn(&Value) -> Vec<String>; 3] = [
+const INDEXES: [fn(&Value) -> Vec<String>; 4] = [
     SERVICE_INDEX,
     |object| index_key("NetworkPolicy", object),
     |object| index_key("PodDisruptionBudget", object),
+    backends::index_keys,
 ];
 
 /// Workspace, namespace and one label that every selected Pod has.
@@ -73,6 +93,7 @@ pub struct Selected {
     /// Caches and their indexes, in the order of [`kinds`].
     selecting: Vec<(Arc<Cache>, usize)>,
     workloads: Vec<Arc<Cache>>,
+    changed: ChangedWorkloads,
     queue: Queue,
 }
 
@@ -84,7 +105,8 @@ impl Selected {
             (cache, index)
         };
         let selecting = kinds().into_iter().zip(INDEXES).map(with_index).collect();
-        Arc::new(Selected { api: informers.api().clone(), selecting, workloads, queue: Queue::new() })
+        let (api, changed) = (informers.api().clone(), ChangedWorkloads::default());
+        Arc::new(Selected { api, selecting, workloads, changed, queue: Queue::new() })
     }
 
     /// Runs until it is dropped.
@@ -97,6 +119,8 @@ impl Selected {
             let selected = self.clone();
             cache.listen(move |change| selected.workload_changed(change));
         }
+        let selected = self.clone();
+        self.selecting[SERVICES].0.listen(move |change| selected.service_changed(change));
         for cache in self.selecting.iter().map(|(cache, _)| cache).chain(&self.workloads) {
             cache.synced().await;
         }
@@ -118,59 +142,120 @@ impl Selected {
         {
             return;
         }
-        for object in [&change.old, &change.new].into_iter().flatten() {
-            if Placement::of(object).clusters.is_empty() {
-                continue;
-            }
-            for index_key in index_keys(&change.key, object) {
-                for (kind, (cache, index)) in self.selecting.iter().enumerate() {
-                    for found in cache.by_index(*index, &index_key) {
-                        self.queue.add(workloads::queue_key(kind, &Key::of(&found)));
-                    }
+        let placed = [&change.old, &change.new].into_iter().flatten();
+        let placed = placed.filter(|object| !Placement::of(object).clusters.is_empty());
+        let index_keys: Vec<String> = placed.flat_map(|object| index_keys(&change.key, object)).collect();
+        if !index_keys.is_empty() {
+            let namespace = change.key.sibling("");
+            self.changed.add(&namespace, index_keys);
+            self.queue.add(workloads::queue_key(NAMESPACES, &namespace));
+        }
+    }
+
+    /// Adds the objects of a namespace that may select the Pods of changed workloads.
+    async fn expand(&self, namespace: &Key) -> Next {
+        let (due, mut found) = (self.changed.take(namespace, Instant::now()), 0);
+        let index_keys = match due {
+            Due::Nothing => return Next::Done,
+            Due::Later(left) => return Next::After(left),
+            Due::With(index_keys) => Some(index_keys),
+            Due::All => None,
+        };
+        for (kind, (cache, index)) in self.selecting.iter().enumerate() {
+            let objects = match &index_keys {
+                Some(index_keys) => index_keys.iter().flat_map(|key| cache.by_index(*index, key)).collect(),
+                None => cache.list(&namespace.workspace, &namespace.namespace),
+            };
+            for object in objects {
+                self.queue.add(workloads::queue_key(kind, &Key::of(&object)));
+                found += 1;
+                if found % YIELD_AFTER == 0 {
+                    tokio::task::yield_now().await;
                 }
             }
+        }
+        match found {
+            0 => Next::Done,
+            _ => Next::After(self.changed.rest(namespace, found, Instant::now())),
+        }
+    }
+
+    /// Adds the Ingresses that lead to a Service whose clusters have changed.
+    fn service_changed(&self, change: &Change) {
+        let clusters = |object: &Option<Arc<Value>>| {
+            object.as_ref().map(|object| Placement::of(object).clusters).unwrap_or_default()
+        };
+        if clusters(&change.old) == clusters(&change.new) {
+            return;
+        }
+        let (cache, index) = &self.selecting[INGRESSES];
+        for found in cache.by_index(*index, &scoped(&change.key, &change.key.name)) {
+            self.queue.add(workloads::queue_key(INGRESSES, &Key::of(&found)));
         }
     }
 
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
-        let Some((kind, namespace)) = key.namespace.split_once('/') else { return Ok(Next::Done) };
-        let Some(kind) = kind.parse::<usize>().ok().filter(|kind| *kind < kinds().len()) else {
-            return Ok(Next::Done);
-        };
-        let (resource, at) = (kinds()[kind], Key::new(&key.workspace, namespace, &key.name));
+        let Some((kind, at)) = workloads::target(key) else { return Ok(Next::Done) };
+        if kind == NAMESPACES {
+            return Ok(self.expand(&at).await);
+        }
+        let Some(resource) = kinds().get(kind).copied() else { return Ok(Next::Done) };
         let Some(found) = self.selecting[kind].0.get(&at) else { return Ok(Next::Done) };
         let current = Placement::of(&found);
-        let is_others = !current.clusters.is_empty() && current.by != placed_by::REFERENCE;
-        if is_others || object::is_being_deleted(&found) {
+        if object::is_being_deleted(&found) {
             return Ok(Next::Done);
         }
-        let wanted = match Intent::on(&found) {
-            Some(Ok(intent)) if intent.is_none() => Vec::new(),
-            // Its user decides where it goes.
-            Some(_) => return Ok(Next::Done),
-            None => {
-                let cached = self.workloads.iter().flat_map(|cache| cache.list(&at.workspace, namespace));
-                let cached: Vec<Arc<Value>> = cached.collect();
-                shares(resource, &found, cached.iter().map(|workload| &**workload))
-            }
+        let needed = match stays_above(&found) {
+            true => Vec::new(),
+            false => self.needed(kind, &at, &found),
         };
-        if is_same(&current.clusters, &wanted) {
+        let Some((wanted, by)) = next_needed(&current, needed) else { return Ok(Next::Done) };
+        if are_same(&current.clusters, &wanted) {
             return Ok(Next::Done);
         }
         let is_wanted = |share: &Share| wanted.iter().any(|other| other.is_of(&share.name, &share.uid));
-        if current.clusters.iter().all(is_wanted) || Intent::on(&found).is_some() {
-            return self.write(resource, &at, &found, wanted).await;
+        if current.clusters.iter().all(is_wanted) || stays_above(&found) {
+            return self.write(resource, &at, &found, (wanted, by)).await;
         }
         // Caches may be at different revisions, and a Service that is removed by mistake loses its address.
+        let needed = self.listed(kind, &at, &found).await?;
+        match next_needed(&current, needed) {
+            Some((wanted, by)) if !are_same(&current.clusters, &wanted) => {
+                self.write(resource, &at, &found, (wanted, by)).await
+            }
+            _ => Ok(Next::Done),
+        }
+    }
+
+    /// The clusters that need an object, by the caches.
+    fn needed(&self, kind: usize, at: &Key, found: &Value) -> Vec<Share> {
+        if kind == INGRESSES {
+            let service = |name: &str| self.selecting[SERVICES].0.get(&at.sibling(name));
+            let services: Vec<Arc<Value>> =
+                backends::services(found).into_iter().filter_map(service).collect();
+            return backends::shares(services.iter().map(|service| &**service));
+        }
+        let cached = self.workloads.iter().flat_map(|cache| cache.list(&at.workspace, &at.namespace));
+        let cached: Vec<Arc<Value>> = cached.collect();
+        shares(kinds()[kind], found, cached.iter().map(|workload| &**workload))
+    }
+
+    /// The same by lists.
+    async fn listed(&self, kind: usize, at: &Key, found: &Value) -> Result<Vec<Share>, Status> {
         let mut listed = Vec::new();
+        if kind == INGRESSES {
+            for name in backends::services(found) {
+                match self.api.get_metadata(&resources::SERVICES, &at.sibling(name)).await {
+                    Err(status) if status.code() == 404 => {}
+                    service => listed.push(service?),
+                }
+            }
+            return Ok(backends::shares(listed.iter()));
+        }
         for workload in workloads::kinds() {
-            listed.extend(self.api.list(workload, &at.workspace, namespace, false).await?);
+            listed.extend(self.api.list(workload, &at.workspace, &at.namespace, false).await?);
         }
-        let wanted = shares(resource, &found, listed.iter());
-        match is_same(&current.clusters, &wanted) {
-            true => Ok(Next::Done),
-            false => self.write(resource, &at, &found, wanted).await,
-        }
+        Ok(shares(kinds()[kind], found, listed.iter()))
     }
 
     async fn write(
@@ -178,9 +263,9 @@ impl Selected {
         resource: &'static Resource,
         at: &Key,
         found: &Value,
-        wanted: Vec<Share>,
+        (wanted, by): (Vec<Share>, &str),
     ) -> Result<Next, Status> {
-        match self.place(resource, at, found, &wanted, PLACEMENT).await {
+        match self.place(resource, at, found, (&wanted, by), PLACEMENT).await {
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
             Err(status) if status.has_cause(pause::CAUSE) => Ok(Next::After(PAUSED_DELAY)),
             // A cluster accepts nothing; the others still get the object.
@@ -190,12 +275,12 @@ impl Selected {
                 for share in wanted {
                     let is_known = before.iter().any(|other| other.is_of(&share.name, &share.uid));
                     accepted.push(share);
-                    if !is_known && self.place(resource, at, found, &accepted, DRY_RUN).await.is_err() {
+                    if !is_known && self.place(resource, at, found, (&accepted, by), DRY_RUN).await.is_err() {
                         accepted.pop();
                     }
                 }
-                if !is_same(&before, &accepted) {
-                    match self.place(resource, at, found, &accepted, PLACEMENT).await {
+                if !are_same(&before, &accepted) {
+                    match self.place(resource, at, found, (&accepted, by), PLACEMENT).await {
                         Err(status) if !matches!(status.code(), 403 | 404 | 409 | 422) => return Err(status),
                         _ => {}
                     }
@@ -212,12 +297,12 @@ impl Selected {
         resource: &Resource,
         at: &Key,
         found: &Value,
-        shares: &[Share],
+        (shares, by): (&[Share], &str),
         subresource: &str,
     ) -> Result<Value, Status> {
         let patch = json!({
             "metadata": { "uid": object::uid(found), "resourceVersion": object::resource_version(found) },
-            "spec": { "clusters": shares, "by": placed_by::REFERENCE },
+            "spec": { "clusters": shares, "by": by },
         });
         self.api.patch(resource, at, subresource, &patch).await
     }
@@ -281,13 +366,6 @@ fn disruptions(budget: &Value, replicas: &[i64]) -> Vec<i64> {
         (None, Some(most)) => divide_disruption(Disruption::MaxUnavailable(most), replicas),
         (None, None) => Vec::new(),
     }
-}
-
-fn is_same(shares: &[Share], others: &[Share]) -> bool {
-    let has = |share: &Share| {
-        others.iter().any(|other| other.is_of(&share.name, &share.uid) && other.replicas == share.replicas)
-    };
-    shares.len() == others.len() && shares.iter().all(has)
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ pub fn is_needed(resource: &Resource, object: &Value, placement: &Placement) -> 
     let is_released = || matches!(Intent::on(object), Some(Ok(intent)) if intent.is_none());
     placement.by == placed_by::HAND
         && !placement.clusters.is_empty()
-        && workloads::is_own(resource, object)
+        && workloads::is_workload(resource)
+        && workloads::is_own(object)
         && !is_released()
 }
 
@@ -34,7 +35,7 @@ pub async fn write(api: &ApiScope, target: &PlacementTarget, intent: &Intent) ->
     let patch = json!({ "metadata": {
         "uid": uid, "resourceVersion": revision, "annotations": { ANNOTATION: text },
     } });
-    let written = match api.patch(target.resource, &target.at, "", &patch).await {
+    let written = match api.patch(&target.resource, &target.at, "", &patch).await {
         Err(status) if matches!(status.code(), 404 | 409) => return Ok(Next::Again),
         written => written?,
     };
@@ -42,7 +43,7 @@ pub async fn write(api: &ApiScope, target: &PlacementTarget, intent: &Intent) ->
         "metadata": { "uid": uid, "resourceVersion": object::resource_version(&written) },
         "spec": { "by": placed_by::ANNOTATION },
     });
-    match api.patch(target.resource, &target.at, PLACEMENT, &patch).await {
+    match api.patch(&target.resource, &target.at, PLACEMENT, &patch).await {
         Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
         written => written.map(|_| Next::Done),
     }

@@ -26,7 +26,7 @@ use crate::reports::Reports;
 use crate::round::{DecidedStep, Round};
 use crate::suspicion::Suspicions;
 use crate::writer::{PlacementTarget, Wanted, Writer};
-use crate::{BATCH, Scheduler, workloads};
+use crate::{BATCH, Scheduler};
 
 /// Most rounds of a trial. Each ends with a step of every object that moves, so moves end long before.
 const MAX_ROUNDS: usize = 500;
@@ -62,7 +62,7 @@ impl Trial {
         };
         let scheduler = Arc::new(Scheduler {
             api: of.api.clone(),
-            kinds: of.kinds.iter().map(copy).collect(),
+            kinds: of.kinds.detached_copy(),
             clusters: copy(&of.clusters),
             namespaces: copy(&of.namespaces),
             services: of.services.clone(),
@@ -131,10 +131,10 @@ impl Trial {
                 self.messages.insert(key, verdict.message);
             }
             DecidedStep::Scale(target, replicas) => {
-                let Some((kind, _)) = workloads::target(&key) else { return Ok(false) };
+                let Some((cache, _)) = scheduler.kinds.target(&key) else { return Ok(false) };
                 let mut changed = target.object.as_ref().clone();
                 changed["spec"]["replicas"] = replicas.into();
-                self.write(&scheduler.kinds[kind], changed);
+                self.write(&cache, changed);
                 return Ok(true);
             }
             DecidedStep::Place(target, wanted, told) => {
@@ -159,7 +159,7 @@ impl Trial {
 
     /// Writes a placement, and the reports that follow: pods become ready, and clusters that are left confirm it.
     fn place(&self, key: &Key, target: &PlacementTarget, wanted: Wanted) {
-        let Some((kind, _)) = workloads::target(key) else { return };
+        let Some((cache, _)) = self.scheduler.kinds.target(key) else { return };
         let before = Placement::of(&target.object);
         let mut next = before.decided(wanted.shares, &wanted.by);
         next.leaving.clear();
@@ -171,7 +171,7 @@ impl Trial {
             Some(text) => object::set_annotation(&mut changed, marks::PLACEMENT, &text),
             None => object::remove_annotation(&mut changed, marks::PLACEMENT),
         }
-        let revision = self.write(&self.scheduler.kinds[kind], changed);
+        let revision = self.write(&cache, changed);
         self.scheduler.ledger().written(key, revision);
         let gone = before.clusters.iter().filter(|share| next.share_of(&share.name, &share.uid).is_none());
         gone.for_each(|share| self.report(target, share, 0));
@@ -225,6 +225,6 @@ impl Trial {
 impl Drop for Trial {
     fn drop(&mut self) {
         // The listeners refer to the scheduler, which owns the caches.
-        self.scheduler.caches().for_each(|cache| cache.remove_listeners());
+        self.scheduler.caches().iter().for_each(|cache| cache.remove_listeners());
     }
 }

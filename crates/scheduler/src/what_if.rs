@@ -10,6 +10,7 @@ use atoll_informer::{Cache, Key, WORKSPACE};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
+use crate::kinds::Kinds;
 use crate::trial::Trial;
 use crate::{Scheduler, workloads};
 
@@ -49,7 +50,7 @@ pub fn answer(
             continue;
         }
         match *key.workspace == *workspace {
-            true => answer.changes.extend(effect(key, known, next, reason)),
+            true => answer.changes.extend(effect(&trial.scheduler.kinds, key, known, next, reason)),
             false => others += 1,
         }
     }
@@ -61,7 +62,7 @@ pub fn answer(
 /// The placements of all objects by queue key.
 fn placements(scheduler: &Scheduler) -> BTreeMap<Key, Placement> {
     let mut found = BTreeMap::new();
-    for (kind, cache) in scheduler.kinds.iter().enumerate() {
+    for (kind, cache) in scheduler.kinds.all() {
         for object in cache.all() {
             found.insert(workloads::queue_key(kind, &Key::of(&object)), Placement::of(&object));
         }
@@ -80,14 +81,15 @@ fn amounts(placement: &Placement) -> Vec<Share> {
 }
 
 fn effect(
+    kinds: &Kinds,
     key: &Key,
     before: &Placement,
     after: &Placement,
     reason: Option<&String>,
 ) -> Option<PlacementEffect> {
-    let (kind, at) = workloads::target(key)?;
+    let (cache, at) = kinds.target(key)?;
     Some(PlacementEffect {
-        kind: workloads::kinds()[kind].kind.to_string(),
+        kind: cache.resource.kind.to_string(),
         namespace: at.namespace.to_string(),
         name: at.name.to_string(),
         before: amounts(before),
@@ -130,7 +132,8 @@ fn change_cluster(trial: &Trial, workspace: &str, name: &str, is_lost: bool) -> 
 /// Gives a workload another number of replicas.
 fn change_replicas(trial: &Trial, workspace: &str, scale: &ScaleChange) -> Result<(), Status> {
     let ScaleChange { group, resource, namespace, name, replicas } = scale;
-    let cache = workloads::position(group, resource).map(|kind| &trial.scheduler.kinds[kind]);
+    let cache =
+        workloads::position(group, resource).and_then(|kind| trial.scheduler.kinds.workloads.get(kind));
     let found = cache.and_then(|cache| Some((cache, cache.get(&Key::new(workspace, namespace, name))?)));
     let (cache, workload) = found.ok_or_else(|| Status::not_found(group, resource, name))?;
     let mut changed = workload.as_ref().clone();

@@ -1,7 +1,8 @@
-//! The objects that the scheduler places: workloads that no other component places.
+//! The objects that the scheduler places: those that no other component places.
 
-use atoll_fleet::scheduled::is_left_to_scheduler;
-use atoll_fleet::{Placement, placed_by};
+use atoll_fleet::placement::{self, Needed, Share};
+use atoll_fleet::scheduled::is_placed_alone;
+use atoll_fleet::{Placement, placed_by, placed_condition};
 use atoll_informer::{Key, Resource, resources};
 use atoll_meta::object;
 use atoll_meta::views::condition;
@@ -30,25 +31,52 @@ pub fn queue_key(kind: usize, at: &Key) -> Key {
     Key::new(&at.workspace, &format!("{kind}/{}", at.namespace), &at.name)
 }
 
-/// The position of the kind and the key of an object in the queue.
+/// Whether the object with this queue key is a workload.
+pub fn is_workload_key(key: &Key) -> bool {
+    target(key).is_some_and(|(kind, _)| kind < kinds().len())
+}
+
+/// The number of the kind and the key of an object in the queue.
 pub fn target(key: &Key) -> Option<(usize, Key)> {
     let (kind, namespace) = key.namespace.split_once('/')?;
-    let kind = kind.parse::<usize>().ok().filter(|kind| *kind < kinds().len())?;
+    let kind = kind.parse::<usize>().ok()?;
     Some((kind, Key::new(&key.workspace, namespace, &key.name)))
 }
 
 /// Whether the scheduler places an object now. It leaves alone what is being deleted, has finished, or was
-/// placed by other means.
+/// placed by other means. A dependent goes where it is needed, and where its user puts it.
 pub fn is_placed_here(resource: &Resource, object: &Value, placement: &Placement) -> bool {
-    let is_others = !placement.clusters.is_empty() && !placed_by::is_scheduled(&placement.by);
-    !is_others && is_own(resource, object)
+    let is_dependent = !is_workload(resource) && placement.by == placed_by::REFERENCE;
+    let is_others =
+        !placement.clusters.is_empty() && !placed_by::is_scheduled(&placement.by) && !is_dependent;
+    !is_others && is_own(object)
 }
 
 /// Whether the scheduler is responsible for an object, whatever its placement.
-pub fn is_own(resource: &Resource, object: &Value) -> bool {
-    is_left_to_scheduler((&resource.group, &resource.plural), object)
-        && !object::is_being_deleted(object)
-        && !has_finished(object)
+pub fn is_own(object: &Value) -> bool {
+    is_placed_alone(object) && !object::is_being_deleted(object) && !has_finished(object)
+}
+
+/// Whether a kind is placed without any intent, because it runs nowhere otherwise.
+pub fn is_workload(resource: &Resource) -> bool {
+    placed_condition::is_workload((&resource.group, &resource.plural))
+}
+
+/// The shares of a placement that were decided, or are to be: without those that are there only because other
+/// objects need the object.
+pub fn decided_shares(placement: &Placement) -> Vec<Share> {
+    let is_decided =
+        |share: &&Share| placement.by != placed_by::REFERENCE && share.needed != Some(Needed::Only);
+    placement.clusters.iter().filter(is_decided).cloned().collect()
+}
+
+/// The shares to write where these are decided: other objects keep what they need.
+pub fn with_decided(placement: &Placement, decided: Vec<Share>) -> Vec<Share> {
+    let mut current = placement.clusters.clone();
+    if placement.by == placed_by::REFERENCE {
+        current.iter_mut().for_each(|share| share.needed = Some(Needed::Only));
+    }
+    placement::with_decided(&current, decided)
 }
 
 /// Whether a Job has ended.

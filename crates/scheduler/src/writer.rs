@@ -31,7 +31,7 @@ const AUTOSCALING: &str = "Autoscaling";
 
 /// An object to place.
 pub struct PlacementTarget {
-    pub resource: &'static Resource,
+    pub resource: Resource,
     pub at: Key,
     pub object: Arc<Value>,
 }
@@ -190,19 +190,19 @@ impl Writer {
                 "decisions": decisions,
             },
         });
-        match self.api.patch(target.resource, &target.at, PLACEMENT, &patch).await {
+        match self.api.patch(&target.resource, &target.at, PLACEMENT, &patch).await {
             Ok(placement) => {
                 if is_rollout {
                     let message = wanted.rollout_event();
-                    self.recorder.normal(target.resource, &target.object, ROLLING_OUT, message);
+                    self.recorder.normal(&target.resource, &target.object, ROLLING_OUT, message);
                 } else if is_autoscaling || is_count {
                     // The autoscaler tells about numbers, and another event about replicas without a place.
                 } else if !wanted.shares.is_empty() || !wanted.phase.is_empty() {
                     let (reason, message) = wanted.event();
-                    self.recorder.normal(target.resource, &target.object, reason, message);
+                    self.recorder.normal(&target.resource, &target.object, reason, message);
                 }
                 if let Some(message) = wanted.autoscaler_event().filter(|_| changes_sides) {
-                    self.recorder.normal(target.resource, &target.object, AUTOSCALING, message);
+                    self.recorder.normal(&target.resource, &target.object, AUTOSCALING, message);
                 }
                 Ok(Written::At(object::resource_version(&placement).parse().unwrap_or(0)))
             }
@@ -212,7 +212,7 @@ impl Writer {
             }
             Err(status) if matches!(status.code(), 403 | 422) => {
                 let message = status.message().to_string();
-                self.recorder.warning(target.resource, &target.object, REFUSED, message.clone());
+                self.recorder.warning(&target.resource, &target.object, REFUSED, message.clone());
                 Ok(Written::Refused { message, next: Next::After(REFUSED_DELAY) })
             }
             Err(status) => Err(status),
@@ -225,7 +225,7 @@ impl Writer {
             "metadata": { "resourceVersion": object::resource_version(&target.object) },
             "spec": { "replicas": replicas },
         });
-        match self.api.patch(target.resource, &target.at, "scale", &patch).await {
+        match self.api.patch(&target.resource, &target.at, "scale", &patch).await {
             Err(status) if matches!(status.code(), 404 | 409) => Ok(false),
             written => written.map(|_| true),
         }
@@ -255,14 +255,14 @@ impl Writer {
             let patch = json!({
                 "metadata": { "uid": object::uid(&target.object) }, "status": { "conditions": [condition] },
             });
-            match self.api.patch_status_strategic(target.resource, &target.at, &patch).await {
+            match self.api.patch_status_strategic(&target.resource, &target.at, &patch).await {
                 Err(status) if matches!(status.code(), 404 | 409) => return Ok(()),
                 written => drop(written?),
             }
         }
         if is_news && !is_known {
             let message = verdict.message.clone();
-            self.recorder.warning(target.resource, &target.object, verdict.reason, message);
+            self.recorder.warning(&target.resource, &target.object, verdict.reason, message);
         }
         Ok(())
     }

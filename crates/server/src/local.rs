@@ -18,6 +18,12 @@ use crate::respond::list::Chunk;
 /// The user of the control plane's controllers.
 pub const CONTROLLERS: &str = "system:atoll-controllers";
 
+/// Whether a user is a controller of this control plane. A user who is impersonated in a workspace has a home there, and
+/// is not.
+pub fn is_controller(user: &User) -> bool {
+    user.name == CONTROLLERS && user.is_in(MASTERS) && user.home.is_none()
+}
+
 /// Sends requests on behalf of a component of the control plane.
 pub struct Local {
     /// Weak, so that a controller does not keep a stopped server alive.

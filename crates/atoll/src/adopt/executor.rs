@@ -319,7 +319,7 @@ impl<'a> Executor<'a> {
         let resource = (target.resource.group.as_str(), target.resource.resource.as_str());
         intent::let_go(above, resource, path, std::slice::from_ref(name)).await?;
         object_release::unplace(above, &self.connection.home, name, path, target).await?;
-        Ok(intent::give_back(above, resource, path).await?)
+        Ok(intent::give_back(above, path).await?)
     }
 
     /// Undoes the completed steps and adds to the failure what could not be undone.

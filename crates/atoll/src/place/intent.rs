@@ -36,11 +36,12 @@ pub async fn let_go(
     path: &str,
     clusters: &[String],
 ) -> Result<(), Problem> {
-    if !is_workload(resource) {
-        return Ok(());
-    }
     let placement = format!("{path}/placement");
     let current = api.get(&placement).await?;
+    // Other objects have an intent only if their users have written one.
+    if !is_workload(resource) && !by_intent::is_scheduled(&current) {
+        return Ok(());
+    }
     let all = shares(&current);
     let (leaving, rest): (Vec<Share>, Vec<Share>) =
         all.into_iter().partition(|share| clusters.contains(&share.name));
@@ -57,7 +58,7 @@ pub async fn let_go(
     if is_taken {
         api.merge(&placement, &json!({ "spec": { "by": placed_by::RELEASE } })).await?;
     }
-    let written = write(api, resource, path, Some(&intent.to_string()), false).await;
+    let written = annotate(api, path, Some(&intent.to_string()), false).await;
     if written.is_err() && is_taken {
         // Nothing has happened yet; the reason why the intent is refused is more important than this one.
         let _ = api.merge(&placement, &json!({ "spec": { "by": by } })).await;
@@ -66,10 +67,7 @@ pub async fn let_go(
 }
 
 /// Gives a workload back to the scheduler after it was released in some of its clusters.
-pub async fn give_back(api: &Api, resource: (&str, &str), path: &str) -> Result<(), Problem> {
-    if !is_workload(resource) {
-        return Ok(());
-    }
+pub async fn give_back(api: &Api, path: &str) -> Result<(), Problem> {
     let placement = format!("{path}/placement");
     let current = api.find(&placement).await?.unwrap_or_default();
     if current["spec"]["by"] == placed_by::RELEASE {
@@ -138,9 +136,13 @@ async fn write(
     intent: Option<&str>,
     dry_run: bool,
 ) -> Result<(), Problem> {
-    if !is_workload(resource) {
-        return Ok(());
+    match is_workload(resource) {
+        true => annotate(api, path, intent, dry_run).await,
+        false => Ok(()),
     }
+}
+
+async fn annotate(api: &Api, path: &str, intent: Option<&str>, dry_run: bool) -> Result<(), Problem> {
     let patch = json!({ "metadata": { "annotations": { ANNOTATION: intent } } });
     let query = if dry_run { "?dryRun=All" } else { "" };
     api.merge(&format!("{path}{query}"), &patch).await.map(drop)

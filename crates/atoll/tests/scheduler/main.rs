@@ -20,6 +20,7 @@ mod kinds;
 mod kubectl;
 mod losses;
 mod moving;
+mod other_kinds;
 mod outside;
 mod pauses;
 mod pending;

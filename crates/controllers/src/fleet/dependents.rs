@@ -1,5 +1,6 @@
 //! Places dependents: the ConfigMaps, Secrets, ServiceAccounts and volume claims that a placed object refers
-//! to get a placement on the same clusters, and lose it when no object there refers to them any more.
+//! to get a placement on the same clusters, and lose it when no object there refers to them any more. One that
+//! its user has placed elsewhere is there, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +8,9 @@ use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::placed_by::REFERENCE as BY_REFERENCE;
-use atoll_fleet::placement::Share;
+use atoll_fleet::placement::{Share, are_same, next_needed};
 use atoll_fleet::references::{RESOURCES, references};
+use atoll_fleet::scheduled::stays_above;
 use atoll_informer::{
     Cache, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
 };
@@ -38,18 +40,8 @@ const REFERRERS: [Referrers; 8] = [
     (|| resources::REPLICA_SETS.clone(), |object| reference_keys("ReplicaSet", object)),
     (|| resources::SERVICE_ACCOUNTS.clone(), |object| reference_keys("ServiceAccount", object)),
     (|| resources::STATEFUL_SETS.clone(), |object| reference_keys("StatefulSet", object)),
-    (ingresses, |object| reference_keys("Ingress", object)),
+    (|| resources::INGRESSES.clone(), |object| reference_keys("Ingress", object)),
 ];
-
-fn ingresses() -> Resource {
-    Resource {
-        group: "networking.k8s.io".into(),
-        version: "v1".into(),
-        plural: "ingresses".into(),
-        kind: "Ingress".into(),
-        namespaced: true,
-    }
-}
 
 /// Returns the references of a placed object: `configmaps/namespace/name`.
 fn reference_keys(kind: &str, object: &Value) -> Vec<String> {
@@ -183,32 +175,34 @@ impl Controller {
             Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
             found => found?,
         };
-        let Some(mut clusters) = changed_clusters(&found, &self.referrers_of(&key.workspace, &key.name))
+        let current = Placement::of(&found);
+        let Some((mut shares, by)) =
+            changed_shares(&current, &found, &self.referrers_of(&key.workspace, &key.name))
         else {
             return Ok(Next::Done);
         };
         // A removed object may be lost, and the caches may be at different revisions: list the referring
         // objects again.
-        let before = Placement::of(&found).clusters;
-        if before.iter().any(|share| !contains(&clusters, share)) {
+        if current.clusters.iter().any(|share| !contains(&shares, share)) && !stays_above(&found) {
             let referrers = self.list_referrers(&key.workspace, namespace).await?;
-            clusters = needed_clusters(&key.name, &referrers);
-            if clusters.len() == before.len() && before.iter().all(|share| contains(&clusters, share)) {
-                return Ok(Next::Done);
+            let needed = needed_clusters(&key.name, &referrers).into_values().collect();
+            match next_needed(&current, needed) {
+                Some((next, _)) if !are_same(&current.clusters, &next) => shares = next,
+                _ => return Ok(Next::Done),
             }
         }
-        match self.place(resource, &target, &found, clusters.values(), PLACEMENT).await {
+        match self.place(resource, &target, &found, (&shares, by), PLACEMENT).await {
             // The object was changed by another writer.
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
             // A cluster accepts no new objects, or does not exist any more. The other clusters still get the
             // object.
             Err(status) if status.code() == 422 => {
-                let one_by_one = clusters.values().filter(|share| !before.contains(share));
-                let accepted = self.accepted(resource, &target, &found, &before, one_by_one).await;
-                if accepted.len() == before.len() {
+                let new = shares.iter().filter(|share| !contains(&current.clusters, share));
+                let accepted = self.accepted(resource, &target, &found, (&current, by), new).await;
+                if accepted.len() == current.clusters.len() {
                     return Ok(Next::After(RETRY_DELAY));
                 }
-                match self.place(resource, &target, &found, accepted.iter(), PLACEMENT).await {
+                match self.place(resource, &target, &found, (&accepted, by), PLACEMENT).await {
                     Err(status) if !matches!(status.code(), 404 | 409 | 422) => Err(status),
                     _ => Ok(Next::After(RETRY_DELAY)),
                 }
@@ -219,17 +213,17 @@ impl Controller {
     }
 
     /// Places a dependent on clusters; `subresource` is [`PLACEMENT`] or [`DRY_RUN`].
-    async fn place<'a>(
+    async fn place(
         &self,
         resource: &Resource,
         target: &Key,
         found: &Value,
-        clusters: impl Iterator<Item = &'a Share>,
+        (clusters, by): (&[Share], &str),
         subresource: &str,
     ) -> Result<Value, Status> {
         let patch = json!({
             "metadata": { "uid": object::uid(found), "resourceVersion": object::resource_version(found) },
-            "spec": { "clusters": clusters.collect::<Vec<_>>(), "by": BY_REFERENCE },
+            "spec": { "clusters": clusters, "by": by },
         });
         self.context.api().patch(resource, target, subresource, &patch).await
     }
@@ -240,14 +234,14 @@ impl Controller {
         resource: &Resource,
         target: &Key,
         found: &Value,
-        before: &[Share],
+        (current, by): (&Placement, &str),
         new: impl Iterator<Item = &'a Share>,
     ) -> Vec<Share> {
-        let mut accepted = before.to_vec();
+        let mut accepted = current.clusters.clone();
         for share in new {
-            let tried = accepted.iter().chain([share]);
-            if self.place(resource, target, found, tried, DRY_RUN).await.is_ok() {
-                accepted.push(share.clone());
+            accepted.push(share.clone());
+            if self.place(resource, target, found, (&accepted, by), DRY_RUN).await.is_err() {
+                accepted.pop();
             }
         }
         accepted
@@ -257,23 +251,24 @@ impl Controller {
 /// Shares by cluster name. Of two clusters with the same name, the one of the first referring object is used.
 type Clusters = BTreeMap<String, Share>;
 
-fn contains(clusters: &Clusters, share: &Share) -> bool {
-    clusters.get(&share.name).is_some_and(|other| other.is_of(&share.name, &share.uid))
+fn contains(shares: &[Share], share: &Share) -> bool {
+    shares.iter().any(|other| other.is_of(&share.name, &share.uid))
 }
 
-/// Returns the clusters where a dependent should be, if they differ. A placement with another `by` is never
-/// changed.
-fn changed_clusters(dependent: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
-    let current = Placement::of(dependent);
-    if !current.clusters.is_empty() && current.by != BY_REFERENCE {
-        return None;
-    }
+/// Returns the shares that a dependent should have, and the `by` of its placement, if they differ from the present
+/// ones. What its user has decided stays.
+fn changed_shares<'a>(
+    current: &'a Placement,
+    dependent: &Value,
+    referrers: &[Arc<Value>],
+) -> Option<(Vec<Share>, &'a str)> {
     let staying = referrers.iter().filter(|referrer| !object::is_being_deleted(referrer));
     let mut all = Clusters::new();
-    staying.for_each(|referrer| add_shares(&mut all, clusters(referrer)));
-    let is_same =
-        current.clusters.len() == all.len() && current.clusters.iter().all(|share| contains(&all, share));
-    (!is_same && !object::is_being_deleted(dependent)).then_some(all)
+    if !stays_above(dependent) {
+        staying.for_each(|referrer| add_shares(&mut all, clusters(referrer)));
+    }
+    let (shares, by) = next_needed(current, all.into_values().collect())?;
+    (!are_same(&current.clusters, &shares) && !object::is_being_deleted(dependent)).then_some((shares, by))
 }
 
 fn clusters(object: &Value) -> impl Iterator<Item = Share> {
@@ -325,33 +320,44 @@ mod tests {
         json!({ "metadata": { "annotations": { "atoll.dev/placement": placement } } })
     }
 
+    fn changed(dependent: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
+        let current = Placement::of(dependent);
+        let (shares, _) = changed_shares(&current, dependent, referrers)?;
+        Some(shares.into_iter().map(|share| (share.name.clone(), share)).collect())
+    }
+
     #[test]
     fn dependents_are_placed_with_their_referrers() {
         let on = |names: &[&str], by: &str| {
             let clusters: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
             placed(&json!({ "clusters": clusters, "by": by }).to_string())
         };
+        let above = || json!({ "metadata": { "annotations": { "atoll.dev/clusters": "none" } } });
         let names = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect::<Vec<_>>());
         for (dependent, referrers, expected) in [
             (json!({}), vec![], None),
             (json!({}), vec![on(&["a"], "hand"), on(&["b", "a"], "hand")], names(&["a", "b"])),
             (on(&["a"], "reference"), vec![on(&["a"], "hand")], None),
             (on(&["a"], "reference"), vec![], names(&[])),
-            (on(&["a"], "hand"), vec![on(&["b"], "hand")], None),
+            // It is where its user has put it, too.
+            (on(&["a"], "hand"), vec![on(&["b"], "hand")], names(&["a", "b"])),
+            (on(&["a"], "annotation"), vec![on(&["b"], "hand")], names(&["a", "b"])),
+            (on(&["a"], "release"), vec![on(&["b"], "hand")], None),
+            (above(), vec![on(&["b"], "hand")], None),
             (placed(r#"{"leaving":["a"]}"#), vec![on(&["b"], "hand")], names(&["b"])),
         ] {
             let referrers: Vec<Arc<Value>> = referrers.into_iter().map(Arc::new).collect();
-            let found = changed_clusters(&dependent, &referrers).map(|found| found.into_keys().collect());
+            let found = changed(&dependent, &referrers).map(|found| found.into_keys().collect());
             assert_eq!(found, expected, "{dependent} {referrers:?}");
         }
         // Clusters with the same name and different uids are distinct.
         let of = |uid: &str| {
             placed(&json!({ "clusters": [{ "name": "a", "uid": uid }], "by": BY_REFERENCE }).to_string())
         };
-        let found = changed_clusters(&of("1"), &[Arc::new(of("2"))]).expect("the dependent moves");
+        let found = changed(&of("1"), &[Arc::new(of("2"))]).expect("the dependent moves");
         assert_eq!(found["a"].uid, "2");
         for (dependent, referrer) in [(of("1"), of("1")), (of(""), of("1")), (of("1"), of(""))] {
-            assert_eq!(changed_clusters(&dependent, &[Arc::new(referrer)]), None);
+            assert_eq!(changed(&dependent, &[Arc::new(referrer)]), None);
         }
     }
 

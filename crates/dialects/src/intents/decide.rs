@@ -2,7 +2,7 @@
 
 use atoll_fleet::Placement;
 use atoll_fleet::placed_by;
-use atoll_fleet::placement::Share;
+use atoll_fleet::placement::{Needed, Share};
 use atoll_meta::object;
 use atoll_registry::dialect::Intent;
 use serde_json::Value;
@@ -43,7 +43,10 @@ pub fn decide<'a>(
     let mut wanted = Wanted { kept: Vec::new(), added: Vec::new() };
     for intent in ordered {
         match current.share(intent.cluster) {
-            Some(share) => wanted.kept.push(Share::on(&share.name, &share.uid)),
+            Some(share) => {
+                let needed = share.needed.map(|_| Needed::Also);
+                wanted.kept.push(Share { needed, ..Share::on(&share.name, &share.uid) });
+            }
             None if exists(intent.cluster) => {
                 let share = Share { name: intent.cluster.to_string(), ..Share::default() };
                 wanted.added.push((intent.clone(), share));
@@ -51,9 +54,14 @@ pub fn decide<'a>(
             None => {}
         }
     }
+    let names_cluster = !wanted.all().is_empty();
+    let is_wanted = |share: &Share| intents.iter().any(|intent| intent.cluster == share.name);
+    let needed = current.clusters.iter().filter(|share| share.needed.is_some() && !is_wanted(share));
+    let only = Some(Needed::Only);
+    wanted.kept.extend(needed.map(|share| Share { needed: only, ..Share::on(&share.name, &share.uid) }));
     // A placement by the scheduler stays until a cluster of the intent exists.
     let is_scheduled = !current.clusters.is_empty() && current.by != by;
-    (!is_scheduled || !wanted.all().is_empty()).then_some(wanted)
+    (!is_scheduled || names_cluster).then_some(wanted)
 }
 
 /// Whether a placement has other clusters than these, or was not made `by` this dialect.
@@ -61,7 +69,9 @@ pub fn is_changed(current: &Placement, by: &str, wanted: &[Share]) -> bool {
     let is_others = !current.clusters.is_empty() && current.by != by;
     is_others
         || current.clusters.len() != wanted.len()
-        || wanted.iter().any(|share| current.share(&share.name).is_none())
+        || wanted
+            .iter()
+            .any(|share| current.share(&share.name).is_none_or(|known| known.needed != share.needed))
 }
 
 #[cfg(test)]

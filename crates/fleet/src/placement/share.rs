@@ -33,6 +33,17 @@ pub struct Share {
     /// Whether the turn of this cluster in a rollout has not come, so that it keeps its Pod template.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// Whether other objects on this cluster need the object, in a placement that was not made for them alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<Needed>,
+}
+
+/// Whether a share is there only because other objects need it, or was decided as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Needed {
+    Also,
+    Only,
 }
 
 /// The divided numbers of a share.

@@ -79,6 +79,9 @@ impl Needs {
         if (group, resource) == ("networking.k8s.io", "ingresses") {
             classes.ingress.extend(text(&object["spec"]["ingressClassName"]).map(str::to_string));
         }
+        if (group, resource) == ("", "persistentvolumeclaims") {
+            classes.storage.extend(text(&object["spec"]["storageClassName"]).map(str::to_string));
+        }
         for claim in items(&object["spec"]["volumeClaimTemplates"]) {
             classes.storage.extend(text(&claim["spec"]["storageClassName"]).map(str::to_string));
         }
@@ -115,6 +118,8 @@ mod tests {
         assert_eq!(classes, expected);
         let ingress = json!({ "spec": { "ingressClassName": "nginx" } });
         assert_eq!(Needs::of("networking.k8s.io", "ingresses", &ingress).classes.ingress, one("nginx"));
+        let claim = json!({ "spec": { "storageClassName": "fast" } });
+        assert_eq!(Needs::of("", "persistentvolumeclaims", &claim).classes.storage, one("fast"));
         assert!(Needs::of("", "configmaps", &json!({ "spec": { "template": {} } })).classes.is_empty());
     }
 

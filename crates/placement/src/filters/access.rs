@@ -8,6 +8,13 @@ pub fn workspaces<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option
     (!entry.state.is_open_to(&question.demand.workspace_path)).then_some(Cause::WorkspaceRefused)
 }
 
+/// Registered in the workspace of a cluster-scoped object.
+pub fn scope<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
+    let demand = question.demand;
+    let is_foreign = demand.is_cluster_scoped && demand.workspace_path != entry.state.workspace;
+    is_foreign.then_some(Cause::ClusterScoped)
+}
+
 /// Serves the resource, and lets the syncer write it.
 pub fn apis<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let state = &entry.state;

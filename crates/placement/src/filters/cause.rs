@@ -16,6 +16,7 @@ pub enum Cause<'a> {
         reason: &'a str,
     },
     WorkspaceRefused,
+    ClusterScoped,
     NotServed {
         resource: &'a str,
     },
@@ -89,6 +90,7 @@ impl Cause<'_> {
             Cause::NotReported => "NotReported",
             Cause::NotReady { .. } => "NotReady",
             Cause::WorkspaceRefused => "WorkspaceRefused",
+            Cause::ClusterScoped => "ClusterScoped",
             Cause::NotServed { .. } => "NotServed",
             Cause::RightsMissing { .. } => "RightsMissing",
             Cause::ClassMissing { .. } => "ClassMissing",
@@ -134,6 +136,9 @@ impl Cause<'_> {
             Cause::WorkspaceRefused => {
                 "does not accept objects of this workspace; its administrator can add it to spec.workspaces"
                     .into()
+            }
+            Cause::ClusterScoped => {
+                "takes cluster-scoped objects only from the workspace in which it is registered".into()
             }
             Cause::NotServed { resource } => {
                 format!("does not serve {resource}; install its definition there")

@@ -104,7 +104,7 @@ pub fn to_stored(row: &Row, custom: &CustomVersion, value: &mut Value) {
 
 /// The facts of an object in this version.
 pub fn of(catalog: &Catalog, custom: &CustomVersion, value: &Value) -> Arc<Facts> {
-    facts_with(custom, value, facts::labels(catalog, value))
+    facts_with(custom, value, facts::labels(catalog, None, value))
 }
 
 fn facts_with(custom: &CustomVersion, value: &Value, labels: Box<[(Box<str>, Box<str>)]>) -> Arc<Facts> {

@@ -27,10 +27,10 @@ impl Round<'_> {
     /// Explains where the object with this queue key is, or why it is nowhere. Changes nothing. `None` if the
     /// object is not in the cache.
     pub fn explain(&mut self, key: &Key) -> Option<Explanation> {
-        let (kind, at) = workloads::target(key)?;
-        let object = self.scheduler.kinds[kind].get(&at)?;
-        let (resource, placement) = (workloads::kinds()[kind], Placement::of(&object));
-        if !workloads::is_placed_here(resource, &object, &placement) {
+        let (cache, at) = self.scheduler.kinds.target(key)?;
+        let object = cache.get(&at)?;
+        let (resource, placement) = (cache.resource.clone(), Placement::of(&object));
+        if !workloads::is_placed_here(&resource, &object, &placement) {
             return Some(as_placed(&placement, left_alone(&object, &placement)));
         }
         let Ok(path) = self.scheduler.path(&at.workspace) else { return Some(Explanation::default()) };

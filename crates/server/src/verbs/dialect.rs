@@ -26,7 +26,7 @@ impl RequestAdmission<'_> {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         self.move_sealed_fields(new, old).await?;
-        let is_controller = self.user.name == local::CONTROLLERS;
+        let is_controller = local::is_controller(self.user);
         for dialect in self.server.registry.enabled_dialects(self.object_ref.workspace) {
             if !is_controller {
                 dialect.keep_protected(self.row, new, old);

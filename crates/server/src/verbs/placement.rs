@@ -13,6 +13,7 @@ use atoll_fleet::Placement;
 use atoll_fleet::explanation::Explanation;
 use atoll_fleet::placed_condition;
 use atoll_fleet::placement;
+use atoll_fleet::scheduled::has_intent;
 use atoll_meta::{FieldError, FieldPath, Status, json, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::{RegisteredCluster, SUBRESOURCE, VERBS, is_placeable, unplaceable_reason};
@@ -200,7 +201,8 @@ fn response(
 ) -> Response<Body> {
     let mut placement = shape(object, &Placement::of(object));
     // Clients then write an intent, and wait for the scheduler.
-    if server.runs_scheduler && placed_condition::is_workload((&row.group, &row.resource)) {
+    let is_scheduled = placed_condition::is_workload((&row.group, &row.resource)) || has_intent(object);
+    if server.runs_scheduler && is_scheduled {
         placement["status"]["scheduled"] = true.into();
     }
     if let Some(explanation) = explanation {

@@ -1,6 +1,6 @@
 //! Clusters that accept no new shares: cordoned, fenced, observed and unready ones.
 
-use atoll_fleet::placement::{Share, names_of};
+use atoll_fleet::placement::{Needed, Share, names_of};
 use atoll_fleet::placement_refusal::placement_refusal;
 use atoll_fleet::{placed_by, placed_condition};
 use atoll_meta::{FieldError, FieldPath, object};
@@ -19,8 +19,9 @@ pub fn check(
     let is_exempt = wanted["spec"]["force"] == true || wanted["spec"]["by"] == placed_by::REFERENCE;
     let path = FieldPath::new("spec").child("clusters");
     let refused = new.iter().filter_map(|new| {
-        let closed = placement_refusal(&new.cluster).filter(|closed| !(closed.can_be_forced && is_exempt))?;
         let index = shares.iter().position(|share| share.name == object::name(&new.cluster))?;
+        let is_exempt = is_exempt || shares[index].needed == Some(Needed::Only);
+        let closed = placement_refusal(&new.cluster).filter(|closed| !(closed.can_be_forced && is_exempt))?;
         let mut why = closed.why();
         if closed.can_be_forced {
             let command = placed_condition::command(

@@ -1,7 +1,7 @@
 //! The numbers of shares: replicas, ordinals and completions.
 
 use atoll_fleet::Placement;
-use atoll_fleet::placement::Share;
+use atoll_fleet::placement::{Needed, Share};
 use atoll_meta::{FieldError, FieldPath};
 use atoll_registry::Row;
 use serde_json::Value;
@@ -29,6 +29,16 @@ pub fn read(share: &Value, name: &str, path: &FieldPath, errors: &mut Vec<FieldE
         max_surge: number("maxSurge"),
         ..Share::default()
     };
+    match &share["needed"] {
+        Value::Null => {}
+        given => match serde_json::from_value::<Needed>(given.clone()) {
+            Ok(needed) => read.needed = Some(needed),
+            Err(_) => {
+                let message = "must be \"also\" or \"only\"";
+                errors.push(FieldError::invalid(&path.child("needed"), given.clone(), message));
+            }
+        },
+    }
     match &share["held"] {
         Value::Null => {}
         Value::Bool(held) => read.held = *held,

@@ -8,8 +8,9 @@
 //! - a release: the clusters that stay are not changed, and the object is given back afterwards.
 
 use atoll_authn::{MASTERS, User};
+use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
-use atoll_fleet::scheduled::is_left_to_scheduler;
+use atoll_fleet::scheduled::{has_intent, is_left_to_scheduler, is_placed_alone};
 use atoll_fleet::{Placement, placed_by};
 use atoll_meta::{Status, object};
 use atoll_placement::intent::{ANNOTATION, Amount, Intent, Part};
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use crate::Server;
 use crate::chain::Call;
-use crate::local;
+use crate::local::is_controller;
 
 /// The placement that a client wants to write.
 pub struct WantedPlacement<'a> {
@@ -35,9 +36,11 @@ pub fn check(
     (existing, current): (&Value, &Placement),
     wanted: &WantedPlacement<'_>,
 ) -> Result<(), Status> {
-    let is_made_by_scheduler = server.runs_scheduler
-        && is_left_to_scheduler((&row.group, &row.resource), existing)
-        && !object::is_being_deleted(existing);
+    let resource = (row.group.as_str(), row.resource.as_str());
+    // Objects of other kinds are left to the scheduler when they ask for it.
+    let is_left = is_left_to_scheduler(resource, existing)
+        || (!is_workload(resource) && has_intent(existing) && is_placed_alone(existing));
+    let is_made_by_scheduler = server.runs_scheduler && is_left && !object::is_being_deleted(existing);
     if !is_made_by_scheduler || is_controller(&call.user) || is_allowed(existing, current, wanted) {
         return Ok(());
     }
@@ -55,10 +58,6 @@ pub fn check(
 pub fn is_scheduler(server: &Server, user: &User) -> bool {
     let runs_elsewhere = || !server.runs_scheduler && user.is_in(MASTERS) && user.home.is_none();
     is_controller(user) || runs_elsewhere()
-}
-
-fn is_controller(user: &User) -> bool {
-    user.name == local::CONTROLLERS && user.is_in(MASTERS)
 }
 
 fn is_allowed(existing: &Value, current: &Placement, wanted: &WantedPlacement<'_>) -> bool {

@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use atoll_informer::{Key, ListWatchEvent, Resource};
 use atoll_meta::object;
 use serde_json::Value;
+
+use crate::discovered::of_definition;
+use crate::{Key, ListWatchEvent, Resource};
 
 /// A change of the definitions.
 pub enum DefinitionEvent {
@@ -24,7 +26,7 @@ impl DefinitionEvent {
     }
 }
 
-/// Placeable custom resources by the key of their definition.
+/// Custom resources by the key of their definition.
 #[derive(Default)]
 pub struct DefinedResources {
     definitions: HashMap<Key, Defined>,
@@ -40,7 +42,7 @@ impl DefinedResources {
         match event {
             DefinitionEvent::Upserted(definition) => {
                 let (key, uid) = (Key::of(&definition), object::uid(&definition).to_string());
-                match crate::resources::defined(&definition) {
+                match of_definition(&definition) {
                     Some(resource) => drop(self.definitions.insert(key, Defined { uid, resource })),
                     None => drop(self.definitions.remove(&key)),
                 }
@@ -70,7 +72,7 @@ mod tests {
             json!({
                 "metadata": {
                     "name": "widgets.example.com", "uid": uid,
-                    "annotations": { atoll_informer::WORKSPACE: workspace },
+                    "annotations": { crate::WORKSPACE: workspace },
                 },
                 "spec": {
                     "group": "example.com", "scope": "Namespaced",

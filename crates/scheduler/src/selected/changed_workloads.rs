@@ -1,0 +1,105 @@
+//! Changed workloads, from which the objects that may select their Pods follow.
+//!
+//! Thousands of objects may select the same Pods, and a listener of a cache delays all other listeners. So a listener
+//! only notes which objects to look for, and a worker finds them, the less often the more they are.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use atoll_informer::Key;
+
+/// Time for which a namespace rests after each object that was found. Looking at an object takes a fraction of it.
+const REST: Duration = Duration::from_micros(200);
+/// Most index keys of a namespace that are kept apart.
+const MAX_KEYS: usize = 4096;
+
+#[derive(Default)]
+pub struct ChangedWorkloads {
+    namespaces: Mutex<HashMap<Key, ChangedNamespace>>,
+}
+
+#[derive(Default)]
+struct ChangedNamespace {
+    /// Index keys of objects to find.
+    index_keys: HashSet<String>,
+    /// Whether there are too many of them, so that all objects of the namespace are looked at.
+    is_all: bool,
+    rests_until: Option<Instant>,
+}
+
+/// The objects of a namespace to look at.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Due {
+    Nothing,
+    /// After a rest.
+    Later(Duration),
+    /// Those with these index keys.
+    With(HashSet<String>),
+    All,
+}
+
+impl ChangedWorkloads {
+    /// Notes the index keys of a changed workload in a namespace.
+    pub fn add(&self, namespace: &Key, index_keys: Vec<String>) {
+        let mut namespaces = self.namespaces();
+        let changed = namespaces.entry(namespace.clone()).or_default();
+        if !changed.is_all {
+            changed.index_keys.extend(index_keys);
+        }
+        if changed.index_keys.len() > MAX_KEYS {
+            (changed.is_all, changed.index_keys) = (true, HashSet::new());
+        }
+    }
+
+    /// Takes the objects of a namespace that are due.
+    pub fn take(&self, namespace: &Key, now: Instant) -> Due {
+        let mut namespaces = self.namespaces();
+        let Some(changed) = namespaces.get_mut(namespace) else { return Due::Nothing };
+        if let Some(left) = changed.rests_until.and_then(|until| until.checked_duration_since(now))
+            && !left.is_zero()
+        {
+            return Due::Later(left);
+        }
+        let changed = namespaces.remove(namespace).unwrap_or_default();
+        match (changed.is_all, changed.index_keys.is_empty()) {
+            (true, _) => Due::All,
+            (false, true) => Due::Nothing,
+            (false, false) => Due::With(changed.index_keys),
+        }
+    }
+
+    /// Lets a namespace rest after so many objects were found. Returns when to look again, to forget the rest.
+    pub fn rest(&self, namespace: &Key, found: usize, now: Instant) -> Duration {
+        let rest = REST * u32::try_from(found).unwrap_or(u32::MAX).min(1_000_000);
+        self.namespaces().entry(namespace.clone()).or_default().rests_until = Some(now + rest);
+        rest
+    }
+
+    fn namespaces(&self) -> MutexGuard<'_, HashMap<Key, ChangedNamespace>> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_rest_by_the_number_of_objects() {
+        let (changed, namespace, now) = (ChangedWorkloads::default(), Key::new("w", "n", ""), Instant::now());
+        assert_eq!(changed.take(&namespace, now), Due::Nothing);
+        changed.add(&namespace, vec!["a".into(), "b".into()]);
+        changed.add(&namespace, vec!["a".into()]);
+        assert_eq!(changed.take(&namespace, now), Due::With(["a", "b"].map(String::from).into()));
+        let rest = changed.rest(&namespace, 1000, now);
+        assert_eq!(rest, Duration::from_millis(200));
+        changed.add(&namespace, vec!["c".into()]);
+        assert_eq!(changed.take(&namespace, now + rest / 2), Due::Later(rest / 2));
+        assert_eq!(changed.take(&namespace, now + rest), Due::With(["c".to_string()].into()));
+        assert!(changed.namespaces().is_empty());
+        changed.add(&namespace, (0..=MAX_KEYS).map(|number| number.to_string()).collect());
+        changed.add(&namespace, vec!["c".into()]);
+        assert_eq!(changed.take(&namespace, now), Due::All);
+    }
+}
