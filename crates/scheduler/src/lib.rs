@@ -67,9 +67,9 @@ use crate::pending::Pending;
 use crate::policies::Policies;
 use crate::rebalancing::Rebalancing;
 use crate::reports::Reports;
-use crate::serving::Serving;
 use crate::round::{DecidedStep, Round};
 use crate::selected::Selected;
+use crate::serving::Serving;
 use crate::suspicion::Suspicions;
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted, Writer, Written};
 
