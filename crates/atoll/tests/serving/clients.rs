@@ -111,7 +111,9 @@ async fn follow_slices(known: Arc<Known>, mut watch: Watch) {
 }
 
 async fn follow_replicas(known: Arc<Known>, admin: Client, deployment: String) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(50));
     while !known.is_finished.load(Ordering::Relaxed) {
+        ticks.tick().await;
         let web = admin.get(&deployment).await.expect(200);
         let available = web["status"]["availableReplicas"].as_i64().unwrap_or(0);
         {
@@ -120,7 +122,6 @@ async fn follow_replicas(known: Arc<Known>, admin: Client, deployment: String) {
                 *fewest = Some((available, format!("{} {}", web["metadata"]["annotations"], web["status"])));
             }
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
