@@ -5,14 +5,13 @@ use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_gone,
-    report_object, report_pods, set_ready, summary, with_clusters,
+    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_gone, report_object,
+    report_pods, set_ready, summary, with_clusters,
 };
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-const SLICES_OF_SERVICE: &str =
-    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
+const SLICES_OF_SERVICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
 const SERVICE: &str = "/api/v1/namespaces/default/services/web";
 
 fn slice(addresses: &[String]) -> Value {
@@ -96,7 +95,8 @@ async fn endpoints_of_all_clusters_are_merged() {
     let slices = admin.get(SLICES_OF_SERVICE).await.expect(200);
     let slices = slices["items"].as_array().unwrap();
     assert_eq!(slices.len(), 2, "{slices:?}");
-    let east = slices.iter().find(|slice| slice["metadata"]["labels"]["atoll.dev/cluster"] == "east").unwrap();
+    let east =
+        slices.iter().find(|slice| slice["metadata"]["labels"]["atoll.dev/cluster"] == "east").unwrap();
     let service = admin.get(SERVICE).await.expect(200);
     let owner = &east["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["kind"], &owner["uid"]), (&json!("Service"), &service["metadata"]["uid"]));
@@ -143,7 +143,8 @@ async fn endpoints_of_all_clusters_are_merged() {
 async fn reports_of_endpoints_are_limited() {
     let (_atoll, admin) = with_clusters(&[("east", 4), ("west", 4)]).await;
     create(&admin).await;
-    let mut all: Vec<String> = (0..1_200).map(|number| format!("10.1.{}.{}", number / 200, number % 200 + 1)).collect();
+    let mut all: Vec<String> =
+        (0..1_200).map(|number| format!("10.1.{}.{}", number / 200, number % 200 + 1)).collect();
     for refused in ["127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "fe80::1", "example.com"] {
         all.push(refused.into());
     }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, path, report_object, report_pods, wait_until,
-    with_clusters,
+    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, path, report_object, report_pods,
+    wait_until, with_clusters,
 };
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";

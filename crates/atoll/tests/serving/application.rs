@@ -11,8 +11,7 @@ pub const REPLICAS: i64 = 10;
 const CORE: &str = "/api/v1/namespaces/default";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
-pub const SLICES: &str =
-    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
+pub const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
 
 /// Waits until a cluster is ready, or is not.
 pub async fn wait_until_cluster(admin: &Client, name: &str, is_ready: bool) {
@@ -48,7 +47,10 @@ impl Application {
         } }));
         admin.post(POLICIES, policy).await.expect(201);
         admin.post(&format!("{CORE}/configmaps"), named(json!({ "data": { "a": "b" } }))).await.expect(201);
-        admin.post(&format!("{CORE}/secrets"), named(json!({ "stringData": { "c": "d" } }))).await.expect(201);
+        admin
+            .post(&format!("{CORE}/secrets"), named(json!({ "stringData": { "c": "d" } })))
+            .await
+            .expect(201);
         let ports = json!([{ "name": "http", "port": 80, "targetPort": "http" }]);
         let service = named(json!({ "spec": { "selector": { "app": "web" }, "ports": ports } }));
         admin.post(&format!("{CORE}/services"), service).await.expect(201);
@@ -94,7 +96,8 @@ impl Application {
     pub async fn set_image(&self, image: &str) {
         let path = "/spec/template/spec/containers/0/image";
         let patch = json!([{ "op": "replace", "path": path, "value": image }]);
-        let body = atoll_testkit::RequestContent::Raw("application/json-patch+json", patch.to_string().into());
+        let body =
+            atoll_testkit::RequestContent::Raw("application/json-patch+json", patch.to_string().into());
         self.admin.request(http::Method::PATCH, DEPLOYMENT, body).await.expect(200);
     }
 
@@ -103,7 +106,9 @@ impl Application {
         eventually("all replicas have the new image", async || {
             let web = self.admin.get(DEPLOYMENT).await.expect(200);
             let (status, replicas) = (&web["status"], &web["spec"]["replicas"]);
-            ["updatedReplicas", "availableReplicas", "replicas"].iter().all(|field| status[*field] == *replicas)
+            ["updatedReplicas", "availableReplicas", "replicas"]
+                .iter()
+                .all(|field| status[*field] == *replicas)
                 && status["observedGeneration"] == web["metadata"]["generation"]
         })
         .await;

@@ -46,7 +46,7 @@ async fn no_request_fails_while_an_application_moves_between_real_clusters() {
     web.expect_on("east=5 west=5").await;
     report_progress("the application is spread");
 
-    let clients = Clients::start(&admin, web.path(), REPLICAS).await;
+    let clients = Clients::start(&admin, web.path(), 200, REPLICAS).await;
     web.annotate(Some("west")).await;
     web.expect_on("west=10").await;
     report_progress("it has moved to west");
@@ -62,7 +62,7 @@ async fn no_request_fails_while_an_application_moves_between_real_clusters() {
     clients.finish("moving and draining").await;
 
     // A new image reaches both clusters within the budget of the Deployment.
-    let clients = Clients::start(&admin, web.path(), REPLICAS - 2).await;
+    let clients = Clients::start(&admin, web.path(), 200, REPLICAS - 2).await;
     web.set_image("localhost/web:2").await;
     web.expect_updated().await;
     report_progress("it has a new image");
@@ -77,7 +77,8 @@ async fn no_request_fails_while_an_application_moves_between_real_clusters() {
     east.disconnect();
     application::wait_until_cluster(&admin, "east", false).await;
     web.expect_no_ready_endpoints("east").await;
-    let clients = Clients::start(&admin, web.path(), 0).await;
+    // Half of the containers are left, which cannot accept more connections at the same time.
+    let clients = Clients::start(&admin, web.path(), 50, 0).await;
     web.expect_replaced("west=10").await;
     report_progress("east is lost, and its share was replaced");
     east.reconnect();

@@ -11,8 +11,7 @@ use crate::{Fleet, Mode, create, object};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-const SLICES: &str =
-    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
 const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
 
 /// The addresses of endpoints by cluster, with those that are ready.
@@ -152,11 +151,8 @@ async fn endpoints_follow_the_pods_of_all_clusters() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_right_to_endpoint_slices_is_named() {
-    let fleet = Fleet::start_with(
-        Setup::new().flag("--cluster-heartbeat-interval", 1),
-        Mode::None,
-        &["east"],
-    );
+    let fleet =
+        Fleet::start_with(Setup::new().flag("--cluster-heartbeat-interval", 1), Mode::None, &["east"]);
     let (admin, east) = (fleet.admin(), fleet.clusters[0].admin());
     let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/atoll-syncer";
     let mut rules = east.get(role).await.expect(200)["rules"].clone();

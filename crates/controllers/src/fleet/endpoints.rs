@@ -167,7 +167,7 @@ impl Controller {
         }
     }
 
-    /// What the clusters of a Service have reported about it.
+    /// The last reports of the clusters of a Service about it.
     fn endpoints(&self, key: &Key, service: &Value) -> Vec<ClusterEndpoints> {
         let placement = Placement::of(service);
         let records = self.records.by_index(self.of_service, &key.to_string());
@@ -197,7 +197,8 @@ impl Controller {
         let is_cut = |cluster: &str| endpoints.iter().any(|of| of.cluster == cluster && of.endpoints.cut > 0);
         told.retain(|(of, cluster), _| of != key || is_cut(cluster));
         let Some(service) = service else { return };
-        for ClusterEndpoints { cluster, endpoints, .. } in endpoints.iter().filter(|of| of.endpoints.cut > 0) {
+        for ClusterEndpoints { cluster, endpoints, .. } in endpoints.iter().filter(|of| of.endpoints.cut > 0)
+        {
             let cut = endpoints.cut;
             if told.insert((key.clone(), cluster.clone()), cut).is_none() {
                 let message = format!(

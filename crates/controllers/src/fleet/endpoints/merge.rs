@@ -180,7 +180,8 @@ fn labels(service: &Value, cluster: &str) -> Map<String, Value> {
 fn is_same(existing: &Value, wanted: &Value) -> bool {
     let fields = |slice: &Value| {
         let metadata = &slice["metadata"];
-        [&metadata["labels"], &metadata["ownerReferences"], &slice["endpoints"], &slice["ports"]].map(Value::clone)
+        [&metadata["labels"], &metadata["ownerReferences"], &slice["endpoints"], &slice["ports"]]
+            .map(Value::clone)
     };
     fields(existing) == fields(wanted)
 }

@@ -105,7 +105,9 @@ fn unchanged_record_is_reported_once_per_round() {
     table.observe(&key, PLANE, &found(&ours, 1, "b", 6));
     assert_eq!(table.changed_record(&key, &|_| None, &|_| None), None, "the record has not changed");
     table.set_failure(&key, Some((State::Refused, "no".into())));
-    assert!(table.changed_record(&key, &|_| None, &|_| None).is_some_and(|record| record.state == State::Refused));
+    assert!(
+        table.changed_record(&key, &|_| None, &|_| None).is_some_and(|record| record.state == State::Refused)
+    );
     table.begin_round();
     table.set_desired(ours, desired(1));
     table.end_round();

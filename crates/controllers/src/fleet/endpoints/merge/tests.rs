@@ -10,7 +10,8 @@ fn service() -> Value {
 }
 
 fn on(cluster: &str, is_reachable: bool, addresses: &[String]) -> ClusterEndpoints {
-    let port = EndpointPort { name: "http".into(), port: 8080, protocol: "TCP".into(), ..EndpointPort::default() };
+    let port =
+        EndpointPort { name: "http".into(), port: 8080, protocol: "TCP".into(), ..EndpointPort::default() };
     let endpoint = |address: &String| Endpoint {
         address: address.clone(),
         ready: true,
@@ -96,7 +97,8 @@ fn endpoints_stay_in_their_slice() {
     let all = addresses(250);
     let existing = applied(Vec::new(), merge(&service(), &[on("east", true, &all)], &[]));
     let sizes = |slices: &[Arc<Value>]| {
-        let mut sizes: Vec<usize> = slices.iter().map(|one| one["endpoints"].as_array().unwrap().len()).collect();
+        let mut sizes: Vec<usize> =
+            slices.iter().map(|one| one["endpoints"].as_array().unwrap().len()).collect();
         sizes.sort_unstable();
         sizes
     };
