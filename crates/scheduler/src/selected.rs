@@ -420,7 +420,7 @@ mod tests {
             (
                 &resources::POD_DISRUPTION_BUDGETS,
                 budget(json!({ "selector": {}, "maxUnavailable": 3 })),
-                "east=2 north=0 west=1",
+                "east=1 north=1 west=1",
             ),
         ] {
             let found: Vec<String> = shares(resource, &object, all.iter())
