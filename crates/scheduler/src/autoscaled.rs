@@ -15,7 +15,7 @@ use crate::reports::ReportedPods;
 use crate::round::Round;
 use crate::writer::{PlacementTarget, Wanted};
 
-/// What an autoscaler means for one decision.
+/// The effect of autoscalers on one decision.
 pub struct Autoscaled {
     state: AutoscalerState,
     /// `spec.replicas` above.

@@ -2,7 +2,7 @@
 
 use atoll_fleet::autoscaling::{ABOVE, BELOW, STOPPING};
 
-/// What decides about the side.
+/// The facts that decide about the side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Situation<'a> {
     /// The present side.
@@ -43,7 +43,7 @@ pub fn next(situation: &Situation<'_>) -> SideStep {
         BELOW if goes_below && situation.stays => {
             return match replicas == running {
                 true => SideStep::Place(BELOW),
-                // What users see above is what runs, as under any autoscaler.
+                // Users see above how many replicas run, as under any autoscaler.
                 false => SideStep::Scale(running),
             };
         }

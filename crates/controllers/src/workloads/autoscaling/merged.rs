@@ -15,7 +15,7 @@ pub struct SharePods {
     pub cluster: String,
     /// Replicas of the share.
     pub replicas: i64,
-    /// What the cluster reports, or why that does not count.
+    /// The report of the cluster, or why that does not count.
     pub reported: Result<PodCounts, String>,
 }
 

@@ -35,7 +35,7 @@ pub struct PlacedTargets {
     lookup: ClusterLookup,
 }
 
-/// What to do about an autoscaler.
+/// The outcome of looking at an autoscaler.
 enum Verdict {
     /// Scale the target, which is as it was read.
     Act(Box<Value>),
