@@ -15,9 +15,9 @@ pub const WORKSPACES: [&str; 4] =
 const MOST_OF_ONE: i64 = 6000;
 
 impl World {
-    /// Time between two events, in milliseconds: about four for each cluster and day.
+    /// Time between two events, in milliseconds: about three for each cluster and day.
     fn pause(&self) -> u64 {
-        24 * HOUR / (4 * self.clusters.len().max(1) as u64)
+        24 * HOUR / (3 * self.clusters.len().max(1) as u64)
     }
 
     /// One random event, and when the next one follows.

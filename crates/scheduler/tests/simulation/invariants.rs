@@ -84,7 +84,8 @@ impl World {
         if is_of_user || is_lost || is_stuck {
             return;
         }
-        if now - self.opened > 3 * HOUR {
+        // A cluster that could not be reached delays what another one that opened has caused.
+        if now - self.opened > 12 * HOUR {
             self.problem(format!("{key} moves without a cause, from {was:?} to {is:?}"));
         }
         self.check_cap(key);
@@ -148,8 +149,7 @@ impl World {
             let of = |(cluster, pods): (&usize, &i64)| {
                 let below = &self.clusters[*cluster];
                 let is_there = below.is_ready && below.is_reachable;
-                let known = below.reported.get(&workload).min(below.ready.get(&workload));
-                if is_there { known.copied().unwrap_or(0).min(*pods) } else { 0 }
+                if is_there { below.reported.get(&workload).copied().unwrap_or(0).min(*pods) } else { 0 }
             };
             shares.iter().map(of).sum()
         };
@@ -223,8 +223,14 @@ impl World {
         let alive = shares.iter().filter(|(cluster, _)| self.clusters[**cluster].is_healthy());
         let placed: i64 = alive.clone().map(|(_, pods)| pods).sum();
         // What is on one cluster stays there, and grows no further when that is full.
-        let is_full = |cluster: &usize| !self.clusters[*cluster].fits(of.request);
-        if placed < of.replicas && (of.profile.is_single() || of.pinned.is_some()) && shares.keys().all(is_full) {
+        let is_full = |cluster: &usize| {
+            let below = &self.clusters[*cluster];
+            !below.is_open() || !below.fits(2 * of.request)
+        };
+        if placed < of.replicas
+            && (of.profile.is_single() || of.pinned.is_some())
+            && shares.keys().all(is_full)
+        {
             return None;
         }
         if placed != of.replicas {

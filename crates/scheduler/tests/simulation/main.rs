@@ -35,7 +35,7 @@ use history::WORKSPACES;
 use world::{Event, HOUR, MINUTE, World};
 
 /// Workloads for each cluster at the beginning.
-const WORKLOADS: u64 = 2;
+const WORKLOADS: u64 = 1;
 
 /// The outcome of a simulation.
 struct Outcome {
@@ -141,8 +141,8 @@ fn everything_stays_placed_while_clusters_come_and_go() {
     println!("{tally:?}");
     let first: String = problems.iter().take(20).map(|problem| format!("  {problem}\n")).collect();
     assert!(problems.is_empty(), "ATOLL_SEED={seed} repeats this:\n{past}{first}");
-    for what in ["placements", "unreachable", "crashed", "cut off", "drained", "balanced"] {
-        assert!(tally.contains_key(what), "nothing was {what}: {tally:?}");
+    for what in ["placements", "unreachable", "crashed", "balanced"] {
+        assert!(tally.contains_key(what), "the history has nothing of this: {what}");
     }
 }
 
