@@ -12,6 +12,7 @@ mod draining;
 mod explaining;
 mod fleet;
 mod kinds;
+mod late_heartbeats;
 mod losses;
 mod moving;
 mod outside;
