@@ -51,7 +51,7 @@ pub use self::moving::AWAY;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::pause::CAUSE;
@@ -61,6 +61,7 @@ use atoll_meta::Status;
 use atoll_placement::demand::Demand;
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::autoscalers::Autoscalers;
 use crate::changes::Changes;

@@ -24,9 +24,11 @@ impl Pending {
         self.objects().insert(key, message.to_string()).is_none_or(|known| known != message)
     }
 
-    /// Keys of all pending objects.
+    /// Keys of all pending objects. They are sorted, so that decisions about them are always made in the same order.
     pub fn keys(&self) -> Vec<Key> {
-        self.objects().keys().cloned().collect()
+        let mut keys: Vec<Key> = self.objects().keys().cloned().collect();
+        keys.sort_unstable();
+        keys
     }
 
     /// A copy that is woken on its own.
@@ -47,8 +49,7 @@ impl Pending {
     pub async fn wake(&self, queue: &Queue) {
         loop {
             self.wake.notified().await;
-            let keys: Vec<Key> = self.objects().keys().cloned().collect();
-            keys.into_iter().for_each(|key| queue.add(key));
+            self.keys().into_iter().for_each(|key| queue.add(key));
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -18,6 +18,7 @@ mod fleet;
 mod helm;
 mod kinds;
 mod kubectl;
+mod late_heartbeats;
 mod losses;
 mod moving;
 mod other_kinds;

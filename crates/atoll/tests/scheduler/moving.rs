@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{
     DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_all_pods,
-    report_gone, report_pods, scale, summary, wait_until, with_clusters,
+    report_gone, report_pods, scale, set_ready, summary, wait_until, with_clusters,
 };
 
 /// Waits until an object is placed like this in a phase of a move, and returns it.
@@ -80,6 +80,66 @@ async fn moves_continue_after_a_kill_in_any_phase() {
     report_gone(&admin, &web, "east").await;
     wait_until(&admin, &web, "east has let go", |web| Placement::of(web).leaving.is_empty()).await;
     assert_eq!(summary(&admin.get(&web).await.expect(200)), "west=3 by annotation");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_once_work_does_not_run_twice_after_a_kill_in_any_phase() {
+    let (mut atoll, admin) = with_clusters(&[("east", 4), ("west", 4)]).await;
+    let sets = "/apis/apps/v1/namespaces/default/statefulsets";
+    let mut set = annotated(deployment("db", 2, 100), "east");
+    set["kind"] = "StatefulSet".into();
+    set["spec"]["serviceName"] = "db".into();
+    admin.post(sets, set).await.expect(201);
+    let db = format!("{sets}/db");
+    expect_placed(&admin, &db, "east=2 by annotation").await;
+    report_all_pods(&admin, &db, "east", 2).await;
+    annotate(&admin, &db, Some("west")).await;
+    expect_phase(&admin, &db, "nowhere", "stopping").await;
+    atoll.kill();
+    atoll.restart();
+    let admin = atoll.admin();
+    // Another workload that is placed shows that the scheduler works again.
+    admin.post(DEPLOYMENTS, deployment("other", 1, 100)).await.expect(201);
+    wait_until(&admin, &path("other"), "it is placed", |other| summary(other) != "nowhere").await;
+    let stopping = expect_phase(&admin, &db, "nowhere", "stopping").await;
+    assert_eq!(Placement::of(&stopping).leaving[0].name, "east", "it may still run there");
+    report_gone(&admin, &db, "east").await;
+    expect_phase(&admin, &db, "west=2 by annotation", "").await;
+    atoll.kill();
+    atoll.restart();
+    let admin = atoll.admin();
+    report_all_pods(&admin, &db, "west", 2).await;
+    let moved = expect_phase(&admin, &db, "west=2 by annotation", "").await;
+    assert!(Placement::of(&moved).leaving.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replaced_shares_return_after_a_kill_in_any_phase() {
+    let (mut atoll, admin) = with_clusters(&[("east", 16), ("west", 8), ("north", 4)]).await;
+    let web = path("web");
+    admin.post(DEPLOYMENTS, deployment("web", 3, 100)).await.expect(201);
+    expect_placed(&admin, &web, "east=3 by default").await;
+    report_all_pods(&admin, &web, "east", 3).await;
+    set_ready(&admin, "east", false, 60).await;
+    expect_phase(&admin, &web, "west=3 by default", "away").await;
+    atoll.kill();
+    atoll.restart();
+    let admin = atoll.admin();
+    report_pods(&admin, &web, "west", 3).await;
+    expect_phase(&admin, &web, "west=3 by default", "away").await;
+    set_ready(&admin, "east", true, 3600).await;
+    report_gone(&admin, &web, "east").await;
+    expect_phase(&admin, &web, "east=3 west=3 by default", "adding").await;
+    atoll.kill();
+    atoll.restart();
+    let admin = atoll.admin();
+    report_pods(&admin, &web, "east", 2).await;
+    expect_phase(&admin, &web, "east=3 west=1 by default", "removing").await;
+    atoll.kill();
+    atoll.restart();
+    let admin = atoll.admin();
+    report_pods(&admin, &web, "east", 3).await;
+    expect_phase(&admin, &web, "east=3 by default", "").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,154 @@
+//! The scheduler over a simulated fleet: clusters fail, join, close and grow, and users create, scale, move and
+//! delete workloads, for a simulated day or week.
+//!
+//! ```text
+//!   history ─► world: clusters, syncers, heartbeats ─► api ◄─ scheduler (as it is, all of its loops)
+//!                ▲                                      │ placements
+//!                └──────────── invariants ◄─────────────┘
+//! ```
+//!
+//! Only the clusters and the API server are simulated. Time is tokio's paused clock, which advances while no task can
+//! run, and everything random follows from a seed: `ATOLL_SEED=7` repeats one, `ATOLL_CLUSTERS=1000` and
+//! `ATOLL_DAYS=7` set the size, and `ATOLL_VERBOSE=1` prints what happens.
+
+// Clippy treats only functions marked as tests as test code.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod api;
+mod below;
+mod history;
+mod invariants;
+mod profiles;
+mod random;
+mod syncing;
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_client::Client;
+use atoll_informer::{ApiScope, Informers};
+use atoll_scheduler::{SchedulerHandle, Setup};
+
+use history::WORKSPACES;
+use world::{Event, HOUR, MINUTE, World};
+
+/// Workloads for each cluster at the beginning.
+const WORKLOADS: u64 = 1;
+
+/// The outcome of a simulation.
+struct Outcome {
+    problems: Vec<String>,
+    past: String,
+    tally: BTreeMap<&'static str, u64>,
+    digest: u64,
+}
+
+/// Runs a future with a clock that advances only while no task can run.
+fn simulated<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+/// Runs the scheduler for some hours with this number of clusters, then lets everything come to rest.
+fn run(seed: u64, clusters: u64, hours: u64) -> Outcome {
+    simulated(async {
+        let mut world = World::new(seed);
+        for id in WORKSPACES {
+            world.api.tree.insert(id, "root", id);
+        }
+        world.write_policies();
+        for _ in 0..clusters {
+            world.new_cluster();
+        }
+        start(&world).await;
+        for _ in 0..clusters * WORKLOADS {
+            world.create();
+        }
+        world.within(Event::Chance, (MINUTE, MINUTE));
+        world.within(Event::Check, (30 * MINUTE, 30 * MINUTE));
+        live(&mut world, hours * HOUR).await;
+        if world.problems.is_empty() {
+            world.heal();
+            live(&mut world, (hours + 6) * HOUR).await;
+            world.check_all();
+            world.check_end();
+        }
+        let (problems, past) = (std::mem::take(&mut world.problems), world.past());
+        Outcome { problems, past, tally: std::mem::take(&mut world.tally), digest: world.digest }
+    })
+}
+
+/// Starts the scheduler and waits until it runs.
+async fn start(world: &World) {
+    let client = Client::new(world.api.clone());
+    let informers = Informers::new(ApiScope::all_workspaces(client, world.api.tree.clone()));
+    let handle = SchedulerHandle::default();
+    let dialects: atoll_scheduler::DialectIntents = Arc::new(|_, _| Vec::new());
+    let setup = Setup { informers, clock: world.clock.clone(), dialects, handle: handle.clone() };
+    tokio::spawn(atoll_scheduler::run(setup));
+    while !handle.is_running() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Lets everything happen until a time in milliseconds, or until something is wrong.
+async fn live(world: &mut World, until: u64) {
+    while world.now() < until && world.problems.is_empty() {
+        let due = world.due().unwrap_or(until).min(until);
+        let (api, due) = (world.api.clone(), world.clock.instant(due));
+        tokio::select! {
+            biased;
+            () = api.written.notified() => {}
+            () = tokio::time::sleep_until(due) => {}
+        }
+        world.observe();
+        while let Some(event) = world.take_due() {
+            world.happen(event);
+        }
+    }
+}
+
+impl World {
+    /// Nothing moves or waits any more.
+    fn check_end(&mut self) {
+        let mut problems = Vec::new();
+        for workload in (0..self.workloads.len()).filter(|at| !self.workloads[*at].is_deleted) {
+            let (of, placement) = (&self.workloads[workload], self.placement(workload));
+            if !placement.phase.is_empty() || !placement.leaving.is_empty() {
+                problems.push(format!("{} does not come to rest: {placement:?}", of.key));
+            }
+        }
+        for below in self.clusters.iter().filter(|below| !below.pending.is_empty()) {
+            problems.push(format!("pods wait on {}: {:?}", below.name, below.pending));
+        }
+        problems.into_iter().for_each(|problem| self.problem(problem));
+    }
+}
+
+fn environment_number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn everything_stays_placed_while_clusters_come_and_go() {
+    let clusters = environment_number("ATOLL_CLUSTERS").unwrap_or(100);
+    let days = environment_number("ATOLL_DAYS").unwrap_or(1);
+    let seed = environment_number("ATOLL_SEED").unwrap_or(1);
+    println!("ATOLL_SEED={seed} ATOLL_CLUSTERS={clusters} ATOLL_DAYS={days}");
+    let Outcome { problems, past, tally, .. } = run(seed, clusters, 24 * days);
+    println!("{tally:?}");
+    let first: String = problems.iter().take(20).map(|problem| format!("  {problem}\n")).collect();
+    assert!(problems.is_empty(), "ATOLL_SEED={seed} repeats this:\n{past}{first}");
+    for what in ["placements", "unreachable", "crashed", "balanced"] {
+        assert!(tally.contains_key(what), "the history has nothing of this: {what}");
+    }
+}
+
+#[test]
+fn runs_of_one_seed_are_equal() {
+    let seed = environment_number("ATOLL_SEED").unwrap_or(1);
+    let [one, other] = [(); 2].map(|()| run(seed, 12, 12));
+    assert_eq!((one.tally, one.digest), (other.tally, other.digest), "seed {seed}");
+}
