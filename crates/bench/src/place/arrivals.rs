@@ -13,7 +13,7 @@ const WIDTH: usize = 8;
 /// Start of the annotation with the placement, in a watch event.
 const PLACEMENT: &str = "\"atoll.dev/placement\":\"";
 
-/// What has happened to numbered workloads since the last reset.
+/// Arrivals of numbered workloads since the last reset.
 pub struct Arrivals {
     /// Hash of the last placement that the watch has shown; 0 if there is none.
     placements: Vec<AtomicU64>,

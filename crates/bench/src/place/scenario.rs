@@ -62,7 +62,7 @@ impl PhaseMeasurement {
     }
 }
 
-/// What a phase is expected to do.
+/// The expected effect of a phase.
 struct Expected {
     name: &'static str,
     /// Workloads that are placed and lines of each, if all of them are known to be.

@@ -27,7 +27,7 @@ const PER_NAMESPACE: usize = 200;
 /// Connections that create objects.
 const WRITERS: usize = 16;
 
-/// Who decides about workloads.
+/// The source of the decision about a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecidedBy {
     Policy,

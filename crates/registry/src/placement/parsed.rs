@@ -22,7 +22,7 @@ pub struct ParsedObjects {
 #[derive(Default)]
 struct ParsedState {
     objects: HashMap<Key, ParsedObject>,
-    /// What was added, oldest first, with the size of its JSON.
+    /// Additions, oldest first, with the size of their JSON.
     order: VecDeque<(Key, Revision, usize)>,
     /// The JSON of everything in `order`.
     bytes: usize,
