@@ -127,8 +127,18 @@ fn are_unknown(uids: &[String]) -> bool {
 
 impl From<Stored> for Placement {
     fn from(stored: Stored) -> Placement {
-        let Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, missing, decisions, autoscaler } =
-            stored;
+        let Stored {
+            clusters,
+            leaving,
+            leaving_uids,
+            by,
+            duplicate,
+            phase,
+            target,
+            missing,
+            decisions,
+            autoscaler,
+        } = stored;
         let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
         let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
         Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions, autoscaler }
@@ -137,9 +147,21 @@ impl From<Stored> for Placement {
 
 impl From<Placement> for Stored {
     fn from(placement: Placement) -> Stored {
-        let Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions, autoscaler } = placement;
+        let Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions, autoscaler } =
+            placement;
         let (leaving, leaving_uids) = leaving.into_iter().map(|one| (one.name, one.uid)).unzip();
-        Stored { clusters, leaving, leaving_uids, by, duplicate, phase, target, missing, decisions, autoscaler }
+        Stored {
+            clusters,
+            leaving,
+            leaving_uids,
+            by,
+            duplicate,
+            phase,
+            target,
+            missing,
+            decisions,
+            autoscaler,
+        }
     }
 }
 

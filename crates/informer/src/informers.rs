@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::follow::{CacheContents, follow};
+use crate::cache_updates::{CacheContents, follow};
 use crate::{ApiScope, Cache, Resource};
 
 /// Starts caches on demand. Dropping it stops all watches.

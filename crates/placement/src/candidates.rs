@@ -35,6 +35,8 @@ impl<'a> Question<'a> {
     /// Clusters with a share that need not give it up: those that must keep it, then those with most replicas.
     pub fn present(self, term: Option<&ClusterFilter>, enough: i64) -> Vec<Candidate<'a>> {
         let mut found: Vec<Candidate<'a>> = Vec::new();
+        let all: i64 = self.demand.current.iter().map(|share| self.demand.replicas_of(share)).sum();
+        let shrinks = self.demand.replicas < all;
         for share in &self.demand.current {
             let Some(index) = self.fleet.index_of(&share.uid) else { continue };
             let Some(entry) = self.fleet.entry(index) else { continue };
@@ -45,6 +47,8 @@ impl<'a> Question<'a> {
                 Admission::Closed(_) => continue,
                 Admission::Keeps(_) if entry.state.is_paused => (current, true),
                 _ if is_outside => continue,
+                // What runs there is not known. It is replaced when the cluster counts as lost, and not for balance.
+                Admission::Keeps(_) if entry.state.readiness.is_not_ready() && !shrinks => (current, true),
                 Admission::Keeps(_) => (self.room(entry, enough).min(current), false),
                 Admission::Open => (self.room(entry, enough), false),
             };

@@ -140,3 +140,79 @@ async fn reasons_are_short_and_name_no_clusters_of_others() {
     let events = ann.get("/api/v1/namespaces/default/events").await.expect(200).to_string();
     assert!(!events.contains("secret-project"), "{events}");
 }
+
+/// Waits until a Deployment of a tenant is placed on a cluster by its annotation.
+async fn fits(tenant: &Client, name: &str, cluster: &str) {
+    tenant.post(DEPLOYMENTS, deployment(name, 1, Some(cluster))).await.expect(201);
+    wait_until_placed(tenant, name).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn targets_of_moves_take_no_room_of_others() {
+    let (server, ann, bob) = start().await;
+    let admin = server.admin();
+    join(&admin, "shared", json!({ "mode": "none" }), json!([nodes("10")])).await;
+    let reserved = json!({ "mode": "none", "workspaces": ["bob"] });
+    join(&admin, "reserved", reserved, json!([nodes("10")])).await;
+    join(&bob, "own", json!({ "mode": "none" }), json!([nodes("10")])).await;
+    let uid = bob.get(&format!("{CLUSTERS}/own")).await.expect(200)["metadata"]["uid"].clone();
+    ann.post(DEPLOYMENTS, deployment("web", 1, None)).await.expect(201);
+    wait_until_placed(&ann, "web").await;
+    let path = format!("{DEPLOYMENTS}/web/placement");
+    let clusters = ann.get(&path).await.expect(200)["spec"]["clusters"].clone();
+    let most = i32::MAX;
+    let target = json!([
+        { "name": "shared", "replicas": most }, { "name": "reserved", "replicas": most },
+        { "name": "x", "uid": uid, "replicas": most },
+    ]);
+    let forged =
+        json!({ "spec": { "by": "release", "clusters": clusters, "phase": "adding", "target": target } });
+    let answer = ann.merge(&path, forged).await.expect(200);
+    assert_eq!(answer["spec"]["target"], Value::Null, "{answer}");
+    assert_eq!(answer["spec"]["phase"], Value::Null, "{answer}");
+    for cluster in ["shared", "reserved", "own"] {
+        fits(&bob, &format!("on-{cluster}"), cluster).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impersonated_controllers_write_no_placements() {
+    let (server, ann, _bob) = start().await;
+    let admin = server.admin();
+    for name in ["east", "west"] {
+        join(&admin, name, json!({ "mode": "none" }), json!([nodes("10")])).await;
+    }
+    ann.post(DEPLOYMENTS, deployment("web", 1, Some("east"))).await.expect(201);
+    wait_until_placed(&ann, "web").await;
+    let controllers = ann.acting_as("system:atoll-controllers", &["system:masters"]);
+    let forged = json!({ "spec": { "by": "default", "clusters": [{ "name": "west" }] } });
+    let answer = controllers.merge(&format!("{DEPLOYMENTS}/web/placement"), forged).await;
+    let message = answer.expect_status(403, "Forbidden");
+    assert!(message.contains("the scheduler makes this placement"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn abandoned_questions_do_not_delay_others() {
+    let (server, ann, bob) = start().await;
+    join(&server.admin(), "shared", json!({ "mode": "none" }), json!([nodes("1000")])).await;
+    for number in 0..40 {
+        ann.post(DEPLOYMENTS, deployment(&format!("web-{number}"), 1, None)).await.expect(201);
+    }
+    wait_until_placed(&ann, "web-39").await;
+    let policy = json!({
+        "apiVersion": "atoll.dev/v1alpha1", "kind": "ClusterPlacementPolicy", "metadata": { "name": "all" },
+        "spec": { "replicas": { "division": "Even" } },
+    });
+    let question = json!({ "policy": policy });
+    let mut abandoned = tokio::task::JoinSet::new();
+    for _ in 0..600 {
+        let (ann, question) = (ann.clone(), question.clone());
+        abandoned.spawn(async move { ann.post("/services/what-if?timeout=5ms", question).await.status });
+    }
+    abandoned.join_all().await;
+    let answer = bob.post("/services/what-if", question).await;
+    assert_eq!(answer.status, 200, "{}", answer.json_or_null());
+    let threads =
+        std::fs::read_dir(format!("/proc/{}/task", server.atoll.process())).map_or(0, Iterator::count);
+    assert!(threads < 100, "{threads} threads");
+}

@@ -88,8 +88,9 @@ async fn start(world: &World) {
     let dialects: atoll_scheduler::DialectIntents = Arc::new(|_, _| Vec::new());
     let setup = Setup { informers, clock: world.clock.clone(), dialects, handle: handle.clone() };
     tokio::spawn(atoll_scheduler::run(setup));
+    let mut tick = tokio::time::interval(Duration::from_millis(10));
     while !handle.is_running() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tick.tick().await;
     }
 }
 
@@ -98,11 +99,8 @@ async fn live(world: &mut World, until: u64) {
     while world.now() < until && world.problems.is_empty() {
         let due = world.due().unwrap_or(until).min(until);
         let (api, due) = (world.api.clone(), world.clock.instant(due));
-        tokio::select! {
-            biased;
-            () = api.written.notified() => {}
-            () = tokio::time::sleep_until(due) => {}
-        }
+        // Until the scheduler writes, or the next event is due.
+        let _ = tokio::time::timeout_at(due, api.written.notified()).await;
         world.observe();
         while let Some(event) = world.take_due() {
             world.happen(event);
