@@ -9,17 +9,19 @@ use crate::fleet::{
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_others_are_left_alone() {
     let (_atoll, admin) = with_clusters(&[("east", 4), ("west", 16)]).await;
-    // Being released, owned by a controller, created pod by pod, and in a system namespace.
+    // Being released, owned by another workload, created pod by pod, and in a system namespace.
     admin.post(DEPLOYMENTS, annotated(deployment("released", 2, 100), "east")).await.expect(201);
     expect_placed(&admin, &path("released"), "east=2 by annotation").await;
     let release = json!({ "spec": { "by": "release" } });
     admin.merge(&format!("{}/placement", path("released")), release).await.expect(200);
     annotate(&admin, &path("released"), Some("none")).await;
-    let owner =
-        json!({ "apiVersion": "v1", "kind": "Thing", "name": "owner", "uid": "1", "controller": true });
-    let mut owned = deployment("owned", 2, 100);
-    owned["metadata"]["ownerReferences"] = json!([owner]);
-    admin.post(DEPLOYMENTS, owned).await.expect(201);
+    for (name, version, kind) in [("owned", "apps/v1", "Deployment"), ("made", "example.com/v1", "Thing")] {
+        let owner =
+            json!({ "apiVersion": version, "kind": kind, "name": "owner", "uid": "1", "controller": true });
+        let mut owned = deployment(name, 2, 100);
+        owned["metadata"]["ownerReferences"] = json!([owner]);
+        admin.post(DEPLOYMENTS, owned).await.expect(201);
+    }
     let system = DEPLOYMENTS.replace("default", "kube-system");
     admin.post(&system, deployment("web", 2, 100)).await.expect(201);
     scale(&admin, &path("released"), 3).await;
@@ -28,6 +30,8 @@ async fn objects_of_others_are_left_alone() {
     expect_placed(&admin, &path("last"), "east=1 by default").await;
     assert_eq!(summary(&admin.get(&path("released")).await.expect(200)), "east=2 by release");
     assert_eq!(summary(&admin.get(&path("owned")).await.expect(200)), "nowhere");
+    // An operator made this one, from an object that stays in the control plane.
+    assert_eq!(summary(&admin.get(&path("made")).await.expect(200)), "east=2 by default");
     assert_eq!(summary(&admin.get(&format!("{system}/web")).await.expect(200)), "nowhere");
 }
 

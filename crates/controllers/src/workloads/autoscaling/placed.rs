@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use atoll_fleet::Placement;
 use atoll_fleet::autoscaling::{ABOVE, ScaleTarget, is_of_placed_workloads};
-use atoll_fleet::placed_condition::Health;
+use atoll_fleet::placed_condition::{self, Health};
 use atoll_fleet::view::PodCounts;
 use atoll_informer::{Cache, Key, Next, Resource, resources};
 use atoll_meta::{Status, object};
@@ -18,6 +18,7 @@ use super::{ABLE, ACTIVE, ATTEMPTS, Controller, MAX_METRICS, Reconciliation};
 use crate::context::{Context, WorkloadScope};
 use crate::fleet::cluster_lookup::ClusterLookup;
 use crate::fleet::reports::{by_object, object_key};
+use crate::shared::conditions;
 use crate::workloads::scale;
 
 /// The kinds of targets that are placed on clusters and can be scaled.
@@ -152,8 +153,11 @@ impl Controller {
         if placement.autoscaler == ABOVE {
             return Ok(Verdict::Act(Box::new(found)));
         }
-        // Workloads of pod grain have autoscalers of pod grain.
+        // Workloads of pod grain have autoscalers of pod grain. Without any cluster, nothing is known about the
+        // placement, and another controller may run the workload.
+        let is_known = conditions::find(&found, placed_condition::CONDITION).is_some();
         let is_nowhere = placement.is_empty() && placement.phase.is_empty() && !self.context.manages(&found);
+        let is_nowhere = is_nowhere && is_known;
         Ok(match is_nowhere {
             true => {
                 let message =
