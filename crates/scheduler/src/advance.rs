@@ -53,14 +53,14 @@ impl Round<'_> {
         demand.is_paused = self.scheduler.pauses.take(key) && !demand.current.is_empty();
         let reports = self.read_reports(key, &target, &mut demand, now);
         let autoscaled = self.autoscaled(&target, placement, &mut demand, &reports);
-        if let Some(serving) = self.scheduler.serving.as_ref().filter(|_| moving::is_moving(placement)) {
-            serving.limit_ready(&target.at, &target.object, &self.scheduler.reports, &mut demand);
-        }
         if demand.work == Work::EveryNode {
             // As on a drained node, DaemonSets stay until the cluster is removed.
             rules.tolerations.extend(drain_toleration());
         }
         let bound_for = self.ledger.shares(&placement.target, &demand.workspace_path);
+        if let Some(serving) = self.scheduler.serving.as_ref().filter(|_| moving::is_moving(placement)) {
+            serving.limit_ready(&target.at, &target.object, &self.scheduler.reports, &bound_for, &mut demand);
+        }
         let is_moving = moving::is_moving(placement) && !demand.is_paused;
         let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);
         let unconfirmed = unconfirmed(&demand, &reports);

@@ -10,7 +10,7 @@ use atoll_fleet::Placement;
 use atoll_fleet::selecting::{selector, selects};
 use atoll_informer::{Cache, Change, Key};
 use atoll_meta::object;
-use atoll_placement::demand::{Demand, Work};
+use atoll_placement::demand::{CurrentShare, Demand, Work};
 use serde_json::Value;
 
 use crate::reports::Reports;
@@ -28,17 +28,31 @@ impl Serving {
         Serving { services, index }
     }
 
-    /// Lowers the ready replicas of each share to the endpoints that a Service has there.
-    pub fn limit_ready(&self, at: &Key, workload: &Value, reports: &Reports, demand: &mut Demand) {
+    /// Lowers the ready replicas of each share that a move leads to, to the endpoints that a Service has there. Shares
+    /// that the move takes away are not changed: replicas that are not ready would be taken away first.
+    pub fn limit_ready(
+        &self,
+        at: &Key,
+        workload: &Value,
+        reports: &Reports,
+        target: &[CurrentShare],
+        demand: &mut Demand,
+    ) {
         // Pods in the network of their node may share an address.
         let is_in_host_network = workload["spec"]["template"]["spec"]["hostNetwork"] == true;
         if demand.work != Work::Replicas || is_in_host_network {
             return;
         }
+        let stays = |share: &&CurrentShare| {
+            let after = target.iter().find(|after| after.uid == share.uid);
+            after.is_some_and(|after| demand.replicas_of(after) >= demand.replicas_of(share))
+        };
+        let stays: Vec<Arc<str>> =
+            demand.current.iter().filter(stays).map(|share| share.uid.clone()).collect();
         for service in self.selecting(at, workload) {
             let placement = Placement::of(&service);
             let endpoints = reports.endpoints(&at.workspace, object::uid(&service));
-            for share in &mut demand.current {
+            for share in demand.current.iter_mut().filter(|share| stays.contains(&share.uid)) {
                 if placement.clusters.iter().any(|of| *of.uid == *share.uid) {
                     share.ready = share.ready.min(most_ready(&endpoints, &share.uid));
                 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::fleet::{
     DEPLOYMENTS, annotate, annotated, deployment, expect_placed, path, report_all_pods, report_gone,
-    report_pods, with_clusters,
+    report_object, report_pods, with_clusters,
 };
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -27,6 +27,14 @@ async fn create_namespace(admin: &Client, name: &str, clusters: &str) {
     expect_placed(admin, &format!("{deployments}/app"), &format!("{clusters}=1 by annotation")).await;
 }
 
+/// Reports, once the Service is placed on both clusters, that one has it. Its endpoints are not known, so that moves do
+/// not wait for them.
+async fn report_service(admin: &Client, cluster: &str) {
+    let service = format!("{SERVICES}/web");
+    expect_placed(admin, &service, "east west by reference").await;
+    report_object(admin, &service, cluster, json!({ "state": "Applied" })).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_that_takes_a_service_away_from_other_namespaces_warns() {
     let (_atoll, admin) = with_clusters(&[("east", 4), ("west", 4)]).await;
@@ -45,6 +53,7 @@ async fn a_move_that_takes_a_service_away_from_other_namespaces_warns() {
     annotate(&admin, &web, Some("west")).await;
     expect_placed(&admin, &web, "east=2 west=2 by annotation").await;
     assert_eq!(warnings(&admin, "Deployment").await, Vec::<String>::new());
+    report_service(&admin, "west").await;
     report_pods(&admin, &web, "west", 2).await;
     expect_placed(&admin, &web, "west=2 by annotation").await;
     let expected = "Service web leaves cluster east with its Pods: workloads of the namespace shop on east no \
@@ -64,6 +73,7 @@ async fn a_move_that_takes_a_service_away_from_other_namespaces_warns() {
     expect_placed(&admin, &path("second"), "west=1 by annotation").await;
     annotate(&admin, &web, Some("east")).await;
     expect_placed(&admin, &web, "east=2 west=2 by annotation").await;
+    report_service(&admin, "east").await;
     report_pods(&admin, &web, "east", 2).await;
     expect_placed(&admin, &web, "east=2 by annotation").await;
     // The last one takes it away.
