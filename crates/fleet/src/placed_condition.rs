@@ -192,6 +192,9 @@ impl PlacedObject<'_> {
         {
             whole_job::reopen(summed);
         }
+        if let Some(summed) = &mut summed {
+            keep_observed(before, summed, generation);
+        }
         if !has_condition(self.resource) {
             return Some(next_status(self.resource, before, summed?));
         }
@@ -268,6 +271,18 @@ impl PlacedObject<'_> {
             }
         }
         status
+    }
+}
+
+/// Keeps the observed generation from falling: a cluster that gets another share of a generation has observed it before.
+/// Clients take a status without one for current.
+fn keep_observed(before: &Value, status: &mut Value, generation: i64) {
+    let Some(known) = before["observedGeneration"].as_i64().map(|known| known.min(generation)) else {
+        return;
+    };
+    if status["observedGeneration"].as_i64().unwrap_or(0) < known && !status["observedGeneration"].is_string()
+    {
+        status["observedGeneration"] = known.into();
     }
 }
 

@@ -416,3 +416,21 @@ fn replicas_without_a_place_are_counted() {
         "6 of 10 replicas have no place on any cluster; see why with: atoll explain deployment/web"
     );
 }
+
+#[test]
+fn observed_generation_does_not_fall() {
+    for (before, generation, observed, expected) in [
+        (json!({}), 1, false, json!(null)),
+        (json!({ "observedGeneration": 1 }), 1, false, json!(1)),
+        (json!({ "observedGeneration": 3 }), 4, true, json!(4)),
+        (json!({ "observedGeneration": 4 }), 3, true, json!(4)),
+        (json!({ "observedGeneration": 9 }), 4, true, json!(4)),
+    ] {
+        let object = placed(&["east"], &[], before);
+        let status = json!({ "replicas": 3, "observedGeneration": 1 });
+        let record = Record { generation, observed, ..record(State::Applied, "", status) };
+        let records = [("east".to_string(), record)];
+        let found = of(DEPLOYMENTS, &object, &records, &health).status(NOW).unwrap();
+        assert_eq!(found.get("observedGeneration").cloned().unwrap_or_default(), expected, "{generation}");
+    }
+}

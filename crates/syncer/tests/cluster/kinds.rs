@@ -34,8 +34,8 @@ pub async fn check_objects_that_cannot_be_applied(below: &Client) {
     wait_for_container(below, "a:1", &twice).await;
     let note = json!({"metadata": {"annotations": {"note": "mine"}}});
     below.patch(WEB, PatchType::Merge, &note).await.unwrap();
-    // Fields that controllers of the cluster have set are kept.
-    let scale = format!("{WEB}/scale?fieldManager=kube-controller-manager");
+    // Fields that controllers of the cluster have set are kept. Replicas of a former HorizontalPodAutoscaler are not.
+    let scale = format!("{WEB}/scale?fieldManager=keda");
     below.patch(&scale, PatchType::Merge, &json!({"spec": {"replicas": 4}})).await.unwrap();
     let again = json!([variable("A", "1"), variable("A", "4")]);
     above.send_line(&with_variables(2, "a:2", again.clone()));
