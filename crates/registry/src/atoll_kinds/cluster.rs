@@ -60,7 +60,7 @@ fn spec() -> Value {
         "unschedulable": flag("Whether no new objects are placed on the cluster, as after \"atoll cluster cordon\"."),
         "paused": flag("Whether objects are neither placed on the cluster nor moved or deleted, as after \"atoll pause --cluster\"."),
         "taints": taints(),
-        "limits": quantities("Maximum total requests of the objects placed on the cluster, by resource. Not used yet."),
+        "limits": quantities("Maximum total requests of the objects placed on the cluster, by resource."),
         "drift": one_of(
             "Handling of drift, that is, of changes by other clients of the cluster to placed objects: \"correct\" or only \"report\" it.",
             &["correct", "report"]
