@@ -91,7 +91,7 @@ async fn objects_can_be_placed_by_every_form_of_their_resource_name() {
         ),
         (
             "Deployment.apps/web -n default --on none",
-            "Deployment default/web is placed on no cluster; it is being removed from west and east.\n",
+            "Deployment default/web is placed on no cluster; it is being removed from east and west.\n",
         ),
         (
             "deployment.v1.apps/web cm/a --on east",
