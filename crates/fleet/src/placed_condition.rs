@@ -274,14 +274,11 @@ impl PlacedObject<'_> {
     }
 }
 
-/// Keeps the observed generation from falling: a cluster that gets another share of a generation has observed it before.
-/// Clients take a status without one for current.
+/// Sets the observed generation of a status that is older than all generations: clients take a status without one for
+/// current.
 fn keep_observed(before: &Value, status: &mut Value, generation: i64) {
-    let Some(known) = before["observedGeneration"].as_i64().map(|known| known.min(generation)) else {
-        return;
-    };
-    if status["observedGeneration"].as_i64().unwrap_or(0) < known && !status["observedGeneration"].is_string()
-    {
+    let known = before["observedGeneration"].as_i64().map(|known| known.min(generation - 1));
+    if let Some(known) = known.filter(|known| *known > 0 && status["observedGeneration"].is_null()) {
         status["observedGeneration"] = known.into();
     }
 }

@@ -38,7 +38,8 @@ async fn placements_of_workloads_are_not_written_directly() {
     admin.post(maps, json!({ "metadata": { "name": "settings" } })).await.expect(201);
     let on_west = json!({ "spec": { "clusters": [{ "name": "west" }] } });
     admin.merge(&format!("{maps}/settings/placement"), on_west.clone()).await.expect(200);
-    let owner = json!({ "apiVersion": "v1", "kind": "Thing", "name": "a", "uid": "1", "controller": true });
+    let owner =
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "a", "uid": "1", "controller": true });
     let mut owned = deployment("owned", 1, 100);
     owned["metadata"]["ownerReferences"] = json!([owner]);
     admin.post(DEPLOYMENTS, owned).await.expect(201);
