@@ -182,7 +182,7 @@ impl World {
         if !below.is_ready || !below.is_reachable {
             return self.within(Event::Undrain(cluster, is_removed), (10 * MINUTE, 20 * MINUTE));
         }
-        let left: Vec<usize> = self.placed[cluster].iter().map(|(workload, _)| *workload).collect();
+        let left: Vec<usize> = self.placed[cluster].keys().copied().collect();
         for workload in left {
             self.check_drained(cluster, workload);
         }
