@@ -47,7 +47,7 @@ impl<'a> Question<'a> {
                 Admission::Closed(_) => continue,
                 Admission::Keeps(_) if entry.state.is_paused => (current, true),
                 _ if is_outside => continue,
-                // What runs there is not known. It is replaced when the cluster counts as lost, and not for balance.
+                // Its pods may run. The share is replaced when the cluster counts as lost, and not for balance.
                 Admission::Keeps(_) if entry.state.readiness.is_not_ready() && !shrinks => (current, true),
                 Admission::Keeps(_) => (self.room(entry, enough).min(current), false),
                 Admission::Open => (self.room(entry, enough), false),
