@@ -1,12 +1,15 @@
 //! The annotation `atoll.dev/clusters`, with which users ask for clusters: its text must be valid, and what
 //! it asks for must be within the placement policy of the object, unless the user has the verb `override` on
 //! that policy. Overrides are recorded in an annotation that users cannot write.
+//!
+//! The annotation `atoll.dev/needs` must name objects that can go along.
 
 use std::sync::Arc;
 
 use atoll_authz::Target;
 use atoll_meta::{Status, object};
 use atoll_placement::intent::{ANNOTATION, Intent, IntentSource, OVERRIDE, Override};
+use atoll_placement::needs::{self, NEEDS};
 use atoll_placement::policy::{self, Excess, Policy, PolicyKind, PolicyTarget};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
@@ -57,6 +60,11 @@ impl Plugin for ClusterIntent {
             warn_of_unknown_clusters(request, object);
             warn_of_override(request, object);
         }
+        let needs_others = object::annotation(object, NEEDS) != of_old(NEEDS);
+        if let Some(error) = needs::validate(object).filter(|_| needs_others) {
+            let (row, name) = (request.row, request.display_name(object));
+            return Err(Status::invalid(&row.group, &row.kind, name, vec![error]));
+        }
         if let Some(warning) = pinned(request, object, is_new) {
             (request.warn)(warning);
         }
@@ -85,6 +93,7 @@ fn check(request: &Request<'_>, object: &Value) -> Result<Option<String>, Status
             group: &request.row.group,
             kind: &request.row.kind,
             namespace: request.namespace,
+            is_custom: request.row.custom.is_some(),
             ..PolicyTarget::of(object, namespace.as_ref())
         },
     };
@@ -117,6 +126,7 @@ fn any_workload(namespace: &Value) -> PolicyTarget<'_> {
         labels: None,
         namespace_labels: object::label_map(namespace),
         is_workload: true,
+        is_custom: false,
     }
 }
 

@@ -4,12 +4,16 @@
 use atoll_meta::Status;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::size_up_to;
+use atoll_watch::Scope;
 use serde_json::Value;
 
 use crate::{Operation, Plugin, Request};
 
 /// Maximum number of bytes, as JSON.
 const MAX_BYTES: usize = 256 << 10;
+
+/// Maximum number of bytes of the placement policies in all namespaces of a workspace. The scheduler keeps them parsed.
+const MAX_BYTES_OF_WORKSPACE: usize = 1 << 20;
 
 const STATUS: &str = "status";
 
@@ -62,7 +66,7 @@ impl Plugin for PolicySize {
         let others = others.iter().filter(|other| other.0.name() != request.display_name(object));
         let total = others.map(|other| other.0.json_cow().len()).fold(size, usize::saturating_add);
         if total <= limit {
-            return Ok(());
+            return check_workspace(request, object, size);
         }
         let scope = match request.namespace {
             "" => "the workspace".to_owned(),
@@ -70,6 +74,27 @@ impl Plugin for PolicySize {
         };
         Err(request.forbidden(object, refusal(&format!("all {resource} of {scope}"), "them", limit)))
     }
+}
+
+/// Checks the placement policies of all namespaces together.
+fn check_workspace(request: &Request<'_>, object: &Value, size: usize) -> Result<(), Status> {
+    if (&*request.row.group, &*request.row.resource) != (ATOLL, "placementpolicies") {
+        return Ok(());
+    }
+    let name = (request.namespace, request.display_name(object));
+    let scope = Scope::new(ATOLL, "placementpolicies", Some(request.workspace), None);
+    let others = request.snapshot.list(&scope, None);
+    let others = others.filter(|other| (other.namespace(), other.name()) != name);
+    let total = others.map(|other| other.size()).fold(size, usize::saturating_add);
+    if total <= MAX_BYTES_OF_WORKSPACE {
+        return Ok(());
+    }
+    let message = format!(
+        "all placementpolicies of the workspace would have more than {} KiB; use a ClusterPlacementPolicy for several \
+         namespaces, or several workspaces",
+        MAX_BYTES_OF_WORKSPACE >> 10
+    );
+    Err(request.forbidden(object, message))
 }
 
 /// Returns the maximum number of bytes. The status of a quota repeats its limits, twice. Placement policies of all

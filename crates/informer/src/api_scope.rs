@@ -101,6 +101,13 @@ impl ApiScope {
         }
     }
 
+    /// Returns the id of the child of root that a workspace is or is below; root is on its own.
+    pub fn tenant(&self, workspace: &str) -> String {
+        let mut ancestry = self.ancestry(workspace);
+        let top = ancestry.len().saturating_sub(2);
+        ancestry.get_mut(top).map_or_else(|| workspace.to_string(), |(id, _)| std::mem::take(id))
+    }
+
     /// Returns the path of a resource in a namespace; with an empty namespace, of all namespaces or of a
     /// cluster-scoped resource. A name that no namespace can have is not found: it may come from any field of
     /// an object, such as a reference to another one.

@@ -175,6 +175,11 @@ impl Cache {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
+    /// Whether the first list is complete.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
     /// Stores the response to a write, which the watch will deliver later.
     pub fn wrote(&self, object: &Value) {
         self.store(object.clone());

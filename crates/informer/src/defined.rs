@@ -1,6 +1,7 @@
 //! The custom resources of workspaces, as their CustomResourceDefinitions were last seen.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use atoll_meta::object;
 use serde_json::Value;
@@ -34,7 +35,36 @@ pub struct DefinedResources {
 
 struct Defined {
     uid: String,
+    /// When the definition was created.
+    created: String,
     resource: Resource,
+}
+
+/// How many custom resources a controller watches. A watch costs memory and a task, and a tenant may define any
+/// number of resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchLimits {
+    pub of_workspace: usize,
+    /// Of a child of root, with all workspaces below it.
+    pub of_tenant: usize,
+}
+
+pub const WATCH_LIMITS: WatchLimits = WatchLimits { of_workspace: 256, of_tenant: 1024 };
+
+/// The custom resources that are within the limits.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct WatchedResources {
+    pub watched: Vec<(Key, Resource)>,
+    /// The others by the id of their workspace.
+    pub left_out: BTreeMap<Arc<str>, Vec<LeftOut>>,
+}
+
+/// A definition whose resource is not watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    pub definition: Key,
+    pub uid: String,
+    pub kind: String,
 }
 
 impl DefinedResources {
@@ -42,8 +72,9 @@ impl DefinedResources {
         match event {
             DefinitionEvent::Upserted(definition) => {
                 let (key, uid) = (Key::of(&definition), object::uid(&definition).to_string());
+                let created = object::creation_timestamp(&definition).unwrap_or_default().to_string();
                 match of_definition(&definition) {
-                    Some(resource) => drop(self.definitions.insert(key, Defined { uid, resource })),
+                    Some(resource) => drop(self.definitions.insert(key, Defined { uid, created, resource })),
                     None => drop(self.definitions.remove(&key)),
                 }
             }
@@ -52,6 +83,39 @@ impl DefinedResources {
                 self.definitions.retain(|_, defined| present.contains(&defined.uid));
             }
         }
+    }
+
+    /// The resources to watch within limits, of those that are wanted. Those that are needed most come first, then the
+    /// oldest. A tenant is known by the workspace (by id).
+    pub fn to_watch(
+        &self,
+        limits: WatchLimits,
+        is_wanted: impl Fn(&Resource) -> bool,
+        is_first: impl Fn(&Key, &Resource) -> bool,
+        tenant: impl Fn(&str) -> String,
+    ) -> WatchedResources {
+        let wanted = self.definitions.iter().filter(|(_, defined)| is_wanted(&defined.resource));
+        let mut wanted: Vec<(bool, &str, &Key, &Defined)> = wanted
+            .map(|(key, defined)| (!is_first(key, &defined.resource), &*defined.created, key, defined))
+            .collect();
+        wanted.sort_by(|one, other| (one.0, one.1, one.2).cmp(&(other.0, other.1, other.2)));
+        let mut found = WatchedResources::default();
+        let mut of_workspaces: HashMap<Arc<str>, (String, usize)> = HashMap::new();
+        let mut of_tenants: HashMap<String, usize> = HashMap::new();
+        for (_, _, key, defined) in wanted {
+            let of_workspace = of_workspaces.entry(key.workspace.clone());
+            let (tenant, count) = of_workspace.or_insert_with(|| (tenant(&key.workspace), 0));
+            let of_tenant = of_tenants.entry(tenant.clone()).or_default();
+            if *count < limits.of_workspace && *of_tenant < limits.of_tenant {
+                (*count, *of_tenant) = (*count + 1, *of_tenant + 1);
+                found.watched.push((key.clone(), defined.resource.clone()));
+            } else {
+                let (uid, kind) = (defined.uid.clone(), defined.resource.kind.to_string());
+                let left_out = LeftOut { definition: key.clone(), uid, kind };
+                found.left_out.entry(key.workspace.clone()).or_default().push(left_out);
+            }
+        }
+        found
     }
 
     /// All resources, with the keys of their definitions.
@@ -65,6 +129,44 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn watches_are_limited_by_workspace_and_tenant() {
+        let mut defined = DefinedResources::default();
+        for (workspace, name, created) in [
+            ("a", "old", "1"),
+            ("a", "new", "3"),
+            ("a", "first", "4"),
+            ("b", "x", "2"),
+            ("c", "y", "5"),
+            ("d", "z", "1"),
+        ] {
+            defined.handle(DefinitionEvent::Upserted(json!({
+                "metadata": {
+                    "name": name, "uid": name, "creationTimestamp": created,
+                    "annotations": { crate::WORKSPACE: workspace },
+                },
+                "spec": {
+                    "group": "example.com", "scope": "Namespaced", "names": { "plural": name, "kind": name },
+                    "versions": [{ "name": "v1", "served": true, "storage": true }],
+                },
+            })));
+        }
+        // The workspaces b and c are below a.
+        let tenant = |workspace: &str| if workspace == "d" { "d" } else { "a" }.to_string();
+        let names = |of_workspace, of_tenant| {
+            let limits = WatchLimits { of_workspace, of_tenant };
+            let is_wanted = |resource: &Resource| resource.kind != "z";
+            let is_first = |_: &Key, resource: &Resource| resource.kind == "first";
+            let found = defined.to_watch(limits, is_wanted, is_first, tenant);
+            let watched: Vec<String> = found.watched.iter().map(|(_, one)| one.kind.to_string()).collect();
+            let left: Vec<String> = found.left_out.into_values().flatten().map(|one| one.kind).collect();
+            (watched.join(" "), left.join(" "))
+        };
+        assert_eq!(names(9, 9), ("first old x new y".into(), "".into()));
+        assert_eq!(names(2, 9), ("first old x y".into(), "new".into()));
+        assert_eq!(names(2, 3), ("first old x".into(), "new y".into()));
+    }
 
     #[test]
     fn definitions_belong_to_their_workspace() {

@@ -33,14 +33,14 @@ pub use atoll_client::path::encoded;
 pub use atoll_clock::{Clock, SystemClock};
 pub use cache::{Cache, Change, Index};
 pub use cache_updates::{CacheContents, FollowedCache};
-pub use defined::{DefinedResources, DefinitionEvent};
+pub use defined::{DefinedResources, DefinitionEvent, LeftOut, WATCH_LIMITS, WatchLimits, WatchedResources};
 pub use discovered::{discover_built_in, of_definition};
 pub use events::{Events, Recorder};
 pub use informers::Informers;
 pub use key::Key;
 pub use list_watch::{ListWatch, ListWatchEvent, Scope, list_and_watch};
 pub use pages::Pages;
-pub use queue::{Next, Queue};
+pub use queue::{BatchOutcome, BatchSize, Next, Queue, is_unlimited};
 pub use resource::{Resource, resources};
 pub use tree::Tree;
 

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_meta::Status;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::Key;
@@ -29,6 +30,32 @@ pub enum Next {
     After(Duration),
     /// Not finished: process the key again with increasing delays, or at once if it is added.
     Again,
+}
+
+/// Outcome of a key in a batch.
+pub enum BatchOutcome {
+    Finished(Result<Next, Status>),
+    /// The rest of the work on the key.
+    Working(Pin<Box<dyn Future<Output = Result<Next, Status>> + Send>>),
+}
+
+/// Limits of batches.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchSize {
+    /// Most keys of a batch.
+    pub batch: usize,
+    /// Most keys that are processed at once, with those of earlier batches.
+    pub at_once: usize,
+    /// The same for one workspace, whose work may be slow.
+    pub per_workspace: usize,
+}
+
+/// The part of a batch for which there must be places before it begins.
+const LEAST_BATCH_PART: usize = 16;
+
+/// Adds a free place, if there is one.
+fn grow(free: &mut OwnedSemaphorePermit, places: &Arc<Semaphore>) -> bool {
+    places.clone().try_acquire_owned().map(|place| free.merge(place)).is_ok()
 }
 
 /// A work queue. Clones share the same queue.
@@ -113,11 +140,25 @@ impl Queue {
         W: Fn(Key) -> F,
         F: Future<Output = Result<Next, Status>> + Send + 'static,
     {
+        self.work_with_share(what, at_once, share_of(at_once), work).await;
+    }
+
+    /// The same with at most `per_workspace` keys of one workspace at once.
+    pub async fn work_with_share<W, F>(
+        &self,
+        what: &'static str,
+        at_once: usize,
+        per_workspace: usize,
+        work: W,
+    ) where
+        W: Fn(Key) -> F,
+        F: Future<Output = Result<Next, Status>> + Send + 'static,
+    {
         let places = Arc::new(Semaphore::new(at_once));
         loop {
             // The semaphore is never closed.
             let Ok(place) = places.clone().acquire_owned().await else { return };
-            let key = self.next(share_of(at_once)).await;
+            let key = self.next(per_workspace).await;
             let (queue, working) = (self.clone(), work(key.clone()));
             tokio::spawn(async move {
                 // A panic counts as a failure.
@@ -129,29 +170,50 @@ impl Queue {
     }
 
     /// Processes keys in batches, one batch after the other, for as long as it is polled. A batch contains the
-    /// keys that are ready, at most `at_most`, with workspaces taking turns; those without an outcome are
-    /// finished.
-    pub async fn work_in_batches<W, F>(&self, what: &'static str, at_most: usize, work: W)
+    /// keys that are ready, at most `size.batch`, with workspaces taking turns; those without an outcome are
+    /// finished. The remaining work on its keys goes on while further batches are processed.
+    pub async fn work_in_batches<W, F>(&self, what: &'static str, size: BatchSize, work: W)
     where
         W: Fn(Vec<Key>) -> F,
-        F: Future<Output = Vec<(Key, Result<Next, Status>)>> + Send + 'static,
+        F: Future<Output = Vec<(Key, BatchOutcome)>> + Send + 'static,
     {
+        let places = Arc::new(Semaphore::new(size.at_once));
         loop {
-            let mut keys = vec![self.next(at_most).await];
+            // Wait for more than one place, so that batches stay large while many keys are ready.
+            let least = u32::try_from(size.batch.div_ceil(LEAST_BATCH_PART)).unwrap_or(1).max(1);
+            let Ok(mut free) = places.clone().acquire_many_owned(least).await else { return };
+            let mut keys = vec![self.next(size.per_workspace).await];
             {
                 let mut state = self.state();
-                keys.extend(std::iter::from_fn(|| state.take(at_most)).take(at_most.saturating_sub(1)));
+                while keys.len() < size.batch
+                    && (keys.len() < free.num_permits() || grow(&mut free, &places))
+                    && let Some(key) = state.take(size.per_workspace)
+                {
+                    keys.push(key);
+                }
             }
             // A panic counts as a failure of all of them.
-            match tokio::spawn(work(keys.clone())).await {
-                Ok(outcomes) => {
-                    let mut outcomes: HashMap<Key, Result<Next, Status>> = outcomes.into_iter().collect();
-                    for key in keys {
-                        let outcome = outcomes.remove(&key).unwrap_or(Ok(Next::Done));
-                        self.finish(key, Ok(outcome), what);
+            let outcomes = tokio::spawn(work(keys.clone())).await.map_err(|error| error.to_string());
+            let mut outcomes: Result<HashMap<Key, BatchOutcome>, String> =
+                outcomes.map(|outcomes| outcomes.into_iter().collect());
+            for key in keys {
+                let outcome = match &mut outcomes {
+                    Ok(outcomes) => Ok(outcomes.remove(&key)),
+                    Err(error) => Err(error.clone()),
+                };
+                match outcome {
+                    Ok(None) => self.finish(key, Ok(Ok(Next::Done)), what),
+                    Ok(Some(BatchOutcome::Finished(outcome))) => self.finish(key, Ok(outcome), what),
+                    Ok(Some(BatchOutcome::Working(working))) => {
+                        let (queue, place) = (self.clone(), free.split(1));
+                        tokio::spawn(async move {
+                            let outcome = tokio::spawn(working).await.map_err(|error| error.to_string());
+                            drop(place);
+                            queue.finish(key, outcome, what);
+                        });
                     }
+                    Err(error) => self.finish(key, Err(error), what),
                 }
-                Err(error) => keys.into_iter().for_each(|key| self.finish(key, Err(error.to_string()), what)),
             }
         }
     }
@@ -331,7 +393,7 @@ fn share_of(at_once: usize) -> usize {
 }
 
 /// Whether a workspace may occupy all workers: root, which has no tenants, and another API server without workspaces.
-fn is_unlimited(workspace: &str) -> bool {
+pub fn is_unlimited(workspace: &str) -> bool {
     matches!(workspace, "" | "root")
 }
 

@@ -248,7 +248,7 @@ mod tests {
                 "bounds": { "minClusters": 1, "maxClusters": 2, "minReplicas": 0, "maxReplicas": 9 },
                 "spread": [{ "by": "region", "minDomains": 1, "maxDomains": 2, "maxSkew": 1 }],
                 "affinity": workloads, "antiAffinity": workloads, "failover": reaction, "failback": reaction,
-                "disruption": { "maxMoving": 1 }, "rollout": { "strategy": "OneByOne" },
+                "disruption": { "maxMoving": 1 }, "rollout": { "strategy": "OneByOne", "deadline": "5m" },
             },
         });
         let row = rows().find(|row| row.kind == "ClusterPlacementPolicy").expect("policies");

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::scheduled;
 use atoll_store::{Key, WriteHint};
 use atoll_watch::object::{Decode, SHARED_FROM, TOMBSTONE};
@@ -23,6 +22,9 @@ static LABELS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"label
 static PLACEMENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(atoll_fleet::marks::PLACEMENT));
 /// The annotation of objects that ask for clusters: the scheduler can select them.
 static CLUSTERS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(scheduled::CLUSTERS));
+
+/// The field name of owner references in stored JSON: the controllers that place owned objects can select them.
+static OWNERS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"ownerReferences\""));
 
 /// Extracts facts from stored values.
 pub struct Decoder {
@@ -46,6 +48,7 @@ impl Decode for Decoder {
                 || LABELS.find(value).is_some()
                 || PLACEMENT.find(value).is_some()
                 || CLUSTERS.find(value).is_some()
+                || OWNERS.find(value).is_some()
         };
         if row.is_some_and(|row| !may_have_facts(row)) {
             return Facts::none();
@@ -88,10 +91,13 @@ pub fn labels(catalog: &Catalog, row: Option<&Row>, object: &Value) -> Box<[(Box
     let texts = labels.into_iter().flatten();
     let own = texts.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
     let mut derived = intent::labels(catalog, object);
+    let resource = row.map(|row| (row.group.as_str(), row.resource.as_str()));
     // The scheduler knows all workloads anyway.
-    let is_workload = row.is_some_and(|row| is_workload((&row.group, &row.resource)));
-    if !is_workload && scheduled::has_intent(object) {
+    if scheduled::may_be_placed(resource, object) {
         derived.push((scheduled::INTENT_LABEL.into(), Box::default()));
+    }
+    if scheduled::is_owned_dependent(resource, object) {
+        derived.push((scheduled::OWNED_LABEL.into(), Box::default()));
     }
     if derived.is_empty() {
         return own.collect();

@@ -149,14 +149,18 @@ impl Registry {
         if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(existing_view)) {
             update.admission.placement_ignored(&new);
         }
-        row.fill_defaults(&mut new)?;
+        if !is_stored_form(row, update.subresource) {
+            row.fill_defaults(&mut new)?;
+        }
         check_size(&new, Some(existing_view))?;
         if let Some(manager) = update.manager {
             let (time, resets) = (self.now(), reset_fields::of(row, update.subresource));
             let author = Author { manager, subresource: update.subresource, time: &time, resets };
             self.record(row, existing_view, &mut new, &author);
         }
-        check_memory(&new, Some(existing_view))?;
+        if !is_stored_form(row, update.subresource) {
+            check_memory(&new, Some(existing_view))?;
+        }
         Ok(PreparedUpdate { old, view, new })
     }
 
@@ -173,7 +177,8 @@ impl Registry {
         }
         let step = self.step(row, update, existing, new).await?;
         let limited = update.admission.is_limited();
-        let (outcome, written) = self.execute(row, existing, step, limited, update.dry_run).await;
+        let (outcome, written) =
+            self.execute(row, update.subresource, existing, step, limited, update.dry_run).await;
         update.admission.write_finished(written).await;
         outcome
     }
@@ -182,6 +187,7 @@ impl Registry {
     async fn execute(
         &self,
         row: &Row,
+        subresource: &str,
         existing: &Existing<'_>,
         step: UpdateStep,
         limited: bool,
@@ -197,7 +203,10 @@ impl Registry {
             UpdateStep::Unchanged => return unwritten(RenderedObject { json: existing.object.json() }),
             UpdateStep::Put(mut new, size) => {
                 let compiled = self.compile_ahead(row, existing.workspace, &new).await;
-                let (encoded, facts) = run_in_place(size, || self.encode_stored(row, &mut new));
+                let (encoded, facts) = run_in_place(size, || match is_stored_form(row, subresource) {
+                    true => self.encode(row, &new),
+                    false => self.encode_stored(row, &mut new),
+                });
                 let same = render(&encoded, revision);
                 if same.json == existing.object.json() {
                     return unwritten(same);
@@ -306,6 +315,11 @@ impl Registry {
         }
         Ok(if is_finished(row, &new) { UpdateStep::Delete(new) } else { UpdateStep::Put(new, size) })
     }
+}
+
+/// Whether an updated object is in its stored form, because only its placement differs from the stored object.
+fn is_stored_form(row: &Row, subresource: &str) -> bool {
+    subresource == placement::SUBRESOURCE && row.custom.is_none() && row.view.is_none()
 }
 
 /// An update before admission.

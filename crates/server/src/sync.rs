@@ -29,8 +29,8 @@ pub mod warnings;
 
 use std::sync::Arc;
 
-use atoll_fleet::view::Report;
 use atoll_meta::{Status, json, object};
+use atoll_registry::Stage;
 use atoll_registry::bootstrap::ROOT;
 use atoll_registry::catalog::ATOLL;
 use bytes::Bytes;
@@ -69,8 +69,8 @@ pub async fn handle(
     match *method {
         Method::GET => view::handle(server, workspace, cluster, control_plane(server)?, uid),
         Method::POST => {
-            let report: Report = serde_json::from_slice(&body)
-                .map_err(|error| Status::bad_request(format!("the body is not a valid report: {error}")))?;
+            let read = || report::read(&body);
+            let report = server.registry.run_sized(workspace, body.len(), Stage::New, read).await??;
             report::apply(server, workspace, cluster, &uid, report).await?;
             let answer = serde_json::to_value(heartbeat::response(server));
             Ok(respond::json(&answer.map_err(|error| Status::internal_error(error.to_string()))?))

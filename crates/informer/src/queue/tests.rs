@@ -225,10 +225,11 @@ async fn ready_keys_are_processed_in_batches() {
         let work = |keys: Vec<Key>| {
             let _ = sender.send(keys.iter().map(Key::to_string).collect::<Vec<_>>());
             // The last key has no outcome.
-            let failed = keys.into_iter().rev().skip(1).map(|key| (key, Err(Status::internal_error("no"))));
+            let failed = || BatchOutcome::Finished(Err(Status::internal_error("no")));
+            let failed = keys.into_iter().rev().skip(1).map(|key| (key, failed()));
             std::future::ready(failed.collect::<Vec<_>>())
         };
-        working.work_in_batches("a test", 3, work).await;
+        working.work_in_batches("a test", BatchSize { batch: 3, at_once: 3, per_workspace: 3 }, work).await;
     });
     let mut next = async || batches.recv().await.unwrap();
     assert_eq!(next().await, ["busy/n/1", "calm/n/1", "busy/n/2"]);
@@ -237,4 +238,49 @@ async fn ready_keys_are_processed_in_batches() {
     assert_eq!(next().await, ["busy/n/1", "calm/n/1"]);
     assert_eq!(next().await, ["busy/n/1"]);
     assert!(timeout(LAST_DELAY, batches.recv()).await.is_err(), "finished keys are not processed again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_work_of_a_workspace_does_not_stop_batches() {
+    let (queue, (sender, mut batches)) = (Queue::new(), mpsc::unbounded_channel());
+    let (end, ended) = tokio::sync::watch::channel(false);
+    for name in ["1", "2", "3"] {
+        queue.add(key("slow", name));
+    }
+    let working = queue.clone();
+    tokio::spawn(async move {
+        let work = |keys: Vec<Key>| {
+            let _ = sender.send(keys.iter().map(Key::to_string).collect::<Vec<_>>());
+            let outcomes = keys.into_iter().map(|key| {
+                let (is_slow, mut ended) = (&*key.workspace == "slow", ended.clone());
+                let outcome = match is_slow {
+                    true => BatchOutcome::Working(Box::pin(async move {
+                        let _ = ended.wait_for(|ended| *ended).await;
+                        Ok(Next::Done)
+                    })),
+                    false => BatchOutcome::Finished(Ok(Next::Done)),
+                };
+                (key, outcome)
+            });
+            std::future::ready(outcomes.collect::<Vec<_>>())
+        };
+        let size = BatchSize { batch: 3, at_once: 4, per_workspace: 2 };
+        working.work_in_batches("a test", size, work).await;
+    });
+    let mut next = async || batches.recv().await.unwrap();
+    assert_eq!(next().await, ["slow/n/1", "slow/n/2"]);
+    for _ in 0..3 {
+        queue.add(key("calm", "1"));
+        assert_eq!(next().await, ["calm/n/1"]);
+    }
+    // A key is processed again only after its work has ended.
+    queue.add(key("slow", "1"));
+    queue.add(key("calm", "2"));
+    assert_eq!(next().await, ["calm/n/2"]);
+    end.send_replace(true);
+    let mut rest = next().await;
+    while rest.len() < 2 {
+        rest.extend(next().await);
+    }
+    assert_eq!(rest, ["slow/n/3", "slow/n/1"]);
 }

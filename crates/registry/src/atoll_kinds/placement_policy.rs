@@ -77,8 +77,7 @@ fn spec() -> Value {
     let properties = json!({
         "objects": list(
             "Objects that the policy applies to: those that match one of these. Defaults to all workloads: Deployments, ReplicaSets, \
-             ReplicationControllers, StatefulSets, DaemonSets, Jobs, CronJobs, and custom objects of types that were imported \
-             from clusters.",
+             ReplicationControllers, StatefulSets, DaemonSets, Jobs and CronJobs.",
             &object()
         ),
         "clusters": clusters(),
@@ -113,6 +112,10 @@ fn spec() -> Value {
                  healthy. Defaults to AllAtOnce.",
                 &["AllAtOnce", "OneByOne"]
             ),
+            "deadline": text(
+                "How long Pods of a new template may take to become available on a cluster before the rollout counts as halted, \
+                 such as 5m. Deployments have progressDeadlineSeconds instead. Defaults to 10m."
+            ),
         })),
     });
     fields("Rules of the policy.", &properties)
@@ -123,7 +126,7 @@ fn object() -> Value {
         "",
         &json!({
             "group": text("API group of the kind; empty for the core group. Defaults to any."),
-            "kind": text("Kind, such as Deployment. Defaults to all workloads."),
+            "kind": text("Kind, such as Deployment, or * for all custom kinds that a cluster serves. Defaults to all workloads."),
             "name": text("Name of the object. Defaults to any."),
             "selector": selector("Labels of the objects. Defaults to all objects."),
         }),

@@ -41,8 +41,8 @@ struct PlacementState {
     objects: HashMap<Key, Box<[PlacedCluster]>>,
     /// The revision since which an object has been leaving a cluster without interruption.
     leaving: HashMap<Key, Vec<(PlacedCluster, Revision)>>,
-    /// Paused workspaces.
-    pauses: HashMap<String, Pause>,
+    /// Paused workspaces. Readers share them.
+    pauses: Arc<HashMap<String, Pause>>,
 }
 
 /// A cluster in the placement of an object.
@@ -59,12 +59,33 @@ impl PlacedCluster {
     }
 }
 
+/// Numbers of objects by workspace and namespace, and by uid of the cluster.
+type NamespaceCounts = HashMap<(Box<str>, Box<str>), HashMap<Arc<str>, usize>>;
+
 #[derive(Default)]
 struct Cluster {
     keys: HashSet<Key>,
     /// Each uid once, shared by all objects.
     uids: HashSet<Arc<str>>,
+    /// Number of objects in each namespace.
+    namespaces: NamespaceCounts,
     subscribers: Vec<Weak<PlacementSubscriber>>,
+}
+
+impl Cluster {
+    /// Counts an object of a namespace that is on the cluster with this uid, or not any more.
+    fn count(&mut self, (workspace, namespace, uid): (Box<str>, Box<str>, Arc<str>), is_added: bool) {
+        let of = (workspace, namespace);
+        let counts = self.namespaces.entry(of.clone()).or_default();
+        let count = counts.entry(uid.clone()).or_default();
+        *count = if is_added { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            counts.remove(&uid);
+        }
+        if counts.is_empty() {
+            self.namespaces.remove(&of);
+        }
+    }
 }
 
 /// Receives the keys of changed objects on a cluster.
@@ -130,7 +151,7 @@ impl Placements {
     }
 
     /// Paused workspaces by id; their descendants are paused too.
-    pub fn pauses(&self) -> HashMap<String, Pause> {
+    pub fn pauses(&self) -> Arc<HashMap<String, Pause>> {
         self.state().pauses.clone()
     }
 
@@ -141,11 +162,20 @@ impl Placements {
         let mut state = self.state();
         match value {
             Some(value) => {
-                drop(state.pauses.insert(workspace.to_string(), Pause::of_config_map(&read(value))))
+                let pause = Pause::of_config_map(&read(value));
+                drop(Arc::make_mut(&mut state.pauses).insert(workspace.to_string(), pause));
             }
-            None => drop(state.pauses.remove(workspace)),
+            None => drop(Arc::make_mut(&mut state.pauses).remove(workspace)),
         }
         state.clusters.values_mut().for_each(|cluster| cluster.notify(key, revision));
+    }
+
+    /// The uids, each once, of the clusters of a name in the placements of the objects in a namespace.
+    pub fn uids_in(&self, cluster: &str, workspace: &str, namespace: &str) -> Vec<Arc<str>> {
+        let state = self.state();
+        let of = (Box::from(workspace), Box::from(namespace));
+        let counts = state.clusters.get(cluster).and_then(|known| known.namespaces.get(&of));
+        counts.into_iter().flat_map(HashMap::keys).cloned().collect()
     }
 
     /// All objects on clusters of a name or still leaving them, with the uids in the placements.
@@ -224,6 +254,21 @@ impl Observer for Placements {
             placed.iter().filter(is_leaving).map(since).collect();
         if !are_leaving.is_empty() {
             leaving.insert(key.clone(), are_leaving);
+        }
+        if before != placed
+            && let Some(parts) = key.parts()
+        {
+            let of = |cluster_ref: &PlacedCluster| {
+                (Box::from(parts.workspace), Box::from(parts.namespace), cluster_ref.uid.clone())
+            };
+            for cluster_ref in &placed {
+                clusters.entry(cluster_ref.name.clone()).or_default().count(of(cluster_ref), true);
+            }
+            for cluster_ref in &before {
+                if let Some(cluster) = clusters.get_mut(&cluster_ref.name) {
+                    cluster.count(of(cluster_ref), false);
+                }
+            }
         }
         let is_still = |name: &str| placed.iter().any(|cluster_ref| *cluster_ref.name == *name);
         for PlacedCluster { name, .. } in before.iter().filter(|cluster_ref| !is_still(&cluster_ref.name)) {
@@ -353,6 +398,20 @@ mod tests {
         let mut uids: Vec<String> = placements.on("east").iter().map(|(_, uid)| uid.to_string()).collect();
         uids.sort();
         assert_eq!((uids, placements.count("east")), (vec!["1".to_string(), "2".to_string()], 1));
+        let in_namespace = |namespace: &str| {
+            let mut uids = placements.uids_in("east", "w", namespace);
+            uids.sort();
+            uids.join(" ")
+        };
+        assert_eq!((in_namespace("n"), in_namespace("m")), ("1 2".to_string(), String::new()));
+        let other = Key::object("", "configmaps", "w", "n", "b");
+        placements.changed(&other, Some(&stored(r#"{"clusters":[{"name":"east","uid":"1"}]}"#)), 5);
+        placements.changed(&key, Some(&stored(r#"{"clusters":[{"name":"east","uid":"2"}]}"#)), 6);
+        assert_eq!(in_namespace("n"), "1 2", "the other object is still there");
+        placements.changed(&other, None, 7);
+        assert_eq!(in_namespace("n"), "2");
+        placements.changed(&key, None, 8);
+        assert_eq!(in_namespace("n"), "");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Placed objects in parsed form, for a short time: the sync views of all clusters of an object read it after each
-//! write, and so does the next write.
+//! write, and so does the next write. The views also share its shape.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use atoll_fleet::shape;
 use atoll_store::{Key, Revision};
 use atoll_watch::Object;
 use serde_json::Value;
@@ -30,17 +31,38 @@ struct ParsedState {
 
 struct ParsedObject {
     revision: Revision,
-    /// Filled by the first reader; others wait for it. `None` if the JSON is invalid.
-    value: Arc<OnceLock<Option<Arc<Value>>>>,
+    forms: Arc<Forms>,
+}
+
+/// The forms of an object. Each is filled by its first reader; others wait for it.
+#[derive(Default)]
+struct Forms {
+    /// `None` if the JSON is invalid.
+    value: OnceLock<Option<Arc<Value>>>,
+    /// The shape without the numbers of a share.
+    shape: OnceLock<Value>,
 }
 
 impl ParsedObjects {
     /// Returns an object in parsed form, and keeps it for other readers. Returns `None` if its JSON is invalid.
     pub fn parse(&self, object: &Object) -> Option<Arc<Value>> {
         let parse = || atoll_meta::json::parse(&object.json()).ok().map(|parsed| Arc::new(parsed.value));
-        match self.slot(object) {
-            Some(slot) => slot.get_or_init(parse).clone(),
+        match self.forms(object) {
+            Some(forms) => forms.value.get_or_init(parse).clone(),
             None => parse(),
+        }
+    }
+
+    /// Returns the shape of a parsed object without the numbers of a share.
+    pub fn undivided_shape(&self, key: &Key, value: &Arc<Value>) -> Value {
+        let is_same = |known: &&ParsedObject| {
+            let parsed = known.forms.value.get().and_then(Option::as_ref);
+            parsed.is_some_and(|parsed| Arc::ptr_eq(parsed, value))
+        };
+        let forms = self.state().objects.get(key).filter(is_same).map(|known| known.forms.clone());
+        match forms {
+            Some(forms) => forms.shape.get_or_init(|| shape::undivided(value)).clone(),
+            None => shape::undivided(value),
         }
     }
 
@@ -48,7 +70,7 @@ impl ParsedObjects {
     pub fn get(&self, object: &Object) -> Option<Arc<Value>> {
         let state = self.state();
         let known = state.objects.get(&object.key).filter(|known| known.revision == object.revision)?;
-        known.value.get().cloned().flatten()
+        known.forms.value.get().cloned().flatten()
     }
 
     /// Forgets everything. What is read often is parsed again.
@@ -56,21 +78,21 @@ impl ParsedObjects {
         *self.state() = ParsedState::default();
     }
 
-    /// The place of an object that is worth keeping.
-    fn slot(&self, object: &Object) -> Option<Arc<OnceLock<Option<Arc<Value>>>>> {
+    /// The forms of an object that is worth keeping.
+    fn forms(&self, object: &Object) -> Option<Arc<Forms>> {
         let size = object.size();
         if size > LARGEST {
             return None;
         }
         let mut state = self.state();
         match state.objects.get(&object.key) {
-            Some(known) if known.revision == object.revision => return Some(known.value.clone()),
+            Some(known) if known.revision == object.revision => return Some(known.forms.clone()),
             // A slow reader does not replace what others read.
             Some(known) if known.revision > object.revision => return None,
             _ => {}
         }
-        let slot = Arc::default();
-        let parsed = ParsedObject { revision: object.revision, value: Arc::clone(&slot) };
+        let forms = Arc::default();
+        let parsed = ParsedObject { revision: object.revision, forms: Arc::clone(&forms) };
         state.objects.insert(object.key.clone(), parsed);
         state.order.push_back((object.key.clone(), object.revision, size));
         state.bytes += size;
@@ -81,7 +103,7 @@ impl ParsedObjects {
                 state.objects.remove(&key);
             }
         }
-        Some(slot)
+        Some(forms)
     }
 
     fn state(&self) -> MutexGuard<'_, ParsedState> {
@@ -122,6 +144,20 @@ mod tests {
         assert!(Arc::ptr_eq(&second, &parsed.get(&new).unwrap()), "a slow reader replaces nothing");
         parsed.clear();
         assert!(parsed.get(&new).is_none());
+    }
+
+    #[test]
+    fn shapes_are_those_of_the_parsed_revision() {
+        let parsed = ParsedObjects::default();
+        let (old, new) = (object("a", 1, "old"), object("a", 2, "new"));
+        let first = parsed.parse(&old).unwrap();
+        for _ in 0..2 {
+            assert_eq!(parsed.undivided_shape(&old.key, &first)["data"]["text"], "old");
+        }
+        let second = parsed.parse(&new).unwrap();
+        for (value, text) in [(&second, "new"), (&first, "old"), (&second, "new")] {
+            assert_eq!(parsed.undivided_shape(&new.key, value)["data"]["text"], text);
+        }
     }
 
     #[test]

@@ -44,13 +44,8 @@ impl ClusterScope<'_> {
 
     /// Whether this cluster has objects in a namespace or may still have them.
     pub fn has_objects_in(&self, registry: &Registry, workspace: &str, namespace: &str) -> bool {
-        registry.placements.on(self.cluster).iter().any(|(key, share_uid)| {
-            key.parts().is_some_and(|parts| {
-                parts.workspace == workspace
-                    && parts.namespace == namespace
-                    && self.is_referenced(registry, workspace, share_uid)
-            })
-        })
+        let uids = registry.placements.uids_in(self.cluster, workspace, namespace);
+        uids.iter().any(|share_uid| self.is_referenced(registry, workspace, share_uid))
     }
 
     fn is_referenced(&self, registry: &Registry, workspace: &str, share_uid: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Reports of syncers about objects and the cluster.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_fleet::Placement;
@@ -40,6 +40,29 @@ impl ReportSequences {
 pub(super) const MANAGER: &str = "atoll-syncer";
 /// Number of records that are written concurrently: writes that wait for the disk together share one sync.
 const CONCURRENT_WRITES: usize = 32;
+/// Most records and events of a report. Syncers send fewer.
+const MAX_RECORDS: usize = 2000;
+const MAX_EVENTS: usize = 500;
+
+/// Reads a report. Of several records about an object, the last one counts.
+pub fn read(body: &[u8]) -> Result<Report, Status> {
+    let mut report: Report = serde_json::from_slice(body)
+        .map_err(|error| Status::bad_request(format!("the body is not a valid report: {error}")))?;
+    let (records, events) = (report.records.len(), report.events.len());
+    if records > MAX_RECORDS || events > MAX_EVENTS {
+        return Err(Status::request_entity_too_large(format!(
+            "the report has {records} records and {events} events: limits are {MAX_RECORDS} and {MAX_EVENTS}"
+        )));
+    }
+    let mut seen = HashSet::with_capacity(records);
+    let is_last: Vec<bool> =
+        report.records.iter().rev().map(|record| seen.insert(record.target.clone())).collect();
+    let mut is_last = is_last.into_iter().rev();
+    report.records.retain(|_| is_last.next().unwrap_or(true));
+    report.records = report.records.into_iter().map(Record::bounded).collect();
+    Ok(report)
+}
+
 /// Processes a report. Records of objects that are not placed on the cluster are ignored, because a syncer
 /// may be late.
 pub async fn apply(
@@ -67,7 +90,7 @@ pub async fn apply(
     let scope = ClusterScope { workspace, cluster, uid };
     records.retain(|record| scope.contains(&server.registry, &record.target.workspace));
     let mut writing = JoinSet::new();
-    for record in records.into_iter().map(Record::bounded) {
+    for record in records {
         if writing.len() >= CONCURRENT_WRITES
             && let Some(written) = writing.join_next().await
         {
@@ -190,4 +213,37 @@ async fn confirm_deleted(
 pub(super) fn row(server: &Server, resource: &str) -> Result<Arc<Row>, Status> {
     let row = server.registry.catalog.find(ATOLL, "v1alpha1", resource);
     row.cloned().ok_or_else(Status::not_found_generic)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(name: &str, message: &str) -> Value {
+        json!({
+            "resource": { "group": "", "version": "v1", "resource": "configmaps", "kind": "ConfigMap", "namespaced": true },
+            "workspace": "w", "namespace": "n", "name": name, "uid": name,
+            "generation": 1, "state": "Applied", "message": message,
+        })
+    }
+
+    #[test]
+    fn last_record_about_an_object_counts() {
+        let records = [record("a", "1"), record("b", "2"), record("a", "3")];
+        let report = read(json!({ "records": records }).to_string().as_bytes()).unwrap();
+        let found: Vec<(&str, &str)> =
+            report.records.iter().map(|one| (one.target.name.as_str(), one.message.as_str())).collect();
+        assert_eq!(found, [("b", "2"), ("a", "3")]);
+    }
+
+    #[test]
+    fn reports_are_limited() {
+        let records: Vec<Value> = (0..=MAX_RECORDS).map(|number| record(&number.to_string(), "")).collect();
+        let error = read(json!({ "records": records }).to_string().as_bytes()).unwrap_err();
+        assert_eq!((error.code(), error.reason()), (413, "RequestEntityTooLarge"));
+        assert!(read(json!({ "records": records[1..] }).to_string().as_bytes()).is_ok());
+        assert_eq!(read(b"{").unwrap_err().code(), 400);
+    }
 }

@@ -178,6 +178,9 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     if placement.missing > 0 {
         spec["missing"] = placement.missing.into();
     }
+    if !placement.blocked.is_empty() {
+        spec["blocked"] = placement.blocked.as_str().into();
+    }
     if !placement.autoscaler.is_empty() {
         spec["autoscaler"] = placement.autoscaler.as_str().into();
     }

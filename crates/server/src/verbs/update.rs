@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use atoll_admission::AdmissionOptions;
+use atoll_fleet::scheduled;
 use atoll_meta::{Status, object};
 use atoll_registry::{Row, Update};
 use http::{Response, StatusCode};
@@ -61,7 +62,7 @@ async fn update(
         subresource: &call.info.subresource,
         manager: Some(&manager),
         size: call.body.len(),
-        transform: &|_| Ok(wanted.clone()),
+        transform: &|existing| Ok(replacement(row, existing, wanted, &call.info.subresource, remarks)),
         admission: &admission,
         uid,
         create_missing: false,
@@ -72,6 +73,32 @@ async fn update(
     let (updated, created) = updated?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
     respond::stored_object(row, code, updated.json, call).await
+}
+
+/// Returns the object that replaces the existing one. Manifests that are replaced again and again do not know what
+/// a command such as `atoll move` has written meanwhile.
+fn replacement(
+    row: &Row,
+    existing: Option<&Value>,
+    wanted: &Value,
+    subresource: &str,
+    remarks: &Warnings,
+) -> Value {
+    let mut new = wanted.clone();
+    if let Some(existing) = existing.filter(|_| subresource.is_empty()) {
+        for key in scheduled::keep_annotations_of_commands(&mut new, existing) {
+            let (resource, name) = (&row.resource, object::name(&new));
+            let flag = match object::namespace(existing) {
+                "" => String::new(),
+                namespace => format!(" --namespace {namespace}"),
+            };
+            remarks.add_request_warning(format!(
+                "metadata.annotations[{key}] stays, because a command of Atoll has set it; remove it with: kubectl annotate \
+                 {resource} {name}{flag} {key}-"
+            ));
+        }
+    }
+    new
 }
 
 /// Checks that the object's name matches the URL.

@@ -58,7 +58,7 @@ impl View {
             Some(share) if !object::is_being_deleted(&object) => {
                 let size = size_of(&object);
                 let turn = self.begin(key, size).await;
-                let shaped = run_in_place(size, || self.shape(&parts, &object, share));
+                let shaped = run_in_place(size, || self.shape((key, &parts), &object, share));
                 drop(turn);
                 let shaped = match shaped {
                     Ok(shaped) => shaped,
@@ -80,8 +80,14 @@ impl View {
     }
 
     /// Returns the form of an object for the cluster, or why the cluster does not get it.
-    fn shape(&self, parts: &key::Parts<'_>, object: &Value, share: &Share) -> Result<Value, String> {
-        let mut shaped = shape::shape(object, &self.cluster, share);
+    fn shape(
+        &self,
+        (key, parts): (&Key, &key::Parts<'_>),
+        object: &Arc<Value>,
+        share: &Share,
+    ) -> Result<Value, String> {
+        let undivided = self.server.registry.placements.parsed.undivided_shape(key, object);
+        let mut shaped = shape::divided(undivided, object, share);
         dialects::add_metadata(&self.server, parts, &self.registered, object, &mut shaped);
         if let Some(message) = self.pod_security_violation(parts, object, &shaped) {
             return Err(message);

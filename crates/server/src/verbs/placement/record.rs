@@ -3,7 +3,7 @@
 use atoll_fleet::placement::{
     LONGEST_BY, MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, Share, is_printable,
 };
-use atoll_fleet::{Placement, autoscaling};
+use atoll_fleet::{Placement, autoscaling, placed_by};
 use atoll_meta::text::clean;
 use atoll_meta::{FieldError, FieldPath, names, time};
 use serde_json::Value;
@@ -13,13 +13,13 @@ use super::shares::MAX_SHARES;
 
 /// The default of `by`.
 const BY_HAND: &str = "hand";
-/// Longest name of a phase.
-const LONGEST_PHASE: usize = 63;
+/// Longest name of a phase, and of a reason.
+const LONGEST_WORD: usize = 63;
 /// Longest invalid text in an error.
 const SHOWN: usize = 64;
 
 /// Adds the recorded fields of `wanted` to a placement, or returns all errors. Only a scheduler records moves,
-/// missing replicas and decisions, because room is reserved for the target of a move. The writes of others end a move.
+/// missing and blocked replicas and decisions, because room is reserved for the target of a move. The writes of others end a move.
 pub fn add(
     wanted: &Value,
     current: &Placement,
@@ -35,16 +35,20 @@ pub fn add(
         decided.by = by;
     }
     let (phase, target) = (
-        phase(&path.child("phase"), &spec["phase"], &mut errors),
+        word(&path.child("phase"), &spec["phase"], &mut errors),
         targets(&path.child("target"), &spec["target"], &mut errors),
     );
     let missing = missing(&path.child("missing"), &spec["missing"], &mut errors);
+    let blocked = word(&path.child("blocked"), &spec["blocked"], &mut errors);
     let autoscaler = autoscaler(&path.child("autoscaler"), &spec["autoscaler"], &mut errors);
     if is_scheduler {
         (decided.phase, decided.target) = (phase, target);
         if !decided.clusters.is_empty() {
-            (decided.missing, decided.autoscaler) = (missing, autoscaler);
+            (decided.missing, decided.blocked, decided.autoscaler) = (missing, blocked, autoscaler);
         }
+    } else if is_release(current, decided) {
+        // It is released with its target, from the cluster in which it acts.
+        decided.autoscaler = current.autoscaler.clone();
     }
     // Writers that do not know the past decisions must not erase them.
     decided.decisions = match &spec["decisions"] {
@@ -76,15 +80,26 @@ fn maker(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Optio
     Some(by.to_string())
 }
 
-fn phase(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> String {
+/// Whether a release of an object begins or ends while its only cluster still has it, and an autoscaler acts there.
+fn is_release(current: &Placement, decided: &Placement) -> bool {
+    let is_same = match (current.clusters.as_slice(), decided.clusters.as_slice()) {
+        ([one], [other]) => one.is_of(&other.name, &other.uid),
+        _ => false,
+    };
+    is_same
+        && current.autoscaler == autoscaling::BELOW
+        && [current, decided].iter().any(|placement| placement.by == placed_by::RELEASE)
+}
+
+fn word(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> String {
     let is_word =
-        |word: &str| word.len() <= LONGEST_PHASE && word.bytes().all(|letter| letter.is_ascii_alphanumeric());
+        |word: &str| word.len() <= LONGEST_WORD && word.bytes().all(|letter| letter.is_ascii_alphanumeric());
     match given {
         Value::Null => String::new(),
         Value::String(word) if is_word(word) => word.clone(),
         other => {
             let shown = other.as_str().map_or(Value::Null, |word| clean(word, SHOWN).into());
-            let message = format!("must be a word of at most {LONGEST_PHASE} letters and digits");
+            let message = format!("must be a word of at most {LONGEST_WORD} letters and digits");
             errors.push(FieldError::invalid(path, shown, message));
             String::new()
         }
@@ -231,6 +246,28 @@ mod tests {
     }
 
     #[test]
+    fn autoscalers_stay_in_their_cluster_until_they_are_released() {
+        let on = |names: &[&str], by: &str, autoscaler: &str| Placement {
+            clusters: names.iter().map(|name| Share::on(name, name)).collect(),
+            by: by.into(),
+            autoscaler: autoscaler.into(),
+            ..Placement::default()
+        };
+        for (current, next, by, expected) in [
+            (on(&["a"], "default", "below"), on(&["a"], "", ""), "release", "below"),
+            (on(&["a"], "release", "below"), on(&["a"], "", ""), "annotation", "below"),
+            (on(&["a"], "default", "below"), on(&["a"], "", ""), "hand", ""),
+            (on(&["a"], "default", "below"), on(&[], "", ""), "release", ""),
+            (on(&["a"], "default", "below"), on(&["b"], "", ""), "release", ""),
+            (on(&["a", "b"], "default", "above"), on(&["a", "b"], "", ""), "release", ""),
+        ] {
+            let mut decided = next;
+            add(&json!({ "spec": { "by": by } }), &current, &mut decided, false).unwrap();
+            assert_eq!(decided.autoscaler, expected, "{current:?} by {by}");
+        }
+    }
+
+    #[test]
     fn invalid_fields_are_named() {
         let many = vec![decision("x"); MAX_DECISIONS + 1];
         let long = decision(&"x".repeat(MAX_DECISIONS_BYTES));
@@ -243,6 +280,7 @@ mod tests {
             (json!({ "phase": [] }), &["spec.phase"]),
             (json!({ "missing": -1 }), &["spec.missing"]),
             (json!({ "missing": "many" }), &["spec.missing"]),
+            (json!({ "blocked": "not a word" }), &["spec.blocked"]),
             (json!({ "autoscaler": "sideways" }), &["spec.autoscaler"]),
             (json!({ "autoscaler": 1 }), &["spec.autoscaler"]),
             (json!({ "target": {} }), &["spec.target"]),
