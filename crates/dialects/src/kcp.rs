@@ -30,6 +30,8 @@ use crate::{DialectController, Registration, intents};
 
 /// The name of the dialect.
 pub const NAME: &str = "kcp";
+/// The name of the policy for objects that are not divided.
+const OBJECTS: &str = "kcp-objects";
 pub const GROUP: &str = "workload.kcp.dev";
 pub const VERSION: &str = "v1alpha1";
 /// Both names of the kind: plural and kind. Objects are stored under the first.
@@ -43,7 +45,8 @@ const HELP: &str = "\
     automatically, as with \"atoll cluster join\": its kubeconfig is moved to a Secret before it is stored, is used once to \
     create the syncer's account, and is then deleted; spec.kubeconfig reads as empty. An object with the label \
     workloads.kcp.dev/cluster: NAME is placed on that cluster, unless its annotation atoll.dev/clusters says otherwise or it is placed as a dependent. \
-    Other Deployments are divided evenly between the clusters, by the ClusterPlacementPolicy kcp.";
+    Other Deployments are divided evenly between the clusters, by the ClusterPlacementPolicy kcp, and custom objects \
+    go to a cluster that serves their kind, by the ClusterPlacementPolicy kcp-objects.";
 
 const CONTROLLERS: &[DialectController] = &[
     DialectController {
@@ -113,13 +116,22 @@ impl Dialect for Kcp {
         labels::intents(object)
     }
 
-    /// kcp's splitter divides Deployments evenly between all clusters.
+    /// kcp's splitter divides Deployments evenly between all clusters; a DaemonSet is then on each of them. Objects of
+    /// all other types that it is to schedule are whole: each goes to one cluster.
     fn policies(&self) -> Vec<Value> {
-        vec![json!({
-            "apiVersion": "atoll.dev/v1alpha1", "kind": "ClusterPlacementPolicy",
-            "metadata": { "name": NAME },
-            "spec": { "objects": [{ "kind": "Deployment" }], "replicas": { "division": "Even" } },
-        })]
+        let policy = |name: &str, kinds: &[&str], spec: Value| {
+            let objects: Vec<Value> = kinds.iter().map(|kind| json!({ "kind": kind })).collect();
+            let mut policy = json!({
+                "apiVersion": "atoll.dev/v1alpha1", "kind": "ClusterPlacementPolicy",
+                "metadata": { "name": name }, "spec": spec,
+            });
+            policy["spec"]["objects"] = objects.into();
+            policy
+        };
+        vec![
+            policy(NAME, &["Deployment", "DaemonSet"], json!({ "replicas": { "division": "Even" } })),
+            policy(OBJECTS, &["StatefulSet", "PersistentVolume", "*"], json!({})),
+        ]
     }
 
     /// In kcp, the part of an object on a cluster has a label with the cluster's name.
@@ -134,11 +146,12 @@ impl Dialect for Kcp {
             help: HELP,
             serves: "workload.kcp.dev/v1alpha1",
             enabled: "Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1 are served there. The \
-                      ClusterPlacementPolicy kcp divides Deployments evenly between clusters, as kcp does; \
-                      change it with: kubectl edit clusterplacementpolicy kcp",
+                      ClusterPlacementPolicy kcp divides Deployments evenly between clusters, as kcp does, and \
+                      kcp-objects places objects of other kinds; change them with: kubectl edit \
+                      clusterplacementpolicy kcp kcp-objects",
             disabled: "Objects that a label has placed stay where they are; change that with: {atoll} place. The \
-                       ClusterPlacementPolicy kcp stays as well; delete it with: kubectl delete \
-                       clusterplacementpolicy kcp",
+                       ClusterPlacementPolicies kcp and kcp-objects stay as well; delete them with: kubectl delete \
+                       clusterplacementpolicy kcp kcp-objects",
             objects: "clusters",
         }
     }

@@ -22,8 +22,10 @@ pub const BELOW: &str = "below";
 pub const STOPPING: &str = "stopping";
 /// The control plane scales the target.
 pub const ABOVE: &str = "above";
+/// Nothing scales the target, because its user has pinned the number of replicas on each cluster.
+pub const PINNED: &str = "pinned";
 /// All sides.
-pub const SIDES: [&str; 3] = [BELOW, STOPPING, ABOVE];
+pub const SIDES: [&str; 4] = [BELOW, STOPPING, ABOVE, PINNED];
 
 /// Annotation of objects whose Pods are created in the control plane.
 const GRAIN: &str = "atoll.dev/grain";

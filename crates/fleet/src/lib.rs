@@ -25,6 +25,7 @@ pub mod marks;
 pub mod namespaces;
 pub mod node_shapes;
 pub mod overrides;
+pub mod owners;
 pub mod pause;
 pub mod placed_by;
 pub mod placed_condition;
@@ -41,6 +42,7 @@ pub mod service_account;
 pub mod shape;
 pub mod view;
 pub mod what_if;
+pub mod workloads;
 pub mod workspaces;
 
 pub use aggregate::aggregate;

@@ -1,6 +1,7 @@
 //! Pauses: while one is active, nothing is placed, moved or deleted.
 
 use atoll_meta::object;
+use atoll_meta::text::clean;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,6 +14,11 @@ pub const NAME: &str = "atoll-brake";
 pub const ANNOTATION: &str = "atoll.dev/pause";
 /// Cause in the Status of a refused request.
 pub const CAUSE: &str = "Paused";
+
+/// Longest user, reason and start time. Every refused request repeats them.
+const LONGEST_BY: usize = 256;
+const LONGEST_REASON: usize = 1024;
+const LONGEST_TIME: usize = 64;
 
 /// The user, reason and start time of a pause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,13 +36,23 @@ impl Pause {
     /// Returns the pause of a cluster, if it is paused.
     pub fn of_cluster(cluster: &Value) -> Option<Pause> {
         let told = object::annotation(cluster, ANNOTATION).unwrap_or_default();
-        ClusterView::of(cluster).is_paused().then(|| serde_json::from_str(told).unwrap_or_default())
+        let pause: Pause =
+            ClusterView::of(cluster).is_paused().then(|| serde_json::from_str(told).unwrap_or_default())?;
+        Some(pause.bounded())
+    }
+
+    fn bounded(self) -> Pause {
+        Pause {
+            by: clean(&self.by, LONGEST_BY),
+            reason: clean(&self.reason, LONGEST_REASON),
+            since: clean(&self.since, LONGEST_TIME),
+        }
     }
 
     /// Reads a pause from its ConfigMap; missing fields are empty.
     pub fn of_config_map(config_map: &Value) -> Pause {
         let text = |name: &str| config_map["data"][name].as_str().unwrap_or_default().to_string();
-        Pause { by: text("by"), reason: text("reason"), since: text("since") }
+        Pause { by: text("by"), reason: text("reason"), since: text("since") }.bounded()
     }
 
     /// Returns the ConfigMap of the pause.
@@ -85,6 +101,8 @@ mod tests {
             pause.why("cluster east", "atoll resume --cluster east"),
             "cluster east is paused by alice since 2026-11-16T04:00:00Z: incident; resume with: atoll resume --cluster east"
         );
+        let long = Pause { reason: "é".repeat(5000), ..pause };
+        assert!(Pause::of_config_map(&long.config_map()).reason.len() <= LONGEST_REASON + 3);
         assert_eq!(Pause::default().why("root", "atoll resume"), "root is paused; resume with: atoll resume");
     }
 }

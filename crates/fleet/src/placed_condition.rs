@@ -19,6 +19,7 @@ use crate::aggregate::{aggregate, attributed, next_status};
 use crate::placement::Placement;
 use crate::view::{Record, State};
 
+pub use crate::workloads::is_workload;
 pub use deadline::deadline;
 
 /// Type of the condition.
@@ -29,6 +30,14 @@ pub const NOT_PLACED: &str = "NotPlaced";
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// Reason of the condition of an object whose intent goes beyond a policy.
 pub const BEYOND_POLICY: &str = "BeyondPolicy";
+/// Reason of the condition of an object that is to leave a cluster, and that no other cluster takes.
+pub const MOVE_BLOCKED: &str = "MoveBlocked";
+/// Reasons of the condition of an object that is to leave a cluster and cannot, each with the cause.
+const BLOCKED: [(&str, &str); 3] = [
+    (MOVE_BLOCKED, "no other cluster takes all of its replicas"),
+    ("VolumesStay", "its volumes would stay behind"),
+    ("NotFenced", "it must not run twice, and may still run on a cluster that cannot be reached"),
+];
 /// Reason that tells `kubectl rollout status` to stop waiting.
 pub const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 /// Reason and message of the condition Available of a Deployment with too few replicas, as in Kubernetes.
@@ -48,25 +57,14 @@ const WITH_CONDITION: [(&str, &str); 5] = [
     ("batch", "jobs"),
 ];
 
-/// Kinds that create Pods and do nothing until they are placed.
-const WORKLOADS: [(&str, &str); 7] = [
-    ("", "replicationcontrollers"),
-    ("apps", "daemonsets"),
-    ("apps", "deployments"),
-    ("apps", "replicasets"),
-    ("apps", "statefulsets"),
-    ("batch", "cronjobs"),
-    ("batch", "jobs"),
-];
-
 /// Whether objects of a resource (group and name) have the condition `Placed`.
 pub fn has_condition(resource: (&str, &str)) -> bool {
     WITH_CONDITION.contains(&resource)
 }
 
-/// Whether objects of a resource run nowhere until they are placed on a cluster.
-pub fn is_workload(resource: (&str, &str)) -> bool {
-    WORKLOADS.contains(&resource)
+/// Whether the reason of a condition says that an object is to leave a cluster and cannot.
+pub fn is_blocked(reason: &str) -> bool {
+    BLOCKED.iter().any(|(blocked, _)| *blocked == reason)
 }
 
 /// Health of a cluster.
@@ -169,6 +167,14 @@ impl PlacedObject<'_> {
         }
         if let Some(missing) = self.missing(&placement) {
             return verdict("False", UNSCHEDULABLE, missing);
+        }
+        if !placement.blocked.is_empty() {
+            let known = BLOCKED.into_iter().find(|(reason, _)| placement.blocked == *reason);
+            let (reason, cause) = known.unwrap_or(BLOCKED[0]);
+            let (on, explain) = (enumerated(&names), self.explain_command());
+            let message =
+                format!("the object is to leave a cluster and stays on {on}: {cause}; see: {explain}");
+            return verdict("False", reason, message);
         }
         verdict("True", "Applied", format!("the object is on {}", enumerated(&names)))
     }
@@ -293,10 +299,20 @@ pub fn clear_unplaced(status: &mut Value) {
     }
     let is_of_unplaced = |one: &Value| {
         let reason = &one["reason"];
-        one["type"] == "Progressing"
-            && (*reason == DEADLINE_EXCEEDED || UNPLACED.iter().any(|unplaced| reason == unplaced))
+        match one["type"].as_str() {
+            Some("Progressing") => {
+                *reason == DEADLINE_EXCEEDED || UNPLACED.iter().any(|unplaced| reason == unplaced)
+            }
+            // Its message tells why the object is not placed.
+            Some("Available") => *reason == MINIMUM_UNAVAILABLE && one["message"] != NO_MINIMUM,
+            _ => false,
+        }
     };
     conditions.retain(|one| !is_unplaced(one) && !is_of_unplaced(one));
+    // The store does not distinguish empty from absent.
+    if conditions.is_empty() {
+        status.as_object_mut().map(|status| status.remove("conditions"));
+    }
 }
 
 /// Returns the status of an object that no cluster has any more, for kinds without the condition; `None` if

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::marks;
 
 pub use decisions::{MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, is_printable};
-pub use needed::{are_same, next_needed, with_decided};
+pub use needed::{are_same, next_needed, with_decided, with_needed};
 pub use run_once::{duplicates, is_divided, runs_once};
 pub use share::{Needed, Share, ShareNumbers};
 
@@ -81,6 +81,8 @@ pub struct Placement {
     pub target: Vec<Share>,
     /// Number of replicas that no cluster has room for.
     pub missing: i64,
+    /// The reason why replicas stay on a cluster that they are to leave; empty if they need not or can leave.
+    pub blocked: String,
     /// The last decisions, oldest first.
     pub decisions: Vec<PlacementDecision>,
     /// Where the HorizontalPodAutoscaler of the object acts, see [`crate::autoscaling`]; empty if it has none.
@@ -111,6 +113,8 @@ struct Stored {
     target: Vec<Share>,
     #[serde(skip_serializing_if = "is_zero")]
     missing: i64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    blocked: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     decisions: Vec<PlacementDecision>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -136,19 +140,30 @@ impl From<Stored> for Placement {
             phase,
             target,
             missing,
+            blocked,
             decisions,
             autoscaler,
         } = stored;
         let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
         let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
-        Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions, autoscaler }
+        Placement { clusters, leaving, by, duplicate, phase, target, missing, blocked, decisions, autoscaler }
     }
 }
 
 impl From<Placement> for Stored {
     fn from(placement: Placement) -> Stored {
-        let Placement { clusters, leaving, by, duplicate, phase, target, missing, decisions, autoscaler } =
-            placement;
+        let Placement {
+            clusters,
+            leaving,
+            by,
+            duplicate,
+            phase,
+            target,
+            missing,
+            blocked,
+            decisions,
+            autoscaler,
+        } = placement;
         let (leaving, leaving_uids) = leaving.into_iter().map(|one| (one.name, one.uid)).unzip();
         Stored {
             clusters,
@@ -159,6 +174,7 @@ impl From<Placement> for Stored {
             phase,
             target,
             missing,
+            blocked,
             decisions,
             autoscaler,
         }

@@ -24,7 +24,7 @@ const SERVICE_ACCOUNTS: &str = "serviceaccounts";
 /// Annotation with objects that an object needs and does not refer to, such as `configmap/a,secret/b`.
 pub const NEEDS: &str = "atoll.dev/needs";
 /// Most objects in that annotation.
-const MAX_NEEDS: usize = 64;
+pub const MAX_NEEDS: usize = 64;
 /// Words for resources in that annotation.
 const WORDS: &[(&str, &str)] = &[
     ("configmap", CONFIG_MAPS),
@@ -62,6 +62,16 @@ const OF_VARIABLES: &[(&str, &str)] =
     &[(CONFIG_MAPS, "/valueFrom/configMapKeyRef/name"), (SECRETS, "/valueFrom/secretKeyRef/name")];
 /// Paths of references in `envFrom`.
 const OF_ENVIRONMENTS: &[(&str, &str)] = &[(CONFIG_MAPS, "/configMapRef/name"), (SECRETS, "/secretRef/name")];
+
+/// Reads the annotation [`NEEDS`]: resource and name of each entry, or the entry if it names no such object.
+pub fn needs(declared: &str) -> impl Iterator<Item = Result<(&'static str, &str), &str>> {
+    declared.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(|entry| {
+        let (word, name) = entry.split_once('/').ok_or(entry)?;
+        let is_meant = |known: &&(&str, &'static str)| word == known.0 || word == known.1;
+        let (_, resource) = WORDS.iter().find(is_meant).ok_or(entry)?;
+        if name.is_empty() || name.contains('/') { Err(entry) } else { Ok((*resource, name)) }
+    })
+}
 
 /// Returns the references of an object in its namespace, sorted and unique.
 pub fn references(object: &Value) -> Vec<Reference> {
@@ -112,15 +122,10 @@ impl<'a> ReferenceSet<'a> {
         self.note(SERVICE_ACCOUNTS, spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")));
     }
 
-    /// Adds the objects that an annotation names. Other words than those of resources mean nothing.
+    /// Adds the objects that an annotation names. Entries that admission refuses mean nothing.
     fn declared(&mut self, object: &'a Value) {
         let declared = object::annotation(object, NEEDS).unwrap_or_default();
-        for (word, name) in declared.split(',').take(MAX_NEEDS).filter_map(|one| one.trim().split_once('/')) {
-            let is_meant = |known: &&(&str, &'static str)| word == known.0 || word == known.1;
-            if let Some((_, resource)) = WORDS.iter().find(is_meant).filter(|_| !name.is_empty()) {
-                self.names.insert((resource, name));
-            }
-        }
+        self.names.extend(needs(declared).take(MAX_NEEDS).flatten());
     }
 
     /// Adds the Secrets of a ServiceAccount except its tokens, which every cluster generates. Only their
@@ -236,6 +241,7 @@ mod tests {
                 "configmaps/a secrets/b",
             ),
             (json!({ "kind": "Ingress", "metadata": { "annotations": { NEEDS: "secret/s" } } }), "secrets/s"),
+            (json!({ "kind": "Widget", "metadata": { "annotations": { NEEDS: "secret/s" } } }), "secrets/s"),
             (json!(7), ""),
         ];
         for (object, expected) in cases {

@@ -119,6 +119,18 @@ fn is_headless(service: &Value) -> bool {
 ///
 /// The name of the cluster is a parameter for rules that depend on it; there are none yet.
 pub fn shape(object: &Value, _cluster: &str, share: impl Into<ShareNumbers>) -> Value {
+    divided(undivided(object), object, share)
+}
+
+/// Sets the numbers of a share in the undivided shape of an object.
+pub fn divided(undivided: Value, object: &Value, share: impl Into<ShareNumbers>) -> Value {
+    let mut shaped = undivided;
+    divide::divide(&mut shaped, object, share.into());
+    shaped
+}
+
+/// Returns the shape of an object without the numbers of a share, which is the same in all its clusters.
+pub fn undivided(object: &Value) -> Value {
     let all = object.as_object();
     let mut fields = apply::extract(object).unwrap_or_else(|| all.cloned().unwrap_or_default());
     fields.remove("status");
@@ -141,7 +153,6 @@ pub fn shape(object: &Value, _cluster: &str, share: impl Into<ShareNumbers>) -> 
             remove(&mut shaped, row.parent, row.names);
         }
     }
-    divide::divide(&mut shaped, object, share.into());
     shaped
 }
 

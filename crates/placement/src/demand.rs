@@ -9,6 +9,7 @@ use crate::cluster::Classes;
 use crate::node::NodeRequirements;
 use crate::resources::Resources;
 
+pub use self::read::{claim_names, storage_class};
 pub use self::requests::pod_requests;
 
 /// An object to place: what it needs, and where it is now.
@@ -42,6 +43,8 @@ pub struct Demand {
     /// Uids of the clusters that the objects of its namespace are on, the most used first. Placed by
     /// default, it goes to the first.
     pub namespace_on: Vec<Arc<str>>,
+    /// Whether other objects of its namespace are on its clusters.
+    pub has_neighbours: bool,
     /// Uids of the clusters that other namespaces of its workspace are on, the most used first.
     pub workspace_on: Vec<Arc<str>>,
     /// Whether a pause applies: shares follow `replicas`, but no cluster enters or leaves.
@@ -106,6 +109,8 @@ pub struct CurrentShare {
     pub ready: i64,
     /// Replicas that the cluster reports as unschedulable.
     pub unschedulable: i64,
+    /// Whether the cluster reports that it has the object.
+    pub is_applied: bool,
 }
 
 impl Demand {
@@ -117,6 +122,14 @@ impl Demand {
     /// Returns the replicas that a share stands for; that of an undivided object stands for all.
     pub fn replicas_of(&self, share: &CurrentShare) -> i64 {
         share.replicas.or(share.completions).unwrap_or(self.replicas)
+    }
+
+    /// Adds storage classes that every cluster of the object must have.
+    pub fn need_storage(&mut self, classes: impl IntoIterator<Item = String>) {
+        let classes: Vec<String> = classes.into_iter().collect();
+        if !classes.is_empty() {
+            Arc::make_mut(&mut self.needs).classes.storage.extend(classes);
+        }
     }
 
     pub fn is_evicted(&self, uid: &str) -> bool {

@@ -7,6 +7,8 @@ use crate::rules::Failover;
 
 /// Seconds within which clusters turn unready together.
 const WINDOW: i64 = 60;
+/// Seconds within which a cluster that was registered becomes Ready for the first time.
+const JOINING: i64 = 120;
 
 /// The consequence of a lost cluster for one share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,63 @@ pub fn suspicion<'a>(clusters: impl IntoIterator<Item = &'a ClusterState>) -> Op
         .map(|from| (together(from), turned[from]))
         .max_by_key(|(count, since)| (*count, -since))?;
     (count >= 2 && count * 2 > of).then_some(Suspicion { turned: count, of, since })
+}
+
+/// Whether the loss of a cluster may turn out to be a suspicion: with the clusters that are late with their heartbeats,
+/// more than half of them, and at least two, would turn unready within a minute.
+pub fn may_be_suspicion<'a>(
+    lost: &ClusterState,
+    clusters: impl IntoIterator<Item = &'a ClusterState>,
+    is_late: impl Fn(&ClusterState) -> bool,
+    now: i64,
+) -> bool {
+    let Some(since) = may_be_suspicion_since(lost, now) else { return false };
+    let (mut turned, mut late, mut of) = (0usize, 0usize, 0usize);
+    for cluster in clusters.into_iter().filter(|cluster| !cluster.is_fenced && !cluster.is_being_removed) {
+        of += 1;
+        match &cluster.readiness {
+            Readiness::NotReady { since: other, .. } => {
+                turned += usize::from(other.abs_diff(since) <= WINDOW.unsigned_abs());
+            }
+            _ => late += usize::from(is_late(cluster)),
+        }
+    }
+    late > 0 && turned + late >= 2 && (turned + late) * 2 > of
+}
+
+/// Returns when the last cluster returned of those that were unready together with a lost one, if these and those that
+/// still are unready are more than half of all, and at least two: when a suspicion ends, the rest returns soon.
+pub fn last_return<'a>(
+    lost: &ClusterState,
+    clusters: impl IntoIterator<Item = &'a ClusterState>,
+) -> Option<i64> {
+    let Readiness::NotReady { since, .. } = &lost.readiness else { return None };
+    let (mut turned, mut of, mut last) = (0usize, 0usize, None);
+    for cluster in clusters.into_iter().filter(|cluster| !cluster.is_fenced && !cluster.is_being_removed) {
+        of += 1;
+        match &cluster.readiness {
+            Readiness::NotReady { since: other, .. } => {
+                turned += usize::from(other.abs_diff(*since) <= WINDOW.unsigned_abs());
+            }
+            // One that has just joined was not unready before.
+            Readiness::Ready { since: at } if at > since && at - cluster.registered > JOINING => {
+                turned += 1;
+                last = last.max(Some(*at));
+            }
+            _ => {}
+        }
+    }
+    last.filter(|_| !lost.is_fenced && turned >= 2 && turned * 2 > of)
+}
+
+/// When a cluster turned unready, if others that turn now would have turned together with it.
+pub fn may_be_suspicion_since(lost: &ClusterState, now: i64) -> Option<i64> {
+    match &lost.readiness {
+        Readiness::NotReady { since, .. } if !lost.is_fenced && now <= since.saturating_add(WINDOW) => {
+            Some(*since)
+        }
+        _ => None,
+    }
 }
 
 /// Decides about the share of a demand on a cluster, at a time in seconds.
@@ -145,6 +204,54 @@ mod tests {
         // A fenced cluster is understood.
         let fenced = ClusterState { is_fenced: true, ..cluster("a", Some(0)) };
         assert_eq!(suspicion(&[fenced, cluster("b", Some(0))]), None);
+    }
+
+    #[test]
+    fn late_clusters_may_turn_together_with_a_lost_one() {
+        for (lost, others, late, now, expected) in [
+            // One of three is lost, and one or two others are late.
+            (100, &[None, None][..], &[][..], 115, false),
+            (100, &[None, None], &["b"], 115, true),
+            (100, &[None, None, None], &["b"], 115, false),
+            (100, &[None, None, None], &["b", "c"], 115, true),
+            // With one that has turned already.
+            (100, &[Some(110), None, None], &["c"], 115, true),
+            (100, &[Some(30), None, None], &["c"], 115, false),
+            // Clusters that have turned are a suspicion by themselves.
+            (100, &[Some(110), None], &["b"], 115, false),
+            // Those that are late a minute later turn alone.
+            (100, &[None], &["b"], 160, true),
+            (100, &[None], &["b"], 161, false),
+        ] {
+            let first = cluster("a", Some(lost));
+            let names = ["b", "c", "d"];
+            let others = others.iter().zip(names).map(|(since, name)| cluster(name, *since));
+            let all: Vec<ClusterState> = [first.clone()].into_iter().chain(others).collect();
+            let is_late = |state: &ClusterState| late.contains(&&*state.name);
+            assert_eq!(may_be_suspicion(&first, &all, is_late, now), expected, "{all:?} {late:?} {now}");
+        }
+        let fenced = ClusterState { is_fenced: true, ..cluster("a", Some(100)) };
+        assert!(!may_be_suspicion(&fenced, &[fenced.clone(), cluster("b", None)], |_| true, 115));
+    }
+
+    #[test]
+    fn the_rest_returns_soon_after_a_suspicion() {
+        let ready =
+            |at: i64| ClusterState { readiness: Readiness::Ready { since: at }, ..cluster("b", None) };
+        let joined = |at: i64| ClusterState { registered: at - 10, ..ready(at) };
+        let (lost, other) = (cluster("a", Some(1000)), || cluster("c", Some(1010)));
+        for (others, expected) in [
+            (vec![ready(500), ready(500)], None),
+            (vec![ready(1200), ready(500)], Some(1200)),
+            (vec![ready(1200), ready(500), ready(500)], None),
+            (vec![ready(1200), other(), ready(500)], Some(1200)),
+            (vec![ready(1200), ready(1300), other()], Some(1300)),
+            (vec![joined(1200), ready(500)], None),
+            (vec![other(), other()], None),
+        ] {
+            let all: Vec<ClusterState> = [lost.clone()].into_iter().chain(others).collect();
+            assert_eq!(last_return(&lost, &all), expected, "{all:?}");
+        }
     }
 
     #[test]

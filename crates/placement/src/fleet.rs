@@ -168,8 +168,15 @@ impl Fleet {
 
     /// Clusters that serve a workspace, by its path, in the order of registration.
     pub fn serving<'a>(&'a self, workspace_path: &str) -> impl Iterator<Item = &'a ClusterState> + use<'a> {
-        let found = self.by_room(workspace_path).filter_map(|index| self.entry(index));
-        in_order(found.map(|entry| &*entry.state).collect())
+        in_order(self.each_serving(workspace_path).collect())
+    }
+
+    /// The same in any order.
+    pub fn each_serving<'a>(
+        &'a self,
+        workspace_path: &str,
+    ) -> impl Iterator<Item = &'a ClusterState> + use<'a> {
+        self.by_room(workspace_path).filter_map(|index| self.entry(index)).map(|entry| &*entry.state)
     }
 
     /// Whether a cluster, by its uid, serves a workspace and is open to it.

@@ -21,6 +21,7 @@ pub mod fleet;
 pub mod intent;
 mod ledger;
 pub mod moves;
+pub mod needs;
 pub mod node;
 mod ordinals;
 pub mod policy;

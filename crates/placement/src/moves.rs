@@ -68,8 +68,12 @@ pub fn next_step(fleet: &Fleet, demand: &Demand, decision: &PlacementDecision, r
     if demand.is_paused {
         return while_paused(&now, &decision.shares);
     }
-    if demand.runs_once || demand.has_bound_claims {
+    if demand.runs_once {
         return run_once::step(fleet, demand, &now, decision);
+    }
+    // Replicas elsewhere get claims of their own, so that they can start beside the old ones.
+    if let Some(blocked) = run_once::kept_by_volumes(fleet, demand, &now, decision) {
+        return blocked;
     }
     match demand.work {
         Work::Replicas => Replicas { fleet, demand, rules, now: &now, target: &decision.shares }.step(),
@@ -234,7 +238,7 @@ fn copies(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], target: &[Decide
     let mut next: Vec<DecidedShare> = target.to_vec();
     let is_ready = |share: &DecidedShare| match demand.work {
         Work::EveryNode => demand.share(&share.uid).is_some_and(|now| now.ready > 0),
-        _ => demand.share(&share.uid).is_some(),
+        _ => demand.share(&share.uid).is_some_and(|now| now.is_applied),
     };
     let stays: Vec<&DecidedShare> = match target.iter().all(is_ready) || target.is_empty() {
         true => Vec::new(),
@@ -243,10 +247,10 @@ fn copies(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], target: &[Decide
     let adds = target.iter().any(|share| find(now, &share.uid).is_none());
     next.extend(stays.iter().copied().cloned());
     if is_same(now, &next) {
-        return Step::Wait {
-            phase: Phase::Removing,
-            reason: "waits until it is ready on its new clusters".into(),
-        };
+        let missing = target.iter().filter(|share| !is_ready(share)).map(|share| &*share.name);
+        let names: Vec<&str> = missing.collect();
+        let reason = format!("waits until {} has it before it leaves the others", names.join(", "));
+        return Step::Wait { phase: Phase::Removing, reason };
     }
     let phase = match (now.is_empty(), adds) {
         (true, _) => Phase::Settling,

@@ -23,7 +23,7 @@ use atoll_meta::{LabelSelector, LabelSet, object};
 use serde_json::Value;
 
 pub use allow::Excess;
-pub use select::{Loser, Loss, PolicySelection, PolicyTarget, Specificity, WORKLOADS, is_workload, select};
+pub use select::{ANY_CUSTOM_KIND, Loser, Loss, PolicySelection, PolicyTarget, Specificity, select};
 
 /// API group of the policy kinds.
 pub const GROUP: &str = "atoll.dev";
@@ -132,6 +132,8 @@ pub struct Policy {
     /// How many replicas of an object may be moving at once; `None` for all.
     pub max_moving: Option<Amount>,
     pub rollout: Strategy,
+    /// How long Pods of a new template may take to become available, where the kind has no such time of its own.
+    pub rollout_deadline: Option<Duration>,
 }
 
 /// Objects that a policy applies to. Unset fields match everything.

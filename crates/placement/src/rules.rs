@@ -39,13 +39,16 @@ pub struct Rules {
     pub without: Vec<Neighbours>,
     /// Whether the clusters were named by a user. They need not have reported anything yet.
     pub names_clusters: bool,
-    /// Whether an object stays on the cluster of its namespace once it is there: the default without any
-    /// intent. A new one goes elsewhere if that cluster does not take it.
+    /// Whether an object stays on the cluster of its namespace once it is there with others: the default without
+    /// any intent. A new one goes elsewhere if that cluster does not take it.
     pub keeps_namespace_together: bool,
     pub failover: Failover,
     pub moves: MoveBudget,
     /// How a new Pod template reaches the clusters.
     pub rollout: Strategy,
+    /// Seconds that Pods of a new template may take to become available, where the kind has no such time of its own;
+    /// `None` for the default.
+    pub rollout_deadline: Option<i64>,
 }
 
 /// How replicas are divided between clusters.

@@ -1,47 +1,73 @@
 //! Places dependents: the ConfigMaps, Secrets, ServiceAccounts and volume claims that a placed object refers
-//! to get a placement on the same clusters, and lose it when no object there refers to them any more. One that
+//! to or owns get a placement on the same clusters, and lose it when no object there needs them any more. One that
 //! its user has placed elsewhere is there, too.
 
-use std::collections::BTreeMap;
+mod custom;
+mod owners;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
+use atoll_fleet::owners::owner_shares;
 use atoll_fleet::placed_by::REFERENCE as BY_REFERENCE;
 use atoll_fleet::placement::{Share, are_same, next_needed};
 use atoll_fleet::references::{RESOURCES, references};
 use atoll_fleet::scheduled::stays_above;
 use atoll_informer::{
-    Cache, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
+    Cache, Change, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
 };
+use atoll_meta::object::OwnerReference;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
+use self::custom::CustomObjects;
+use self::owners::OwnedObjects;
 use crate::context::Context;
 
 const WORKERS: usize = 16;
 /// Delay before a refused placement is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Delay before a removal is looked at again that depends on objects which are not known yet.
+const UNKNOWN_DELAY: Duration = Duration::from_secs(1);
 /// Delay before a paused placement is retried, because there is no event when the pause ends.
 const PAUSED_DELAY: Duration = Duration::from_secs(2);
 const PLACEMENT: &str = "placement";
 /// The placement subresource as a dry run.
 const DRY_RUN: &str = "placement?dryRun=All";
 
-/// Resource of referring objects, and the index of their references. Items of lists do not have a kind, so it
-/// is added.
+/// Resource of objects that refer to others or own them, and the index of their references. Items of lists do not have
+/// a kind, so it is added.
 type Referrers = (fn() -> Resource, fn(&Value) -> Vec<String>);
 
-const REFERRERS: [Referrers; 8] = [
-    (|| resources::CRON_JOBS.clone(), |object| reference_keys("CronJob", object)),
-    (|| resources::DAEMON_SETS.clone(), |object| reference_keys("DaemonSet", object)),
-    (|| resources::DEPLOYMENTS.clone(), |object| reference_keys("Deployment", object)),
-    (|| resources::JOBS.clone(), |object| reference_keys("Job", object)),
-    (|| resources::REPLICA_SETS.clone(), |object| reference_keys("ReplicaSet", object)),
-    (|| resources::SERVICE_ACCOUNTS.clone(), |object| reference_keys("ServiceAccount", object)),
-    (|| resources::STATEFUL_SETS.clone(), |object| reference_keys("StatefulSet", object)),
-    (|| resources::INGRESSES.clone(), |object| reference_keys("Ingress", object)),
+const REFERRERS: [Referrers; 10] = [
+    (|| resources::CRON_JOBS.clone(), |object| index_keys("CronJob", object)),
+    (|| resources::DAEMON_SETS.clone(), |object| index_keys("DaemonSet", object)),
+    (|| resources::DEPLOYMENTS.clone(), |object| index_keys("Deployment", object)),
+    (|| resources::JOBS.clone(), |object| index_keys("Job", object)),
+    (|| resources::REPLICA_SETS.clone(), |object| index_keys("ReplicaSet", object)),
+    (|| resources::REPLICATION_CONTROLLERS.clone(), |object| index_keys("ReplicationController", object)),
+    (|| resources::SERVICE_ACCOUNTS.clone(), |object| index_keys("ServiceAccount", object)),
+    (|| resources::SERVICES.clone(), |object| index_keys("Service", object)),
+    (|| resources::STATEFUL_SETS.clone(), |object| index_keys("StatefulSet", object)),
+    (|| resources::INGRESSES.clone(), |object| index_keys("Ingress", object)),
 ];
+
+/// Returns the index keys of the references of a placed object. They begin with the workspace, so that objects of the
+/// same name elsewhere cost nothing.
+fn index_keys(kind: &str, object: &Value) -> Vec<String> {
+    let found = reference_keys(kind, object);
+    if found.is_empty() {
+        return found;
+    }
+    let workspace = Key::of(object).workspace;
+    found.iter().map(|reference_key| index_key(&workspace, reference_key)).collect()
+}
+
+fn index_key(workspace: &str, reference_key: &str) -> String {
+    format!("{workspace}/{reference_key}")
+}
 
 /// Returns the references of a placed object: `configmaps/namespace/name`.
 fn reference_keys(kind: &str, object: &Value) -> Vec<String> {
@@ -64,20 +90,27 @@ fn reference_key(resource: &str, namespace: &str, name: &str) -> String {
     format!("{resource}/{namespace}/{name}")
 }
 
+/// Adds what an object refers to, or has referred to.
+fn enqueue_references(kind: &str, change: &Change, queue: &Queue) {
+    for object in [&change.old, &change.new].into_iter().flatten() {
+        for reference_key in reference_keys(kind, object) {
+            queue.add(queue_key(&change.key.workspace, &reference_key));
+        }
+    }
+}
+
 pub async fn run(context: Context) {
     let queue = Queue::new();
+    let owned = Arc::new(OwnedObjects::new(&context, &queue));
     let referrers: Vec<(Arc<Cache>, usize)> = REFERRERS
         .iter()
-        .map(|(resource, reference_keys)| {
+        .map(|(resource, index_keys)| {
             let cache = context.informers.of(&resource());
-            let index = cache.index(*reference_keys);
-            let (queue, reference_keys) = (queue.clone(), *reference_keys);
+            let index = cache.index(*index_keys);
+            let (queue, owned, kind) = (queue.clone(), owned.clone(), cache.resource.kind.clone());
             cache.listen(move |change| {
-                for object in [&change.old, &change.new].into_iter().flatten() {
-                    for reference_key in reference_keys(object) {
-                        queue.add(queue_key(&change.key.workspace, &reference_key));
-                    }
-                }
+                enqueue_references(&kind, change, &queue);
+                owned.owner_changed(change, &queue);
             });
             (cache, index)
         })
@@ -85,7 +118,8 @@ pub async fn run(context: Context) {
     for (cache, _) in &referrers {
         cache.synced().await;
     }
-    let controller = Arc::new(Controller { context: context.clone(), referrers });
+    let controller =
+        Arc::new(Controller { context: context.clone(), referrers, custom: CustomObjects::default() });
     let mut watches = tokio::task::JoinSet::new();
     for resource in RESOURCES {
         watches.spawn(enqueue_created_dependents(
@@ -95,12 +129,12 @@ pub async fn run(context: Context) {
             queue.clone(),
         ));
     }
-    queue
-        .work("dependents", WORKERS, move |key| {
-            let controller = controller.clone();
-            async move { controller.sync(&key).await }
-        })
-        .await;
+    let worker = controller.clone();
+    let working = queue.work("dependents", WORKERS, move |key| {
+        let controller = worker.clone();
+        async move { controller.sync(&key).await }
+    });
+    tokio::join!(working, controller.custom.run(&context, &queue, &owned));
 }
 
 /// Returns the queue key of a reference, which contains the namespace.
@@ -143,15 +177,28 @@ fn dependent_resource(plural: &str) -> Option<&'static Resource> {
 struct Controller {
     context: Context,
     referrers: Vec<(Arc<Cache>, usize)>,
+    custom: CustomObjects,
 }
 
 impl Controller {
     fn referrers_of(&self, workspace: &str, reference_key: &str) -> Vec<Arc<Value>> {
-        let found = self.referrers.iter().flat_map(|(cache, index)| cache.by_index(*index, reference_key));
-        found.filter(|object| *Key::of(object).workspace == *workspace).collect()
+        let (index_key, custom) = (index_key(workspace, reference_key), self.custom.of(workspace));
+        let caches = self.referrers.iter().chain(&custom);
+        caches.flat_map(|(cache, index)| cache.by_index(*index, &index_key)).collect()
     }
 
-    /// Lists all objects of a namespace that may refer to dependents.
+    /// Finds an owner of an object in the caches.
+    fn owner(&self, at: &Key, owner: &OwnerReference<'_>) -> Option<Arc<Value>> {
+        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+        let mut built_in = self.referrers.iter().map(|(cache, _)| cache);
+        let is_it = |cache: &&Arc<Cache>| cache.resource.group == group && cache.resource.kind == owner.kind;
+        match built_in.find(is_it) {
+            Some(cache) => cache.get(&at.sibling(owner.name)),
+            None => self.custom.get((group, owner.kind), &at.sibling(owner.name)),
+        }
+    }
+
+    /// Lists all objects of a namespace that may need dependents.
     async fn list_referrers(&self, workspace: &str, namespace: &str) -> Result<Vec<Value>, Status> {
         let mut all = Vec::new();
         for (resource, _) in &REFERRERS {
@@ -161,6 +208,8 @@ impl Controller {
                 all.push(found);
             }
         }
+        all.extend(self.custom.list_missing(&self.context, workspace, namespace).await?);
+        all.extend(self.custom.list(workspace, namespace).iter().map(|found| found.as_ref().clone()));
         Ok(all)
     }
 
@@ -176,17 +225,24 @@ impl Controller {
             found => found?,
         };
         let current = Placement::of(&found);
-        let Some((mut shares, by)) =
-            changed_shares(&current, &found, &self.referrers_of(&key.workspace, &key.name))
-        else {
+        let referrers = self.referrers_of(&key.workspace, &key.name);
+        let owners = owner_shares(&found, &|owner| self.owner(&target, owner));
+        let Some((mut shares, by)) = changed_shares(&current, &found, &referrers, owners) else {
             return Ok(Next::Done);
         };
         // A removed object may be lost, and the caches may be at different revisions: list the referring
         // objects again.
         if current.clusters.iter().any(|share| !contains(&shares, share)) && !stays_above(&found) {
+            if !self.custom.is_listed() {
+                return Ok(Next::After(UNKNOWN_DELAY));
+            }
             let referrers = self.list_referrers(&key.workspace, namespace).await?;
-            let needed = needed_clusters(&key.name, &referrers).into_values().collect();
-            match next_needed(&current, needed) {
+            let mut needed = needed_clusters(&key.name, &referrers);
+            let referrers: HashMap<&str, &Value> =
+                referrers.iter().map(|referrer| (object::uid(referrer), referrer)).collect();
+            let find = |owner: &OwnerReference<'_>| Some(Arc::new((*referrers.get(owner.uid)?).clone()));
+            add_shares(&mut needed, owner_shares(&found, &find));
+            match next_needed(&current, needed.into_values().collect()) {
                 Some((next, _)) if !are_same(&current.clusters, &next) => shares = next,
                 _ => return Ok(Next::Done),
             }
@@ -261,11 +317,13 @@ fn changed_shares<'a>(
     current: &'a Placement,
     dependent: &Value,
     referrers: &[Arc<Value>],
+    owners: Vec<Share>,
 ) -> Option<(Vec<Share>, &'a str)> {
     let staying = referrers.iter().filter(|referrer| !object::is_being_deleted(referrer));
     let mut all = Clusters::new();
     if !stays_above(dependent) {
         staying.for_each(|referrer| add_shares(&mut all, clusters(referrer)));
+        add_shares(&mut all, owners);
     }
     let (shares, by) = next_needed(current, all.into_values().collect())?;
     (!are_same(&current.clusters, &shares) && !object::is_being_deleted(dependent)).then_some((shares, by))
@@ -322,7 +380,7 @@ mod tests {
 
     fn changed(dependent: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
         let current = Placement::of(dependent);
-        let (shares, _) = changed_shares(&current, dependent, referrers)?;
+        let (shares, _) = changed_shares(&current, dependent, referrers, Vec::new())?;
         Some(shares.into_iter().map(|share| (share.name.clone(), share)).collect())
     }
 

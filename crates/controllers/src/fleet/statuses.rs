@@ -23,6 +23,9 @@ const WORKERS: usize = 16;
 const STATUS_DRY_RUN: &str = "status?dryRun=All";
 /// Age in seconds up to which an unplaced object gets an event, because its creator is likely to be waiting.
 const NEW_SECONDS: i64 = 60;
+/// Seconds that clusters have to report a newly placed object before its status says that they have not. Most report
+/// at once, so that the status is written once.
+const REPORT_GRACE: i64 = 5;
 /// Index key of objects on no cluster; no cluster has this name.
 const UNPLACED: &str = "";
 
@@ -210,23 +213,36 @@ impl Controller {
             if lost_report.is_none() && self.changed_status(resource, known, &reports, false).is_none() {
                 return Ok(self.at_deadline(known));
             }
+            if lost_report.is_none()
+                && reports.is_empty()
+                && let Some(left) = self.report_grace(known)
+            {
+                return Ok(Next::After(left));
+            }
         }
-        let of_workload = workload.map(|(resource, known)| (resource, Key::of(&known)));
-        let of_record = records.first().and_then(|record| target(record, key));
-        let Some((mut resource, at)) = of_workload.or(of_record).or(lost_report.cloned()) else {
-            self.recorded().remove(&(key.name.to_string(), String::new()));
-            return Ok(Next::Done);
-        };
-        let api = self.context.api();
-        let found = match api.get(&resource, &at).await {
-            Ok(found) if object::uid(&found) == &*key.name => found,
-            Err(status) if status.reason() != "NotFound" => return Err(status),
-            // The object is gone, or there is another one with its name.
-            _ => return self.forget(&key.name, &records).await,
+        let (mut resource, found) = match (workload, lost_report) {
+            // Its resource version prevents that a newer object is overwritten.
+            (Some(workload), None) => workload,
+            (workload, lost_report) => {
+                let of_workload = workload.map(|(resource, known)| (resource, Key::of(&known)));
+                let of_record = records.first().and_then(|record| target(record, key));
+                let Some((resource, at)) = of_workload.or(of_record).or(lost_report.cloned()) else {
+                    self.recorded().remove(&(key.name.to_string(), String::new()));
+                    return Ok(Next::Done);
+                };
+                match self.context.api().get(&resource, &at).await {
+                    Ok(found) if object::uid(&found) == &*key.name => (resource, Arc::new(found)),
+                    Err(status) if status.reason() != "NotFound" => return Err(status),
+                    // The object is gone, or there is another one with its name.
+                    _ => return self.forget(&key.name, &records).await,
+                }
+            }
         };
         let reports = reports::of_object(&found, &records);
         // Reports do not contain the kind, but API servers require it for custom resources.
-        resource.kind = object::kind(&found).to_string().into();
+        if !object::kind(&found).is_empty() {
+            resource.kind = object::kind(&found).to_string().into();
+        }
         self.record_problems(&resource, &found, &reports);
         let has_lost_reports = lost_report.is_some() && reports.is_empty();
         if has_lost_reports {
@@ -235,7 +251,8 @@ impl Controller {
         let Some(wanted) = self.changed_status(&resource, &found, &reports, has_lost_reports) else {
             return Ok(Next::Done);
         };
-        let mut changed = found.clone();
+        let api = self.context.api();
+        let mut changed = (*found).clone();
         changed["status"] = wanted;
         let mut written = api.update_status(&resource, &changed).await;
         if written.as_ref().is_err_and(|status| status.code() == 422) {
@@ -257,6 +274,25 @@ impl Controller {
                 Ok(Next::Done)
             }
         }
+    }
+
+    /// Time that the clusters of a workload still have for their first report. Its status says nothing about clusters
+    /// until then.
+    fn report_grace(&self, object: &Value) -> Option<Duration> {
+        let placement = Placement::of(object);
+        let workspace = Key::of(object).workspace;
+        let is_ready =
+            |share: &Share| matches!(self.lookup.health(&workspace, &share.name, &share.uid), Health::Ready);
+        if placement.clusters.is_empty()
+            || !placement.clusters.iter().all(is_ready)
+            || conditions::find(object, placed_condition::CONDITION).is_some()
+        {
+            return None;
+        }
+        let placed = time::parse(&placement.decisions.last()?.time).ok()?.seconds;
+        let left = placed.saturating_add(REPORT_GRACE).saturating_sub(self.context.clock.now().seconds);
+        // A time in the future is not trusted.
+        (1..=REPORT_GRACE).contains(&left).then(|| Duration::from_secs(left.unsigned_abs()))
     }
 
     /// Looks at a Deployment that waits for a cluster again when it stops progressing.
@@ -411,6 +447,8 @@ impl Controller {
             && status == "False"
             && !is_old(&reason)
             && !is_refusal(&reason)
+            // The scheduler records an event with a reason for each cluster.
+            && !placed_condition::is_blocked(&reason)
         {
             self.recorder.warning(resource, after, &reason, message);
         }

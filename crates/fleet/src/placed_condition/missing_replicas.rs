@@ -18,6 +18,14 @@ impl PlacedObject<'_> {
         if missing <= 0 || placement.clusters.is_empty() {
             return None;
         }
+        let explain = self.explain_command();
+        Some(format!(
+            "{missing} of {replicas} replicas have no place on any cluster; see why with: {explain}"
+        ))
+    }
+
+    /// The command that explains where the object is.
+    pub(super) fn explain_command(&self) -> String {
         let (kind, name) = (object::kind(self.object).to_lowercase(), object::name(self.object));
         let flag = match object::namespace(self.object) {
             "" | "default" => String::new(),
@@ -25,9 +33,7 @@ impl PlacedObject<'_> {
         };
         // Objects of lists have no kind.
         let kind = if kind.is_empty() { self.resource.1 } else { &kind };
-        Some(format!(
-            "{missing} of {replicas} replicas have no place on any cluster; see why with: atoll explain {kind}/{name}{flag}"
-        ))
+        format!("atoll explain {kind}/{name}{flag}")
     }
 
     /// Whether as many replicas of a Deployment are available as its update strategy requires.

@@ -14,10 +14,12 @@ use crate::rules::{ClusterFilter, Division};
 /// Divides replicas: chooses clusters, then apportions replicas to them, domain by domain.
 pub fn divide<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan {
     let plan = divide_between(question, term, false);
-    match plan.unplaced > 0 && !question.rules.spread.is_empty() {
-        true => divide_between(question, term, true),
-        false => plan,
+    if plan.unplaced == 0 || question.rules.spread.is_empty() {
+        return plan;
     }
+    // The clusters with most room of each domain are not always those that come first.
+    let thorough = divide_between(question, term, true);
+    if thorough.unplaced < plan.unplaced { thorough } else { plan }
 }
 
 fn divide_between<'a>(
@@ -132,7 +134,8 @@ fn choose<'a>(
         let least = rules.min_replicas.unwrap_or(1).max(1).min(total);
         found.retain(|one| one.current > 0 || one.is_frozen || one.most >= least);
         let most_new = most_new.min(most.saturating_sub(found.len()));
-        let missing = total - room(&found, total);
+        // Clusters that may hardly differ need as much room as the others, so that their sum says little.
+        let missing = if rules.max_skew.is_some() { total } else { total - room(&found, total) };
         found.extend(newcomers(question, term, (enough, missing), (most, most_new), is_thorough));
     }
     if rules.division == Division::Pack && rules.spread.is_empty() && rules.max_skew.is_none() {
@@ -143,11 +146,14 @@ fn choose<'a>(
         found.sort_by_key(|one| (!one.is_frozen, Reverse(one.weight), Reverse(one.current)));
     }
     if !rules.spread.is_empty() {
-        found = spread::diversify(&rules.spread, found);
+        found = match is_thorough {
+            true => spread::roomiest(&rules.spread, found, total, most),
+            false => spread::diversify(&rules.spread, found),
+        };
     }
-    if found.len() > most && room(&found[..most], total) < total {
+    if found.len() > most && !have_room(&found[..most], total, rules.max_skew) {
         // Those that come first have too little room together.
-        found.sort_by_key(|one| Reverse(one.most));
+        by_room(&mut found, total, most);
         if !rules.spread.is_empty() {
             found = spread::diversify(&rules.spread, found);
         }
@@ -159,6 +165,23 @@ fn choose<'a>(
 /// Replicas of a total that clusters have room for.
 fn room(found: &[Candidate<'_>], total: i64) -> i64 {
     found.iter().map(|one| one.most.min(total)).sum()
+}
+
+/// Reorders clusters such that the first `most` have room for all replicas together, if any do: those with room for an
+/// even part come first, and of these the ones with a share.
+fn by_room(found: &mut [Candidate<'_>], total: i64, most: usize) {
+    let clusters = i64::try_from(most).unwrap_or(i64::MAX).max(1);
+    let part = total / clusters + i64::from(total % clusters > 0);
+    found.sort_by_key(|one| {
+        (!one.is_frozen, Reverse(one.most.min(part)), Reverse(one.current), Reverse(one.most))
+    });
+}
+
+/// Whether clusters have room for a total, as far as they may differ.
+fn have_room(found: &[Candidate<'_>], total: i64, max_skew: Option<i64>) -> bool {
+    let least = found.iter().map(|one| one.most).min().unwrap_or(0);
+    let most = max_skew.map_or(total, |skew| least.saturating_add(skew.max(1)).min(total));
+    room(found, most) >= total
 }
 
 /// Returns open clusters: the best `most_new`, and more if these have too little room for what is `missing`.

@@ -13,13 +13,15 @@ pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Sh
     let need = demand.pods();
     let present = question.present(term, need);
     if let Some(found) = present.iter().find(|found| found.is_frozen || found.most >= need) {
-        return whole(found, demand.replicas);
+        // A cluster that is not ready has no known room for more.
+        let is_unready = found.is_frozen && found.entry.state.readiness.is_not_ready();
+        return if is_unready { part(question, found) } else { whole(found, demand.replicas) };
     }
+    // A workload that has outgrown its cluster moves to one that takes all of it, unless more would be lost than replicas.
     let is_bound = demand.is_paused
-        || !demand.may_rebalance
         || demand.runs_once
         || demand.has_bound_claims
-        || rules.keeps_namespace_together;
+        || (rules.keeps_namespace_together && demand.has_neighbours);
     if let Some(found) = present.first().filter(|_| is_bound) {
         return part(question, found);
     }

@@ -151,6 +151,43 @@ pub fn diversify<'a>(spread: &[Spread], found: Vec<Candidate<'a>>) -> Vec<Candid
     keyed.into_iter().map(|(_, _, one)| one).collect()
 }
 
+/// Chooses clusters such that the domains have as much room as possible: the one with least room gets another cluster
+/// first. Of the clusters of a domain, one with a share comes first if it has room for an even part of all replicas.
+pub fn roomiest<'a>(
+    spread: &[Spread],
+    found: Vec<Candidate<'a>>,
+    total: i64,
+    most: usize,
+) -> Vec<Candidate<'a>> {
+    let (mut chosen, found): (Vec<Candidate<'a>>, Vec<Candidate<'a>>) =
+        found.into_iter().partition(|one| one.is_frozen);
+    let mut domains: BTreeMap<Vec<&'a str>, (i64, Vec<Candidate<'a>>)> = BTreeMap::new();
+    for one in &chosen {
+        domains.entry(domain_of(spread, one.entry)).or_default().0 += one.most;
+    }
+    for one in found {
+        domains.entry(domain_of(spread, one.entry)).or_default().1.push(one);
+    }
+    let used = i64::try_from(domains.len().min(most)).unwrap_or(i64::MAX).max(1);
+    let part = total / used + i64::from(total % used > 0);
+    // The best of each domain comes last.
+    let worth = |one: &Candidate<'a>| (one.most.min(part), one.current, one.most);
+    for (_, members) in domains.values_mut() {
+        members.sort_by(|one, other| {
+            worth(one).cmp(&worth(other)).then_with(|| other.registration().cmp(&one.registration()))
+        });
+    }
+    while chosen.len() < most {
+        let open = domains.values_mut().filter(|(_, members)| !members.is_empty());
+        let least = open.min_by_key(|(room, members)| (*room, Reverse(members.last().map(worth))));
+        let Some((room, members)) = least else { break };
+        let Some(one) = members.pop() else { break };
+        *room = room.saturating_add(one.most);
+        chosen.push(one);
+    }
+    chosen
+}
+
 /// The domain of a cluster by all constraints together.
 fn domain_of<'a>(spread: &[Spread], entry: &'a ClusterEntry) -> Vec<&'a str> {
     spread.iter().map(|spread| spread.by.domain(&entry.state).unwrap_or_default()).collect()
@@ -162,8 +199,8 @@ fn level_share(replicas: i64, domains: usize, skew: i64) -> usize {
     share.saturating_add(usize::try_from(skew).unwrap_or(0)).saturating_add(1)
 }
 
-/// Returns open clusters, as many of each domain as it may need; unless `is_thorough`, as many as it needs where
-/// all have enough room.
+/// Returns open clusters: all if `is_thorough`, otherwise as many of each domain as it may need, which is as many as it
+/// needs where all have enough room if domains may not differ.
 pub fn open<'a>(
     question: Question<'a>,
     term: Option<&'a ClusterFilter>,
@@ -179,8 +216,9 @@ pub fn open<'a>(
     let mut found: Vec<Candidate<'a>> = Vec::new();
     let domains = question.fleet.domains(path, label);
     let of_each = match spread.max_skew {
-        Some(skew) if !is_thorough => of_each.min(level_share(question.demand.replicas, domains.len(), skew)),
-        _ => of_each,
+        _ if is_thorough => usize::MAX,
+        Some(skew) => of_each.min(level_share(question.demand.replicas, domains.len(), skew)),
+        None => of_each,
     };
     for domain in domains {
         let members = Box::new(question.fleet.labelled(path, label, domain));

@@ -1,6 +1,7 @@
 //! Tables of decisions: fleets in a few words, and what is decided.
 
 mod opened_segments;
+mod room_of_domains;
 mod skew;
 
 use std::sync::Arc;
@@ -134,7 +135,13 @@ fn without_a_policy_a_namespace_stays_together() {
         (large(40), "c=30 -10"),
         (Demand { replicas: 40, ..plain.clone() }, "c=30 -10"),
         (on(plain.clone(), &[("a", 3)]), "a=3"),
-        (on(demand(15), &[("a", 3)]), "a=10 -5"),
+        // A workload that has outgrown its cluster stays with the others of its namespace, or moves as a whole.
+        (Demand { has_neighbours: true, ..on(demand(15), &[("a", 3)]) }, "a=10 -5"),
+        (on(demand(15), &[("a", 3)]), "c=15"),
+        (Demand { may_rebalance: false, ..on(demand(15), &[("a", 3)]) }, "c=15"),
+        (on(demand(40), &[("a", 3)]), "a=10 -30"),
+        (Demand { runs_once: true, ..on(demand(15), &[("a", 3)]) }, "a=10 -5"),
+        (Demand { has_bound_claims: true, ..on(demand(15), &[("a", 3)]) }, "a=10 -5"),
         (Demand { is_scaled_below: true, ..plain.clone() }, "c"),
         (Demand { replicas: 0, ..plain.clone() }, "c=0"),
     ] {
@@ -306,7 +313,7 @@ fn shares_stay_where_new_ones_are_refused() {
     for (changed, replicas, expected) in [
         (ClusterState { is_cordoned: true, ..state("a") }, 4, "a=2 b=2"),
         (ClusterState { is_cordoned: true, ..state("a") }, 6, "a=2 b=4"),
-        (ClusterState { readiness: not_ready, ..state("a") }, 6, "a=2 b=4"),
+        (ClusterState { readiness: not_ready.clone(), ..state("a") }, 6, "a=2 b=4"),
         (ClusterState { taints: taint("NoSchedule"), ..state("a") }, 6, "a=2 b=4"),
         (ClusterState { taints: taint("NoExecute"), ..state("a") }, 4, "b=4"),
         (ClusterState { is_fenced: true, ..state("a") }, 4, "b=4"),
@@ -315,6 +322,13 @@ fn shares_stay_where_new_ones_are_refused() {
     ] {
         let fleet = fleet(&[(changed.clone(), 10), (state("b"), 10)]);
         assert_eq!(words(&decide(&fleet, &here(replicas), &even)), expected, "{changed:?} {replicas}");
+    }
+    // A share on one cluster does not grow while the cluster is not ready.
+    let unready =
+        super::tests::fleet(&[(ClusterState { readiness: not_ready, ..state("a") }, 10), (state("b"), 10)]);
+    for (replicas, expected) in [(2, "a=2"), (5, "a=2 -3"), (1, "a=1")] {
+        let undivided = on(demand(replicas), &[("a", 2)]);
+        assert_eq!(words(&decide(&unready, &undivided, &rules(Division::Single))), expected, "{replicas}");
     }
     let fleet = three();
     let evicted = Demand { evicted: vec!["a".into()], ..here(4) };

@@ -71,6 +71,23 @@ fn template<'a>(group: &str, resource: &str, object: &'a Value) -> &'a Value {
     }
 }
 
+/// Annotation with the storage class of a volume claim, from before there was a field. It has precedence.
+const CLASS_BEFORE_THE_FIELD: &str = "volume.beta.kubernetes.io/storage-class";
+/// Most volume claims of a workload that are looked up.
+const MAX_CLAIMS: usize = 64;
+
+/// The storage class that a volume claim, or a template of one, names. Without one, the cluster chooses.
+pub fn storage_class(claim: &Value) -> Option<&str> {
+    let named = object::annotation(claim, CLASS_BEFORE_THE_FIELD);
+    named.or_else(|| text(&claim["spec"]["storageClassName"])).filter(|class| !class.is_empty())
+}
+
+/// The names of the volume claims that the pods of a workload mount.
+pub fn claim_names<'a>((group, resource): (&str, &str), object: &'a Value) -> impl Iterator<Item = &'a str> {
+    let volumes = items(&template(group, resource, object)["spec"]["volumes"]).iter();
+    volumes.filter_map(|volume| text(&volume["persistentVolumeClaim"]["claimName"])).take(MAX_CLAIMS)
+}
+
 impl Needs {
     /// Reads what one replica of an object needs.
     pub fn of(group: &str, resource: &str, object: &Value) -> Needs {
@@ -80,15 +97,19 @@ impl Needs {
             classes.ingress.extend(text(&object["spec"]["ingressClassName"]).map(str::to_string));
         }
         if (group, resource) == ("", "persistentvolumeclaims") {
-            classes.storage.extend(text(&object["spec"]["storageClassName"]).map(str::to_string));
+            classes.storage.extend(storage_class(object).map(str::to_string));
         }
         for claim in items(&object["spec"]["volumeClaimTemplates"]) {
-            classes.storage.extend(text(&claim["spec"]["storageClassName"]).map(str::to_string));
+            classes.storage.extend(storage_class(claim).map(str::to_string));
         }
         if template.is_null() {
             return Needs { classes, ..Needs::default() };
         }
         let pod = &template["spec"];
+        for volume in items(&pod["volumes"]) {
+            let class = storage_class(&volume["ephemeral"]["volumeClaimTemplate"]);
+            classes.storage.extend(class.map(str::to_string));
+        }
         classes.priority.extend(text(&pod["priorityClassName"]).map(str::to_string));
         classes.runtime.extend(text(&pod["runtimeClassName"]).map(str::to_string));
         let spec = PodSpecView::of(pod);
@@ -121,6 +142,42 @@ mod tests {
         let claim = json!({ "spec": { "storageClassName": "fast" } });
         assert_eq!(Needs::of("", "persistentvolumeclaims", &claim).classes.storage, one("fast"));
         assert!(Needs::of("", "configmaps", &json!({ "spec": { "template": {} } })).classes.is_empty());
+    }
+
+    #[test]
+    fn storage_classes_of_claims_are_found() {
+        let beta = json!({ CLASS_BEFORE_THE_FIELD: "old" });
+        for (claim, expected) in [
+            (json!({ "spec": { "storageClassName": "fast" } }), Some("fast")),
+            (
+                json!({ "metadata": { "annotations": beta }, "spec": { "storageClassName": "fast" } }),
+                Some("old"),
+            ),
+            (json!({ "spec": { "storageClassName": "" } }), None),
+            (json!({ "spec": {} }), None),
+            (Value::Null, None),
+        ] {
+            assert_eq!(storage_class(&claim), expected, "{claim}");
+        }
+        let volumes = json!([
+            { "name": "a", "persistentVolumeClaim": { "claimName": "data" } },
+            { "name": "b", "emptyDir": {} },
+            { "name": "c", "ephemeral": { "volumeClaimTemplate": { "spec": { "storageClassName": "fast" } } } },
+        ]);
+        let pod = json!({ "spec": { "volumes": volumes, "containers": [] } });
+        for (group, resource, spec) in [
+            ("apps", "deployments", json!({ "template": pod })),
+            ("batch", "cronjobs", json!({ "jobTemplate": { "spec": { "template": pod } } })),
+        ] {
+            let object = json!({ "spec": spec });
+            let names: Vec<&str> = claim_names((group, resource), &object).collect();
+            assert_eq!(names, ["data"], "{resource}");
+            let mut demand = Demand::of(("w", "root"), (group, resource), &object);
+            demand.need_storage(["slow".to_string()]);
+            let found: Vec<&str> = demand.needs.classes.storage.iter().map(String::as_str).collect();
+            assert_eq!(found, ["fast", "slow"], "{resource}");
+        }
+        assert_eq!(claim_names(("", "configmaps"), &json!({ "spec": { "template": pod } })).count(), 0);
     }
 
     #[test]

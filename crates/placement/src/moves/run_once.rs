@@ -40,16 +40,34 @@ pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &Pla
     Step::Write { shares: target.clone(), phase }
 }
 
-/// Why a share may not end, if it has to begin elsewhere.
-fn refuses(fleet: &Fleet, demand: &Demand, share: &DecidedShare) -> Option<Step> {
-    let state = fleet.cluster(&share.uid)?;
-    let name = &state.name;
-    if demand.has_bound_claims && !demand.may_leave_volumes {
+/// Says that an object stays, if a share of it ends whose volumes would stay behind.
+pub fn kept_by_volumes(
+    fleet: &Fleet,
+    demand: &Demand,
+    now: &[DecidedShare],
+    decision: &PlacementDecision,
+) -> Option<Step> {
+    let ends = now.iter().filter(|share| find(&decision.shares, &share.uid).is_none());
+    ends.filter_map(|share| fleet.cluster(&share.uid)).find_map(|state| has_volumes(demand, &state.name))
+}
+
+/// Why a share on the cluster of this name may not end: its volumes would stay behind.
+fn has_volumes(demand: &Demand, name: &str) -> Option<Step> {
+    (demand.has_bound_claims && !demand.may_leave_volumes).then(|| {
         let reason = format!(
             "its volumes are on {name} and would be empty elsewhere; declare a replica of the data, or accept that with \
              --accept-empty-volumes"
         );
-        return Some(Step::Blocked { code: "VolumesStay", reason });
+        Step::Blocked { code: "VolumesStay", reason }
+    })
+}
+
+/// Why a share may not end, if it has to begin elsewhere.
+fn refuses(fleet: &Fleet, demand: &Demand, share: &DecidedShare) -> Option<Step> {
+    let state = fleet.cluster(&share.uid)?;
+    let name = &state.name;
+    if let Some(blocked) = has_volumes(demand, name) {
+        return Some(blocked);
     }
     if demand.runs_once && !has_stopped(fleet, &share.uid) && state.readiness.is_not_ready() {
         let reason = format!(

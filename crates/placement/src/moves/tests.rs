@@ -131,6 +131,28 @@ fn run_once_work_stops_before_it_starts_elsewhere() {
     }
 }
 
+#[test]
+fn replicas_with_claims_are_made_before_others_are_broken() {
+    let fleet = fleet(&[ready("a"), ready("b"), ready("c")]);
+    let claims = |current: &str, may_leave_volumes: bool| Demand {
+        has_bound_claims: true,
+        may_leave_volumes,
+        ..demand(current, 10)
+    };
+    for (demand, target, expected) in [
+        (claims("a=10/10", false), "b=10", "blocked: VolumesStay"),
+        (claims("a=5/5 b=5/5", false), "a=10", "blocked: VolumesStay"),
+        (claims("a=10/10", true), "b=10", "adding: a=10 b=10"),
+        (claims("a=10/10 b=10/4", true), "b=10", "removing: a=6 b=10"),
+        (claims("a=6/6 b=10/10", true), "b=10", "removing: b=10"),
+        // No cluster is left, so that no volume is.
+        (claims("a=5/5 b=5/5", false), "a=4 b=3 c=3", "adding: a=5 b=5 c=3"),
+        (claims("a=5/5 b=5/5", false), "a=6 b=6", "adding: a=6 b=6"),
+    ] {
+        assert_eq!(step(&fleet, &demand, target, (None, 0)), expected, "{demand:?} to {target}");
+    }
+}
+
 /// Shares as `a=2@0`.
 fn segments(words: &str) -> Vec<DecidedShare> {
     let share = |word: &str| {
@@ -198,14 +220,17 @@ fn while_paused_no_cluster_enters_or_leaves() {
 
 #[test]
 fn copies_leave_when_they_have_arrived() {
-    let fleet = fleet(&[ready("a"), ready("b")]);
+    let fleet = fleet(&[ready("a"), ready("b"), lost("c")]);
+    // A name with an exclamation mark is that of a cluster that has reported the object.
+    let share = |word: &&str| CurrentShare {
+        uid: word.trim_end_matches('!').into(),
+        is_applied: word.ends_with('!'),
+        ..CurrentShare::default()
+    };
     let on = |names: &[&str]| Demand {
         work: Work::Copy,
         replicas: 1,
-        current: names
-            .iter()
-            .map(|uid| CurrentShare { uid: (*uid).into(), ..CurrentShare::default() })
-            .collect(),
+        current: names.iter().map(share).collect(),
         ..Demand::default()
     };
     let target = |name: &str| PlacementDecision {
@@ -214,8 +239,11 @@ fn copies_leave_when_they_have_arrived() {
     };
     for (now, expected) in [
         (&[][..], "settling: b=-1"),
-        (&["a"], "adding: b=-1 a=-1"),
-        (&["a", "b"], "removing: b=-1"),
+        (&["a!"], "adding: b=-1 a=-1"),
+        (&["a!", "b"], "removing waits"),
+        (&["a!", "b!"], "removing: b=-1"),
+        // It does not have to arrive where nothing can be lost.
+        (&["c!", "b"], "removing: b=-1"),
         (&["b"], "done"),
     ] {
         assert_eq!(told(&next_step(&fleet, &on(now), &target("b"), &Rules::default())), expected, "{now:?}");

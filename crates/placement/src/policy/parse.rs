@@ -44,7 +44,7 @@ impl PolicyReader {
             self.errors.push(FieldError::forbidden(&namespaces.path, why));
         }
         let disruption = spec.child("disruption");
-        let rollout = spec.child("rollout").child("strategy");
+        let rollout = spec.child("rollout");
         Policy {
             kind,
             namespace: object::namespace(policy).to_string(),
@@ -68,7 +68,10 @@ impl PolicyReader {
             failover: self.reaction(&spec.child("failover"), Reaction::FAILOVER),
             failback: self.reaction(&spec.child("failback"), Reaction::FAILBACK),
             max_moving: self.amount(&disruption.child("maxMoving")),
-            rollout: self.word(&rollout, Strategy::NAMES, Strategy::parse).unwrap_or(Strategy::AllAtOnce),
+            rollout: self
+                .word(&rollout.child("strategy"), Strategy::NAMES, Strategy::parse)
+                .unwrap_or(Strategy::AllAtOnce),
+            rollout_deadline: self.duration(&rollout.child("deadline")),
         }
     }
 
@@ -276,23 +279,26 @@ impl PolicyReader {
     }
 
     fn reaction(&mut self, field: &Field<'_>, usual: Reaction) -> Reaction {
-        let after = field.child("after");
-        let time = self.text(&after).and_then(|text| match time::explain_duration(text) {
+        let after = self.duration(&field.child("after"));
+        Reaction {
+            mode: self.word(&field.child("mode"), Mode::NAMES, Mode::parse).unwrap_or(usual.mode),
+            after: after.unwrap_or(usual.after),
+        }
+    }
+
+    fn duration(&mut self, field: &Field<'_>) -> Option<Duration> {
+        match time::explain_duration(self.text(field)?) {
             Ok(nanos) if (0..=MAX_AFTER).contains(&nanos) => {
                 u64::try_from(nanos).ok().map(Duration::from_nanos)
             }
             Ok(_) => {
-                self.invalid(&after, "must be between 0s and 720h");
+                self.invalid(field, "must be between 0s and 720h");
                 None
             }
             Err(why) => {
-                self.invalid(&after, format!("must be a duration such as 15s or 5m: {why}"));
+                self.invalid(field, format!("must be a duration such as 15s or 5m: {why}"));
                 None
             }
-        });
-        Reaction {
-            mode: self.word(&field.child("mode"), Mode::NAMES, Mode::parse).unwrap_or(usual.mode),
-            after: time.unwrap_or(usual.after),
         }
     }
 

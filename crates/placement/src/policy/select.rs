@@ -2,25 +2,11 @@
 
 use std::cmp::Reverse;
 
+use atoll_fleet::workloads::is_workload_kind;
 use atoll_meta::object;
 use serde_json::{Map, Value};
 
 use super::{ObjectRule, Policy, PolicyKind};
-
-/// Kinds that are placed by default, and that a policy without `objects` applies to: group and kind.
-pub const WORKLOADS: [(&str, &str); 7] = [
-    ("", "ReplicationController"),
-    ("apps", "DaemonSet"),
-    ("apps", "Deployment"),
-    ("apps", "ReplicaSet"),
-    ("apps", "StatefulSet"),
-    ("batch", "CronJob"),
-    ("batch", "Job"),
-];
-
-pub fn is_workload(group: &str, kind: &str) -> bool {
-    WORKLOADS.contains(&(group, kind))
-}
 
 /// An object, as policies see it.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +18,14 @@ pub struct PolicyTarget<'a> {
     pub name: &'a str,
     pub labels: Option<&'a Map<String, Value>>,
     pub namespace_labels: Option<&'a Map<String, Value>>,
-    /// Whether rules without a kind apply to it. True for workloads; callers set it for custom objects of
-    /// types that were imported from clusters.
+    /// Whether rules without a kind apply to it. True for workloads.
     pub is_workload: bool,
+    /// Whether its kind is defined in its workspace, so that rules for all custom kinds apply to it.
+    pub is_custom: bool,
 }
+
+/// The kind of a rule for all custom kinds.
+pub const ANY_CUSTOM_KIND: &str = "*";
 
 impl<'a> PolicyTarget<'a> {
     /// Reads an object and the Namespace that it is in.
@@ -49,7 +39,8 @@ impl<'a> PolicyTarget<'a> {
             name: object::name(object),
             labels: object::label_map(object),
             namespace_labels: namespace.and_then(object::label_map),
-            is_workload: is_workload(group, kind),
+            is_workload: is_workload_kind(group, kind),
+            is_custom: false,
         }
     }
 }
@@ -70,7 +61,8 @@ pub struct Specificity {
 impl ObjectRule {
     fn matches(&self, target: &PolicyTarget<'_>) -> bool {
         let is = |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|own| own == actual);
-        let is_kind = match &self.kind {
+        let is_kind = match self.kind.as_deref() {
+            Some(ANY_CUSTOM_KIND) => target.is_custom,
             Some(kind) => kind == target.kind,
             None => target.is_workload,
         };
@@ -107,7 +99,7 @@ impl Policy {
             distance: Reverse(self.distance),
             has_name: rule.name.is_some(),
             has_selector: rule.selector.as_ref().is_some_and(|selector| !selector.is_empty()),
-            has_kind: rule.kind.is_some(),
+            has_kind: rule.kind.as_deref().is_some_and(|kind| kind != ANY_CUSTOM_KIND),
             has_namespace_selector: !self.namespaces.is_empty(),
         };
         if self.objects.is_empty() {

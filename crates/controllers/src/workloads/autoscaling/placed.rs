@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
-use atoll_fleet::autoscaling::{ABOVE, ScaleTarget, is_of_placed_workloads};
+use atoll_fleet::autoscaling::{ABOVE, PINNED, ScaleTarget, is_of_placed_workloads};
 use atoll_fleet::placed_condition::{self, Health};
+use atoll_fleet::placement::Share;
 use atoll_fleet::view::PodCounts;
 use atoll_informer::{Cache, Key, Next, Resource, resources};
 use atoll_meta::{Status, object};
@@ -82,7 +83,7 @@ impl PlacedTargets {
             let pods = pods.filter(Value::is_object).and_then(|pods| serde_json::from_value(pods).ok());
             pods.ok_or_else(|| "has not reported pods yet".to_string())
         };
-        let share = |share: atoll_fleet::placement::Share| SharePods {
+        let share = |share: Share| SharePods {
             reported: of(&share.name, &share.uid),
             replicas: share.replicas.unwrap_or(replicas),
             cluster: share.name,
@@ -103,6 +104,12 @@ fn copies(placement: &Placement, replicas: i64) -> i64 {
         true => i64::try_from(placement.clusters.len()).unwrap_or(1).max(1),
         false => 1,
     }
+}
+
+/// The shares of a pinned target, as in the annotation that pins them or, with another sign, makes them weights.
+fn pinned(placement: &Placement, sign: &str) -> String {
+    let share = |share: &Share| format!("{}{sign}{}", share.name, share.replicas.unwrap_or(0));
+    placement.clusters.iter().map(share).collect::<Vec<_>>().join(",")
 }
 
 impl Controller {
@@ -152,6 +159,16 @@ impl Controller {
         let placement = Placement::of(&found);
         if placement.autoscaler == ABOVE {
             return Ok(Verdict::Act(Box::new(found)));
+        }
+        if placement.autoscaler == PINNED {
+            let (kind, name) = (target.kind, target.name);
+            let message = format!(
+                "{kind} {name} is not scaled: the annotation atoll.dev/clusters pins its replicas ({}); write weights instead, \
+                 as in {}",
+                pinned(&placement, "=="),
+                pinned(&placement, "=")
+            );
+            return Ok(Verdict::Refuse("TargetPinned", message));
         }
         // Workloads of pod grain have autoscalers of pod grain. Without any cluster, nothing is known about the
         // placement, and another controller may run the workload.
@@ -250,8 +267,6 @@ impl Controller {
 
 #[cfg(test)]
 mod tests {
-    use atoll_fleet::placement::Share;
-
     use super::*;
 
     #[test]

@@ -50,7 +50,7 @@ fn set_fields_are_read() {
             "failover": { "after": "1m30s", "mode": "Never" },
             "failback": { "after": "0s" },
             "disruption": { "maxMoving": "25%" },
-            "rollout": { "strategy": "OneByOne" },
+            "rollout": { "strategy": "OneByOne", "deadline": "5m" },
         }),
     ));
     assert_eq!((policy.objects.len(), policy.objects[1].group.as_deref()), (2, Some("")));
@@ -73,6 +73,7 @@ fn set_fields_are_read() {
     assert_eq!(policy.failover, Reaction { mode: Mode::Never, after: Duration::from_secs(90) });
     assert_eq!(policy.failback, Reaction { mode: Mode::Automatic, after: Duration::ZERO });
     assert_eq!((policy.max_moving, policy.rollout), (Some(Amount::Percent(25)), Strategy::OneByOne));
+    assert_eq!(policy.rollout_deadline, Some(Duration::from_secs(300)));
 
     let prod = json!({ "env": "prod" });
     let test = json!({ "env": "test" });
@@ -182,9 +183,10 @@ fn invalid_fields_are_named() {
              spec.failback.after: Invalid value: \"-1s\": must be between 0s and 720h",
         ),
         (
-            json!({ "disruption": { "maxMoving": "25" }, "rollout": { "strategy": "Slow" } }),
+            json!({ "disruption": { "maxMoving": "25" }, "rollout": { "strategy": "Slow", "deadline": "5" } }),
             "spec.disruption.maxMoving: Invalid value: \"25\": must be an integer or a percentage such as 25%\n\
-             spec.rollout.strategy: Unsupported value: \"Slow\": supported values: \"AllAtOnce\", \"OneByOne\"",
+             spec.rollout.strategy: Unsupported value: \"Slow\": supported values: \"AllAtOnce\", \"OneByOne\"\n\
+             spec.rollout.deadline: Invalid value: \"5\": must be a duration such as 15s or 5m: time: missing unit in duration \"5\"",
         ),
     ] {
         let errors = Policy::parse(&of_namespace("p", spec.clone())).expect_err(&spec.to_string());

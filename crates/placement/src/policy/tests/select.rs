@@ -106,12 +106,26 @@ fn policies_match_by_group_kind_name_labels_and_namespace() {
 }
 
 #[test]
-fn custom_objects_of_imported_types_count_as_workloads() {
+fn a_rule_may_be_about_all_custom_kinds() {
     let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a", "namespace": "shop" } });
-    let policy = parsed(&of_workspace("p", json!({})));
-    let target = PolicyTarget::of(&widget, None);
-    assert!(!policy.matches(&target));
-    assert!(policy.matches(&PolicyTarget { is_workload: true, ..target }));
+    let target = PolicyTarget { is_custom: true, ..PolicyTarget::of(&widget, None) };
+    for (objects, expected) in [
+        (json!([]), None),
+        (json!([{ "kind": "*" }]), Some(false)),
+        (json!([{ "kind": "*", "group": "example.com" }]), Some(false)),
+        (json!([{ "kind": "*", "group": "example.org" }]), None),
+        (json!([{ "kind": "*" }, { "kind": "Widget" }]), Some(true)),
+    ] {
+        let policy = parsed(&of_workspace("p", json!({ "objects": objects })));
+        let found = policy.specificity(&target).map(|fit| fit.has_kind);
+        assert_eq!(found, expected, "{objects}");
+    }
+    let policy = parsed(&of_workspace("p", json!({ "objects": [{ "kind": "*" }] })));
+    let service =
+        json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "a", "namespace": "shop" } });
+    for object in [&service, &deployment("web")] {
+        assert!(!policy.matches(&PolicyTarget::of(object, None)), "{object}");
+    }
 }
 
 #[test]
