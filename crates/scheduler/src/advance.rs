@@ -1,16 +1,18 @@
 //! The next step of one object: what is lost, what is under way and what is balanced, then the decision.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
+use atoll_fleet::autoscaling::STOPPING;
 use atoll_fleet::placed_by;
-use atoll_fleet::placed_condition::{ConditionValue, UNSCHEDULABLE};
+use atoll_fleet::placed_condition::{ConditionValue, MOVE_BLOCKED, UNSCHEDULABLE};
+use atoll_fleet::placement::{Share, with_needed};
 use atoll_informer::Key;
 use atoll_meta::object;
 use atoll_meta::views::items;
-use atoll_placement::decide::PlacementDecision;
+use atoll_placement::decide::{DecidedShare, PlacementDecision};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::failover::returns_at;
 use atoll_placement::intent::{Intent, IntentSource};
@@ -32,8 +34,6 @@ use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
 pub const ACCEPT_EMPTY_VOLUMES: &str = "atoll.dev/accept-empty-volumes";
 /// Taint of a cluster that is being drained.
 pub const DRAIN: &str = "atoll.dev/drain";
-/// The reason of the event about a move without room.
-const MOVE_BLOCKED: &str = "MoveBlocked";
 
 /// An object to decide about.
 pub struct Decidable<'a> {
@@ -86,7 +86,9 @@ impl Round<'_> {
         let (target_and_namespace, mut decided) = ((&target, namespace), rules.clone());
         let mut decision = self.decide_allowed(target_and_namespace, &asked, &mut decided, intent);
         let is_for_balance = is_balanced && !is_moving && losses.replaced.is_empty();
+        // A move for which an autoscaler stops was counted before.
         if is_for_balance
+            && placement.autoscaler != STOPPING
             && !demand.current.is_empty()
             && moving::changes_clusters(&demand, &decision)
             && let Err(at) = self.scheduler.rebalancing.begin(&key.workspace, now, self.ledger.objects())
@@ -107,7 +109,7 @@ impl Round<'_> {
         if decision.shares.is_empty() {
             // A placed object stays until there is another place for it.
             let message = missing.unwrap_or_else(|| "no cluster takes it".to_string());
-            return report(target, code, message);
+            return self.stays(target, placement, code, message);
         }
         let fleet = &self.ledger.fleet;
         let kept = moving::keep_unplaced(fleet, &demand, &mut decision, &rules.division);
@@ -115,7 +117,7 @@ impl Round<'_> {
             0 => (UNSCHEDULABLE, missing),
             _ => (MOVE_BLOCKED, format!("{kept} of its replicas stay where they are: {missing}")),
         });
-        let next = match moving::next_shares(fleet, &demand, &decision, &rules) {
+        let mut next = match moving::next_shares(fleet, &demand, &decision, &rules) {
             Ok(next) => next,
             Err((code, reason)) => {
                 if demand.is_paused {
@@ -123,9 +125,12 @@ impl Round<'_> {
                     self.wake_after(key, PAUSED_DELAY);
                     return DecidedStep::Settled;
                 }
-                return report(target, code, reason);
+                return self.stays(target, placement, code, reason);
             }
         };
+        if !demand.is_paused {
+            moving::await_reports(&demand, &reports, placement, &mut next);
+        }
         let side = match autoscaled.step(placement, &rules, &next, &reports) {
             SideStep::Place(side) => side,
             SideStep::Scale(replicas) => return DecidedStep::Scale(target, replicas),
@@ -133,6 +138,8 @@ impl Round<'_> {
                 // A cluster that is lost meanwhile need not confirm.
                 self.wake_after(key, PAUSED_DELAY);
                 self.scheduler.reports.set_awaited(key, true);
+                // The move that it stops for is still to come.
+                self.scheduler.rebalancing.set_waiting(key, true);
                 return self.outcome(key, target, placement, autoscaled.stopping(placement), None);
             }
         };
@@ -141,7 +148,10 @@ impl Round<'_> {
         let is_default = &*rules.by == placed_by::DEFAULT;
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let mut wanted = wanted(&decision, &demand, &rules);
-        wanted.missing = missing_replicas(&demand, &decision);
+        wanted.missing = (missing_replicas(&demand, &decision) - kept).max(0);
+        if kept > 0 {
+            wanted.blocked = MOVE_BLOCKED.to_string();
+        }
         describe(&mut wanted, &next, placement);
         wanted.autoscaler = side;
         let fleet = &self.ledger.fleet;
@@ -149,11 +159,20 @@ impl Round<'_> {
             object: &target.object,
             demand: &demand,
             strategy: rules.rollout,
+            deadline: rules.rollout_deadline,
             fleet,
             reports: &reports,
         };
         let is_rolling_out = rollout.stage(placement, &mut wanted.shares);
-        let halted = rollout.halted(&wanted.shares);
+        let progress = &self.scheduler.progress;
+        let since = |cluster: &str, report: &ReportedPods| progress.since(key, cluster, report, now);
+        let halted = rollout.halted(&wanted.shares, since, now);
+        if !is_rolling_out {
+            progress.remove(key);
+        }
+        if let Some(at) = halted.due {
+            self.wake_at(key, at);
+        }
         let awaits = is_rolling_out || !next.phase.is_empty() || autoscaled.awaits_reports(side);
         self.scheduler.reports.set_awaited(key, awaits);
         if demand.is_paused {
@@ -167,8 +186,37 @@ impl Round<'_> {
         }
         if !workloads::is_workload(&target.resource) {
             wanted.shares = workloads::with_decided(placement, wanted.shares);
+            if let Some(owned) = self.owned_shares(&target) {
+                wanted.shares = with_needed(&wanted.shares, &owned);
+            }
         }
-        self.outcome(key, target, placement, wanted, missing.or(losses.held).or(halted))
+        let refused = refused(&demand, &next, &reports);
+        let told = missing.or(losses.held).or(halted.told).or(refused);
+        self.outcome(key, target, placement, wanted, told)
+    }
+
+    /// The object stays as it is, and its placement says why.
+    fn stays(
+        &self,
+        target: PlacementTarget,
+        placement: &Placement,
+        code: &'static str,
+        message: String,
+    ) -> DecidedStep {
+        let is_lost = |share: &Share| {
+            let state = self.ledger.fleet.cluster(&share.uid);
+            state.is_none_or(|state| state.is_fenced || state.readiness.is_not_ready())
+        };
+        let wanted = Wanted { blocked: code.to_string(), ..Wanted::present(placement) };
+        // Nothing is written because a cluster is lost: the control plane may be the one that is cut off.
+        match wanted.is_same(placement)
+            || placement.clusters.is_empty()
+            || placement.clusters.iter().any(is_lost)
+            || !workloads::is_workload(&target.resource)
+        {
+            true => report(target, code, message),
+            false => DecidedStep::Place(target, wanted, Some((code, message))),
+        }
     }
 
     fn outcome(
@@ -232,12 +280,21 @@ impl Round<'_> {
         now: i64,
     ) -> Losses {
         let on = demand.current.iter().chain(bound_for.into_iter().flatten()).map(|share| &share.uid);
-        let losses = losses::of(&self.ledger.fleet, demand, &rules.failover, on, now);
+        let workspaces = || -> Vec<Arc<str>> {
+            let above = self.scheduler.api.ancestry(&key.workspace);
+            above.into_iter().map(|(id, _)| id.into()).collect()
+        };
+        let late = || -> Option<HashSet<Arc<str>>> {
+            let late = self.scheduler.heartbeats.late(&workspaces(), now)?;
+            Some(late.iter().filter_map(|key| self.ledger.cluster_uid(key).cloned()).collect())
+        };
+        let losses = losses::of(&self.ledger.fleet, demand, &rules.failover, on, &late, now);
         demand.evicted.extend(losses.replaced.iter().cloned());
         let near = demand.current.iter().map(|share| &share.uid).chain(&demand.namespace_on);
         let emptied: Vec<_> = near.filter(|uid| self.is_emptied(uid, demand, rules)).cloned().collect();
         demand.evicted.extend(emptied);
         if let Some(at) = losses.due {
+            self.scheduler.heartbeats.request(workspaces(), at - 1);
             self.wake_at(key, at);
         }
         losses
@@ -295,7 +352,7 @@ impl Round<'_> {
         self.wake_after(key, whole.saturating_sub(Duration::from_nanos(now.nanos.into())));
     }
 
-    fn wake_after(&mut self, key: &Key, delay: Duration) {
+    pub fn wake_after(&mut self, key: &Key, delay: Duration) {
         self.wakes.push((key.clone(), delay));
     }
 }
@@ -338,12 +395,30 @@ fn stay_away(wanted: &mut Wanted, placement: &Placement, losses: &Losses, rules:
     }
 }
 
-/// Uids of clusters that an object leaves and that still report pods of it. Their reports are about the share that
+/// Uids of clusters that an object leaves and that still report it, or pods of it. Their reports are about the share that
 /// ends, so that a placed object gets no new share there before it has ended.
 fn unconfirmed(demand: &Demand, reports: &HashMap<String, ReportedPods>) -> Vec<Arc<str>> {
-    let has_pods = |uid: &str| reports.get(uid).is_some_and(|pods| pods.ready > 0 || pods.running > 0);
+    let is_copy = demand.work == Work::Copy;
+    let is_there = |pods: &ReportedPods| pods.ready > 0 || pods.running > 0 || (is_copy && pods.is_present);
+    let has_pods = |uid: &str| reports.get(uid).is_some_and(is_there);
     let leaving = demand.leaving.iter().filter(|uid| demand.share(uid).is_none() && has_pods(uid));
     leaving.filter(|_| !demand.current.is_empty()).cloned().collect()
+}
+
+/// Why an object without replicas does not leave its clusters, if a new one does not take it.
+fn refused(
+    demand: &Demand,
+    next: &NextShares,
+    reports: &HashMap<String, ReportedPods>,
+) -> Option<(&'static str, String)> {
+    let is_refused = |share: &&DecidedShare| reports.get(&*share.uid).is_some_and(|pods| pods.is_refused);
+    let share =
+        next.target.iter().find(is_refused).filter(|_| demand.work == Work::Copy && next.is_waiting)?;
+    let message = format!(
+        "it stays where it is, because {} does not take it; see: kubectl get objectstatuses",
+        share.name
+    );
+    Some((MOVE_BLOCKED, message))
 }
 
 /// Whether the pods of a workload have volume claims, so that their data is where they run.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use atoll_fleet::Placement;
-use atoll_fleet::autoscaling::{ABOVE, BELOW, STOPPING};
+use atoll_fleet::autoscaling::{ABOVE, BELOW, PINNED, STOPPING};
 use atoll_fleet::placement::Share;
 use atoll_placement::demand::{Demand, Work};
 use atoll_placement::rules::{Division, Rules};
@@ -51,7 +51,7 @@ impl Round<'_> {
 impl Autoscaled {
     /// Whether the next step depends on reports.
     pub fn awaits_reports(&self, side: &str) -> bool {
-        self.running.is_some() || (self.state.exists && side != ABOVE)
+        self.running.is_some() || (self.state.exists && ![ABOVE, PINNED].contains(&side))
     }
 
     /// The next step, if these shares are to be written.
@@ -79,6 +79,7 @@ impl Autoscaled {
             side: &placement.autoscaler,
             is_autoscaled: self.state.exists && self.replicas > 0,
             is_undivided: is_undivided(rules) && !self.state.keeps_above,
+            is_pinned: matches!(rules.division, Division::Pinned(_)),
             is_clear: self.state.is_clear,
             clusters: shares.shares.len(),
             stays,
@@ -90,28 +91,22 @@ impl Autoscaled {
 
     /// The present placement, with the replicas that run, while the autoscaler leaves its cluster.
     pub fn stopping(&self, placement: &Placement) -> Wanted {
-        let mut shares = placement.clusters.clone();
-        if let ([share], Some(running)) = (shares.as_mut_slice(), self.running) {
+        let mut wanted = Wanted { autoscaler: STOPPING, ..Wanted::present(placement) };
+        if let ([share], Some(running)) = (wanted.shares.as_mut_slice(), self.running) {
             share.replicas = Some(running);
         }
-        Wanted {
-            shares,
-            by: placement.by.clone(),
-            duplicate: placement.duplicate,
-            phase: placement.phase.clone(),
-            target: placement.target.clone(),
-            missing: placement.missing,
-            autoscaler: STOPPING,
-        }
+        wanted
     }
 }
 
 /// Whether all replicas go to one cluster, however many there are.
 fn is_undivided(rules: &Rules) -> bool {
+    let is_named = rules.clusters.names.len() == 1;
     match &rules.division {
         Division::Single => true,
-        Division::Weighted(weights) => weights.len() == 1 && rules.clusters.names.len() == 1,
-        _ => rules.max_clusters == Some(1),
+        Division::Weighted(weights) => weights.len() == 1 && is_named,
+        Division::Pinned(_) => false,
+        _ => rules.max_clusters == Some(1) || is_named,
     }
 }
 
@@ -187,6 +182,8 @@ mod tests {
             (of(Division::Even), false),
             (of(Division::Duplicate), false),
             (Rules { max_clusters: Some(1), ..of(Division::Pack) }, true),
+            (Rules { clusters: named(&["east"]), ..of(Division::Even) }, true),
+            (Rules { clusters: named(&["east", "west"]), ..of(Division::Even) }, false),
             (weights(&["east"]), true),
             (weights(&["east", "west"]), false),
             (of(Division::Pinned(vec![("east".into(), 2)])), false),

@@ -20,6 +20,7 @@ use atoll_placement::fleet::Fleet;
 use atoll_placement::intent::Intent;
 use serde_json::{Value, json};
 
+use crate::serving::first_by_name;
 use crate::writer::PAUSED_DELAY;
 use crate::{Scheduler, workloads};
 
@@ -27,6 +28,9 @@ const WORKERS: usize = 4;
 /// Delay before a refused placement is tried again, or a cluster that must confirm a removal is looked at again.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 const PLACEMENT: &str = "placement";
+/// Most autoscalers of a workload that decisions about it look at, in the order of their names. More than one is a
+/// mistake: in Kubernetes they scale against each other.
+const MAX_OF_WORKLOAD: usize = 64;
 
 /// The autoscalers of all workspaces.
 pub struct Autoscalers {
@@ -108,15 +112,21 @@ impl Autoscalers {
 
     /// The autoscalers of a workload, as far as the scheduler places them.
     fn of(&self, resource: &Resource, at: &Key) -> Vec<Arc<Value>> {
-        let target = ScaleTarget { group: &resource.group, kind: &resource.kind, name: &at.name };
-        let mut found = self.cache.by_index(self.by_target, &index_key(at, target));
+        let mut found = self.indexed(resource, at);
         found.retain(|autoscaler| is_own(autoscaler));
         found
     }
 
+    fn indexed(&self, resource: &Resource, at: &Key) -> Vec<Arc<Value>> {
+        let target = ScaleTarget { group: &resource.group, kind: &resource.kind, name: &at.name };
+        self.cache.by_index(self.by_target, &index_key(at, target))
+    }
+
     pub fn state(&self, resource: &Resource, at: &Key, fleet: &Fleet) -> AutoscalerState {
         let mut state = AutoscalerState { is_clear: true, ..AutoscalerState::default() };
-        for autoscaler in self.of(resource, at) {
+        let mut found = first_by_name(self.indexed(resource, at), MAX_OF_WORKLOAD);
+        found.retain(|autoscaler| is_own(autoscaler));
+        for autoscaler in found {
             let placement = Placement::of(&autoscaler);
             state.is_clear &= self.assumes_removed || is_clear(&placement, None, fleet);
             state.most = state.most.max(autoscaler["spec"]["maxReplicas"].as_i64().unwrap_or(0));

@@ -10,8 +10,10 @@ use atoll_informer::{Key, resources};
 use atoll_meta::object;
 use serde_json::Value;
 
+use crate::Scheduler;
+use crate::ledger::Ledger;
+use crate::serving::first_by_name;
 use crate::writer::{PlacementTarget, Wanted};
-use crate::{Scheduler, workloads};
 
 /// The reason of the events.
 const SERVICE_LEFT: &str = "ServiceLeft";
@@ -19,6 +21,8 @@ const SERVICE_LEFT: &str = "ServiceLeft";
 const MAX_SERVICES: usize = 8;
 const MAX_CLUSTERS: usize = 8;
 const MAX_NAMESPACES: usize = 8;
+/// Most Services, and most other workloads, of the namespace that are looked at.
+const MAX_LOOKED_AT: usize = 4096;
 
 impl Scheduler {
     /// Warns about the Services that leave clusters with the Pods of a workload.
@@ -49,8 +53,8 @@ impl Scheduler {
 
     /// Services that select the Pods of a workload.
     fn services_of(&self, target: &PlacementTarget) -> Vec<(Arc<Value>, atoll_meta::LabelSelector)> {
-        let services = self.services.list(&target.at.workspace, &target.at.namespace).into_iter();
-        let selecting = services.filter_map(|service| {
+        let services = self.services.list(&target.at.workspace, &target.at.namespace);
+        let selecting = first_by_name(services, MAX_LOOKED_AT).into_iter().filter_map(|service| {
             let selector = selector("Service", &service)?;
             selects(&selector, &target.object).then_some((service, selector))
         });
@@ -59,16 +63,20 @@ impl Scheduler {
 
     /// Other workloads of the namespace that are on a cluster.
     fn others_on(&self, key: &Key, target: &PlacementTarget, cluster: &str) -> Vec<Arc<Value>> {
-        let mut found = Vec::new();
-        for (kind, cache) in self.kinds.workloads.iter().enumerate() {
-            let listed = cache.list(&target.at.workspace, &target.at.namespace);
+        let is_on = |ledger: &Ledger, other: &Key| {
+            other != key && ledger.clusters_of(other).iter().any(|uid| **uid == *cluster)
+        };
+        let keys: Vec<Key> = {
             let ledger = self.ledger();
-            found.extend(listed.into_iter().filter(|other| {
-                let other = workloads::queue_key(kind, &Key::of(other));
-                other != *key && ledger.clusters_of(&other).iter().any(|uid| **uid == *cluster)
-            }));
-        }
-        found
+            let placed = ledger.placed_in(&target.at.workspace, &target.at.namespace).into_iter().flatten();
+            placed.filter(|other| is_on(&ledger, other)).take(MAX_LOOKED_AT).cloned().collect()
+        };
+        keys.iter()
+            .filter_map(|other| {
+                let (cache, at) = self.kinds.target(other)?;
+                cache.get(&at)
+            })
+            .collect()
     }
 }
 

@@ -9,7 +9,8 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use crate::autoscalers::Autoscalers;
-use crate::{Keys, Scheduler, serving, workloads};
+use crate::scopes::ChangeScope;
+use crate::{Keys, Scheduler, reports, serving, workloads};
 
 /// Changes since the last round.
 #[derive(Default)]
@@ -45,6 +46,11 @@ impl Changes {
         *self.changed() = Changed { new_rules, ..Changed::default() };
     }
 
+    /// Records that the policies of an object have changed.
+    pub fn new_rules(&self, key: Key) {
+        self.changed().new_rules.insert(key);
+    }
+
     pub fn has_new_rules(&self, key: &Key) -> bool {
         self.changed().new_rules.contains(key)
     }
@@ -70,14 +76,21 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         follower.changes.cluster(change.key.clone());
         follower.rebalancing.cluster_changed(change);
         follower.suspicions.cluster_changed(change);
+        follower.heartbeats.cluster_changed(change);
         follower.pending.retry();
         if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
-            follower.enqueue_daemon_sets(&change.key.workspace);
+            follower.scope_changed(&change.key.workspace, "", ChangeScope::DaemonSets);
         }
     });
     let follower = scheduler.clone();
     scheduler.reports.cache.listen(move |change| {
-        for key in follower.reports.changed(change, &follower.kinds, &*follower.writer.clock) {
+        if reports::is_about_service(change.object()) {
+            for key in follower.reports.service_changed(change) {
+                follower.queue.add_after(key, serving::WAKE_DELAY);
+            }
+        } else if let Some(key) =
+            follower.reports.workload_changed(change, &follower.kinds, &*follower.writer.clock)
+        {
             follower.queue.add(key);
         }
     });
@@ -86,13 +99,20 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         serving.services.listen(move |change| {
             if serving::matters(change) {
                 let awaited = follower.reports.awaited_in(&change.key.workspace, &change.key.namespace);
-                awaited.into_iter().for_each(|key| follower.queue.add(key));
+                awaited.into_iter().for_each(|key| follower.queue.add_after(key, serving::WAKE_DELAY));
             }
         });
     }
     let follower = scheduler.clone();
     scheduler.autoscalers.cache.listen(move |change| {
         Autoscalers::targets(change).into_iter().for_each(|key| follower.queue.add(key));
+    });
+    let follower = scheduler.clone();
+    scheduler.claims.cache.listen(move |change| {
+        for key in follower.claims.changed(change, &follower.kinds.workloads) {
+            follower.changes.object(key.clone());
+            follower.queue.add(key);
+        }
     });
     let follower = scheduler.clone();
     scheduler.namespaces.listen(move |change| {
@@ -103,7 +123,7 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
             None => metadata(new).0.is_some(),
         };
         if is_changed {
-            follower.enqueue_namespace(&change.key.workspace, &change.key.name, false);
+            follower.scope_changed(&change.key.workspace, &change.key.name, ChangeScope::Namespace);
         }
     });
     let policies = &scheduler.policies;
@@ -111,14 +131,15 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
     policies.of_namespaces.listen(move |change| {
         if follower.has_new_policy(change) {
             follower.policies.kinds_changed.notify_one();
-            follower.enqueue_namespace(&change.key.workspace, &change.key.namespace, true);
+            let (workspace, namespace) = (&change.key.workspace, &change.key.namespace);
+            follower.scope_changed(workspace, namespace, ChangeScope::NamespacePolicies);
         }
     });
     let follower = scheduler.clone();
     policies.of_workspaces.listen(move |change| {
         if follower.has_new_policy(change) {
             follower.policies.kinds_changed.notify_one();
-            follower.enqueue_below(&change.key.workspace);
+            follower.scope_changed(&change.key.workspace, "", ChangeScope::WorkspacePolicies);
         }
     });
 }
@@ -136,17 +157,16 @@ pub fn workload_changed(scheduler: &Scheduler, kind: usize, change: &Change) {
     };
     if clusters(&change.old) != clusters(&change.new) || change.new.is_none() {
         scheduler.pending.retry();
+        scheduler.enqueue_owned(change);
     }
     scheduler.queue.add(key);
 }
 
 /// The parts of a workload that decisions and the ledger depend on. The rest is mostly status.
-fn decides(object: &Value) -> (&Value, &Value, &Value, bool, bool) {
+fn decides(object: &Value) -> ([&Value; 4], bool, bool) {
     let metadata = &object["metadata"];
     (
-        &object["spec"],
-        &metadata["labels"],
-        &metadata["annotations"],
+        [&object["spec"], &metadata["labels"], &metadata["annotations"], &metadata["ownerReferences"]],
         object::is_being_deleted(object),
         workloads::has_finished(object),
     )
@@ -178,50 +198,8 @@ impl Scheduler {
         is_new
     }
 
-    /// DaemonSets run on every cluster that their rules allow, also on those that join later. Those of other
-    /// workspaces than the one of the Cluster, and those below it, are not concerned.
-    fn enqueue_daemon_sets(&self, workspace: &str) {
-        for (kind, cache) in self.kinds.workloads.iter().enumerate() {
-            if cache.resource.kind == "DaemonSet" {
-                for object in cache.all() {
-                    if self.is_below(&Key::of(&object).workspace, workspace) {
-                        self.queue.add(workloads::queue_key(kind, &Key::of(&object)));
-                    }
-                }
-            }
-        }
-    }
-
     /// Whether a workspace is another one or below it.
     pub fn is_below(&self, workspace: &str, other: &str) -> bool {
         self.api.ancestry(workspace).iter().any(|(id, _)| id == other)
-    }
-
-    /// Adds all objects of a namespace.
-    fn enqueue_namespace(&self, workspace: &str, namespace: &str, has_new_rules: bool) {
-        for (kind, cache) in self.kinds.all() {
-            for object in cache.list(workspace, namespace) {
-                self.enqueue(kind, &object, has_new_rules);
-            }
-        }
-    }
-
-    /// Adds all objects of a workspace and of the workspaces below it.
-    fn enqueue_below(&self, workspace: &str) {
-        for (kind, cache) in self.kinds.all() {
-            for object in cache.all() {
-                if self.is_below(&Key::of(&object).workspace, workspace) {
-                    self.enqueue(kind, &object, true);
-                }
-            }
-        }
-    }
-
-    fn enqueue(&self, kind: usize, object: &Value, has_new_rules: bool) {
-        let key = workloads::queue_key(kind, &Key::of(object));
-        if has_new_rules {
-            self.changes.changed().new_rules.insert(key.clone());
-        }
-        self.queue.add(key);
     }
 }

@@ -1,10 +1,13 @@
 //! The kinds that the scheduler places: workloads, all of which it knows, and every other kind that can be placed,
-//! of which it knows the objects that ask for clusters or that a policy may name.
+//! of which it knows the objects that ask for clusters, go along with an owner, or that a policy may name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use atoll_fleet::owners::MAX_OWNERS;
 use atoll_informer::{Cache, Key, Scope};
+use atoll_meta::object::{self, OwnerReference};
+use serde_json::Value;
 
 use crate::workloads;
 
@@ -20,6 +23,21 @@ struct Others {
     /// Number of caches that there ever were. A number is never used again.
     count: usize,
     caches: BTreeMap<usize, (Scope, Arc<Cache>)>,
+    /// Numbers of the kinds that every workspace has.
+    everywhere: BTreeSet<usize>,
+    /// Numbers of the kinds that a workspace defines, by its id.
+    of_workspaces: HashMap<String, BTreeSet<usize>>,
+    /// Whether the kinds of all workspaces are known.
+    is_complete: bool,
+}
+
+impl Others {
+    /// The caches of the kinds that a workspace has.
+    fn reaching(&self, workspace: &str) -> impl Iterator<Item = (usize, &Arc<Cache>)> {
+        let own = self.of_workspaces.get(workspace).into_iter().flatten();
+        let numbers = self.everywhere.iter().chain(own);
+        numbers.filter_map(|number| self.caches.get(number).map(|(_, cache)| (*number, cache)))
+    }
 }
 
 impl Kinds {
@@ -41,12 +59,30 @@ impl Kinds {
         let mut others = self.write();
         let number = self.workloads.len() + others.count;
         others.count += 1;
+        match &scope {
+            Scope::AllWorkspaces => others.everywhere.insert(number),
+            Scope::Workspace(id) => others.of_workspaces.entry(id.clone()).or_default().insert(number),
+        };
         others.caches.insert(number, (scope, cache));
         number
     }
 
     pub fn remove(&self, number: usize) {
-        self.write().caches.remove(&number);
+        let mut others = self.write();
+        others.everywhere.remove(&number);
+        if let Some((Scope::Workspace(id), _)) = others.caches.remove(&number)
+            && let Some(numbers) = others.of_workspaces.get_mut(&id)
+        {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                others.of_workspaces.remove(&id);
+            }
+        }
+    }
+
+    /// Records that the kinds of all workspaces are known.
+    pub fn set_complete(&self) {
+        self.write().is_complete = true;
     }
 
     pub fn get(&self, number: usize) -> Option<Arc<Cache>> {
@@ -62,6 +98,11 @@ impl Kinds {
         Some((self.get(number)?, at))
     }
 
+    /// Whether a workspace defines the kind with this number.
+    pub fn is_custom(&self, number: usize) -> bool {
+        self.read().caches.get(&number).is_some_and(|(scope, _)| *scope != Scope::AllWorkspaces)
+    }
+
     /// All caches with their numbers.
     pub fn all(&self) -> Vec<(usize, Arc<Cache>)> {
         let others = self.read();
@@ -69,17 +110,43 @@ impl Kinds {
         self.workloads.iter().cloned().enumerate().chain(others).collect()
     }
 
+    /// The caches of the kinds that a workspace has and that are no workloads, with their numbers.
+    pub fn others_in(&self, workspace: &str) -> Vec<(usize, Arc<Cache>)> {
+        self.read().reaching(workspace).map(|(number, cache)| (number, cache.clone())).collect()
+    }
+
     /// The number of a kind in a workspace, by group and resource.
     pub fn position(&self, workspace: &str, (group, resource): (&str, &str)) -> Option<usize> {
-        let serves = |scope: &Scope| match scope {
-            Scope::AllWorkspaces => true,
-            Scope::Workspace(id) => id == workspace,
-        };
         let is_it = |cache: &Cache| cache.resource.group == group && cache.resource.plural == resource;
         workloads::position(group, resource).or_else(|| {
             let others = self.read();
-            let mut others = others.caches.iter();
-            others.find(|(_, (scope, cache))| serves(scope) && is_it(cache)).map(|(number, _)| *number)
+            others.reaching(workspace).find(|(_, cache)| is_it(cache)).map(|(number, _)| number)
+        })
+    }
+
+    /// The cache of the kind of an owner, in a workspace.
+    fn cache_of(&self, workspace: &str, owner: &OwnerReference<'_>) -> Option<Arc<Cache>> {
+        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+        let is_it = |cache: &&Arc<Cache>| cache.resource.group == group && cache.resource.kind == owner.kind;
+        let workload = self.workloads.iter().find(is_it).cloned();
+        workload.or_else(|| self.read().reaching(workspace).map(|(_, cache)| cache).find(is_it).cloned())
+    }
+
+    /// The owner of an object in its namespace, if it may be placed.
+    pub fn owner(&self, of: &Key, owner: &OwnerReference<'_>) -> Option<Arc<Value>> {
+        self.cache_of(&of.workspace, owner)?.get(&of.sibling(owner.name))
+    }
+
+    /// The resource and the key of an owner of an object in its namespace.
+    pub fn owner_resource(&self, of: &Key, owner: &OwnerReference<'_>) -> Option<(Arc<Cache>, Key)> {
+        Some((self.cache_of(&of.workspace, owner)?, of.sibling(owner.name)))
+    }
+
+    /// Whether all owners of an object that are placed are in the caches.
+    pub fn knows_owners(&self, of: &Key, object: &Value) -> bool {
+        let is_complete = self.read().is_complete;
+        object::owner_references(object).take(MAX_OWNERS).all(|owner| {
+            is_complete && self.cache_of(&of.workspace, &owner).is_none_or(|cache| cache.is_synced())
         })
     }
 

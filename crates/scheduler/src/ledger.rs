@@ -29,6 +29,8 @@ pub struct Ledger {
     workspaces: HashMap<Arc<str>, Usage>,
     /// Namespaces with placed objects, by workspace.
     names: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Placed workloads, by workspace and namespace.
+    placed: HashMap<(Arc<str>, Arc<str>), BTreeSet<Key>>,
 }
 
 /// The clusters of one object.
@@ -41,6 +43,8 @@ struct Entry {
     is_default: bool,
     /// The revision of a placement that was written and that the cache does not show yet.
     written: u64,
+    /// Whether its shares are being written. Until then they count instead of those in the cache.
+    is_being_written: bool,
 }
 
 /// Number of objects by cluster: those that are placed by default, and all.
@@ -75,6 +79,11 @@ impl Ledger {
         self.keys.get(uid)
     }
 
+    /// The uid of the Cluster with this key.
+    pub fn cluster_uid(&self, key: &Key) -> Option<&Arc<str>> {
+        self.clusters.get(key)
+    }
+
     /// Whether a placement of the object was written that is newer than the revision in the cache.
     pub fn is_ahead(&self, key: &Key, object: &Value) -> bool {
         self.objects
@@ -84,7 +93,8 @@ impl Ledger {
 
     /// Records what an object takes as it is in the cache, unless a newer placement was written.
     pub fn set_object(&mut self, key: &Key, object: &Value, demand: &Demand) {
-        if self.is_ahead(key, object) {
+        let is_being_written = |entry: &Entry| entry.is_being_written && *entry.uid == *object::uid(object);
+        if self.is_ahead(key, object) || self.objects.get(key).is_some_and(is_being_written) {
             return;
         }
         let placement = Placement::of(object);
@@ -129,15 +139,23 @@ impl Ledger {
             clusters: shares.into_iter().map(|(uid, _)| uid).collect(),
             is_default,
             written: 0,
+            is_being_written: false,
         };
         self.count(key, &entry, true);
         self.objects.insert(key.clone(), entry);
     }
 
+    /// Records that the shares of an object are being written.
+    pub fn begin_writing(&mut self, key: &Key) {
+        if let Some(entry) = self.objects.get_mut(key) {
+            entry.is_being_written = true;
+        }
+    }
+
     /// Records that the shares of an object are in the store at a revision.
     pub fn written(&mut self, key: &Key, revision: u64) {
         if let Some(entry) = self.objects.get_mut(key) {
-            entry.written = revision;
+            (entry.written, entry.is_being_written) = (revision, false);
         }
     }
 
@@ -164,6 +182,11 @@ impl Ledger {
         keys
     }
 
+    /// Queue keys of the placed workloads of a namespace.
+    pub fn placed_in(&self, workspace: &Arc<str>, namespace: &Arc<str>) -> Option<&BTreeSet<Key>> {
+        self.placed.get(&(workspace.clone(), namespace.clone()))
+    }
+
     /// Number of objects.
     pub fn objects(&self) -> usize {
         self.objects.len()
@@ -184,6 +207,15 @@ impl Ledger {
     /// The same for all namespaces of a workspace.
     pub fn workspace_on(&self, workspace: &str) -> Vec<Arc<str>> {
         self.workspaces.get(workspace).map(most_used).unwrap_or_default()
+    }
+
+    /// Whether other objects of the namespace of an object are on its clusters.
+    pub fn has_neighbours(&self, key: &Key) -> bool {
+        let Some(entry) = self.objects.get(key) else { return false };
+        let usage = self.namespaces.get(&(key.workspace.clone(), entry.namespace.clone()));
+        let has_others =
+            |uid: &Arc<str>| usage.and_then(|usage| usage.get(uid)).is_some_and(|(_, all)| *all > 1);
+        entry.clusters.iter().any(has_others)
     }
 
     /// Other namespaces of a workspace that have objects on a cluster.
@@ -226,6 +258,16 @@ impl Ledger {
         }
         let of_namespace = (key.workspace.clone(), entry.namespace.clone());
         change(&mut self.namespaces, of_namespace.clone(), entry, is_added);
+        if !entry.clusters.is_empty() {
+            let placed = self.placed.entry(of_namespace.clone()).or_default();
+            match is_added {
+                true => drop(placed.insert(key.clone())),
+                false => drop(placed.remove(key)),
+            }
+            if placed.is_empty() {
+                self.placed.remove(&of_namespace);
+            }
+        }
         let is_used = self.namespaces.contains_key(&of_namespace);
         let names = self.names.entry(key.workspace.clone()).or_default();
         match is_used {
@@ -309,10 +351,12 @@ mod tests {
         assert_eq!(on(&ledger), ["east", "west"], "the most used first");
         set(&mut ledger, &object("c", 3, &["west"], "default"));
         assert_eq!(on(&ledger), ["west", "east"]);
+        assert!(ledger.has_neighbours(&key("c")));
         assert_eq!(ledger.workspace_on("w").len(), 2);
         ledger.remove_object(&key("c"));
         set(&mut ledger, &object("a", 4, &[], ""));
         assert_eq!(on(&ledger), ["east"]);
+        assert!(!ledger.has_neighbours(&key("b")) && !ledger.has_neighbours(&key("c")));
         ledger.remove_object(&key("b"));
         assert_eq!((on(&ledger).len(), ledger.workspace_on("w").len()), (0, 0));
     }
@@ -373,6 +417,12 @@ mod tests {
         assert_eq!(on(&ledger), ["east"]);
         set(&mut ledger, &object("a", 5, &["west"], "hand"));
         assert_eq!(on(&ledger), ["west"]);
+        // Changes in the cache do not count while a placement is being written.
+        ledger.reserve(&key("a"), (&demand.object, &demand.needs), vec![("east".into(), 2)], true);
+        ledger.begin_writing(&key("a"));
+        set(&mut ledger, &object("a", 6, &["west"], "hand"));
+        assert_eq!(on(&ledger), ["east"]);
+        assert_eq!(ledger.placed_in(&"w".into(), &"n".into()).map(BTreeSet::len), Some(1));
         // A placement that was refused does not count.
         ledger.reserve(&key("a"), (&demand.object, &demand.needs), vec![("east".into(), 2)], true);
         ledger.not_written(&key("a"));

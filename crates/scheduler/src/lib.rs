@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Decisions are made one after the other, in batches, and each reserves what it takes before the next one is
-//! made. Only then are the placements of the batch written, each on condition that its object has not changed.
+//! made. The placements of a batch are written while further batches are decided about, each on condition that its
+//! object has not changed.
 
 mod advance;
 mod autoscaled;
@@ -17,9 +18,11 @@ mod autoscalers;
 mod beyond_policy;
 mod callers;
 mod changes;
+mod claims;
 mod counts;
 mod decisions;
 mod handle;
+mod heartbeats;
 mod hourly_cap;
 mod kinds;
 mod ledger;
@@ -27,16 +30,19 @@ mod losses;
 mod moving;
 mod named;
 mod neighbours;
+mod owned;
 mod pauses;
 mod pending;
 mod policies;
 mod policy_status;
+mod progress;
 mod rebalancing;
 mod report;
 mod reports;
 mod rollouts;
 mod round;
 mod rules;
+mod scopes;
 mod selected;
 mod serving;
 mod suspicion;
@@ -49,14 +55,17 @@ mod writer;
 pub use self::advance::{ACCEPT_EMPTY_VOLUMES, DRAIN};
 pub use self::moving::AWAY;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{ConditionValue, UNSCHEDULABLE};
-use atoll_informer::{ApiScope, Cache, Clock, Events, Informers, Key, Next, Queue, resources};
+use atoll_informer::{
+    ApiScope, BatchOutcome, BatchSize, Cache, Clock, Events, Informers, Key, Next, Queue, Resource,
+    is_unlimited, resources,
+};
 use atoll_meta::Status;
 use atoll_placement::demand::Demand;
 use serde_json::Value;
@@ -65,14 +74,17 @@ use tokio::time::Instant;
 
 use crate::autoscalers::Autoscalers;
 use crate::changes::Changes;
+use crate::claims::Claims;
 use crate::counts::Counts;
 pub use crate::handle::SchedulerHandle;
+use crate::heartbeats::Heartbeats;
 use crate::kinds::Kinds;
 use crate::ledger::Ledger;
 use crate::losses::SUSPECT;
 use crate::pauses::Pauses;
 use crate::pending::Pending;
 use crate::policies::Policies;
+use crate::progress::RolloutProgress;
 use crate::rebalancing::Rebalancing;
 use crate::reports::Reports;
 use crate::round::{DecidedStep, Round};
@@ -81,11 +93,15 @@ use crate::serving::Serving;
 use crate::suspicion::Suspicions;
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted, Writer, Written};
 
-/// Most objects of a batch. Its decisions hold the ledger, and its writes are concurrent.
-const BATCH: usize = 256;
+/// Most objects of a batch, whose decisions hold the ledger, and of those that are decided about or written at once. The
+/// writes of one workspace may be slow, because its objects are large.
+const BATCHES: BatchSize = BatchSize { batch: 256, at_once: 1024, per_workspace: 128 };
 /// Time for the decisions of a batch. The rest of it comes later, after the objects of other workspaces: a decision
 /// may take long where there are many rules, clusters or neighbours.
 const BATCH_TIME: Duration = Duration::from_millis(100);
+/// The same for the objects of one workspace. The rest of them waits for as long as the decisions took, so that a
+/// workspace uses at most half of the time.
+const WORKSPACE_TIME: Duration = Duration::from_millis(20);
 /// The component of events.
 const COMPONENT: &str = "atoll-scheduler";
 
@@ -105,10 +121,11 @@ pub struct Setup {
 
 struct Scheduler {
     api: ApiScope,
-    kinds: Kinds,
+    kinds: Arc<Kinds>,
     clusters: Arc<Cache>,
     namespaces: Arc<Cache>,
     services: Arc<Cache>,
+    claims: Claims,
     policies: Policies,
     dialects: DialectIntents,
     ledger: Mutex<Ledger>,
@@ -117,12 +134,16 @@ struct Scheduler {
     pauses: Pauses,
     rebalancing: Rebalancing,
     reports: Reports,
+    progress: RolloutProgress,
     /// Not in a trial, where Pods that are ready can be reached.
     serving: Option<Serving>,
     autoscalers: Autoscalers,
     suspicions: Suspicions,
+    heartbeats: Heartbeats,
     counts: Counts,
     queue: Queue,
+    /// Changes that concern many objects.
+    scopes: Queue,
     writer: Writer,
 }
 
@@ -140,8 +161,10 @@ pub async fn run(setup: Setup) {
     }
     let api = informers.api().clone();
     let recorder = Events::new(api.clone(), clock.clone()).recorder(COMPONENT);
+    let kinds = Arc::new(Kinds::new(workloads::kinds().iter().map(|kind| informers.of(kind)).collect()));
     let scheduler = Arc::new(Scheduler {
-        kinds: Kinds::new(workloads::kinds().iter().map(|kind| informers.of(kind)).collect()),
+        claims: Claims::new(informers.of(&resources::PERSISTENT_VOLUME_CLAIMS), &kinds.workloads),
+        kinds,
         clusters,
         namespaces: informers.of(&resources::NAMESPACES),
         services: informers.of(&resources::SERVICES),
@@ -156,34 +179,39 @@ pub async fn run(setup: Setup) {
         pauses: Pauses::default(),
         rebalancing: Rebalancing::default(),
         reports: Reports::new(informers.of(&resources::OBJECT_STATUSES)),
+        progress: RolloutProgress::default(),
         serving: Some(Serving::new(informers.of(&resources::SERVICES))),
         autoscalers: Autoscalers::new(informers.of(&resources::HORIZONTAL_POD_AUTOSCALERS)),
         suspicions: Suspicions::default(),
+        heartbeats: Heartbeats::default(),
         counts: Counts::default(),
         queue: Queue::new(),
+        scopes: Queue::new(),
         writer: Writer { api: api.clone(), clock, recorder },
         api,
     });
     changes::listen(&scheduler);
-    let selected = Selected::new(&informers, scheduler.kinds.workloads.clone());
+    let selected = Selected::new(&informers, scheduler.kinds.clone());
     for cache in scheduler.caches() {
         cache.synced().await;
     }
     handle.set(&scheduler);
+    // Each has a task of its own, so that none waits for another one. All end when they are dropped.
+    let mut tasks = JoinSet::new();
+    let (waking, balancing) = (scheduler.clone(), scheduler.clone());
+    tasks.spawn(async move { waking.pending.wake(&waking.queue).await });
+    tasks.spawn(async move { rebalancing::run(&balancing).await });
+    let beating = scheduler.clone();
+    tasks.spawn(async move { heartbeats::run(&beating).await });
+    let (counting, scaling) = (scheduler.clone(), scheduler.clone());
+    tasks.spawn(async move { policy_status::run(&counting).await });
+    tasks.spawn(async move { autoscalers::run(&scaling).await });
+    tasks.spawn(selected.clone().run());
+    tasks.spawn(named::run(scheduler.clone(), selected));
+    tasks.spawn(scopes::run(scheduler.clone()));
     let worker = scheduler.clone();
-    let working = scheduler.queue.work_in_batches("placements", BATCH, move |keys| {
-        let scheduler = worker.clone();
-        async move { scheduler.schedule(keys).await }
-    });
-    tokio::join!(
-        working,
-        scheduler.pending.wake(&scheduler.queue),
-        rebalancing::run(&scheduler),
-        policy_status::run(&scheduler),
-        selected.run(),
-        autoscalers::run(&scheduler),
-        named::run(scheduler.clone())
-    );
+    let schedule = move |keys| worker.clone().schedule(keys);
+    scheduler.queue.work_in_batches("placements", BATCHES, schedule).await;
 }
 
 impl Scheduler {
@@ -191,7 +219,7 @@ impl Scheduler {
         let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
         let services = self.serving.iter().map(|serving| &serving.services);
         let own = [&self.clusters, &self.namespaces, &self.reports.cache, &self.autoscalers.cache];
-        let shared = own.into_iter().chain(policies).chain(services);
+        let shared = own.into_iter().chain([&self.claims.cache]).chain(policies).chain(services);
         self.kinds.all().into_iter().map(|(_, cache)| cache).chain(shared.cloned()).collect()
     }
 
@@ -243,69 +271,71 @@ impl Scheduler {
             return;
         };
         let Ok(path) = self.path(&at.workspace) else { return self.changes.object(key.clone()) };
-        let resource = &cache.resource;
-        let demand = Demand::of((&at.workspace, &path), (&resource.group, &resource.plural), &object);
+        let demand = self.demand(&cache.resource, &at, &path, &object);
         ledger.set_object(key, &object, &demand);
     }
 
-    /// Decides about a batch of objects, then writes the decisions.
-    async fn schedule(self: Arc<Self>, keys: Vec<Key>) -> Vec<(Key, Result<Next, Status>)> {
-        let mut outcomes = Vec::new();
-        let mut steps: Vec<(Key, DecidedStep)> = Vec::new();
-        {
-            let mut round = Round::begin(&self);
-            let begun = Instant::now();
-            for key in keys {
-                if begun.elapsed() < BATCH_TIME {
-                    steps.push((key.clone(), round.decide(&key)));
-                } else {
-                    outcomes.push((key, Ok(Next::After(Duration::ZERO))));
-                }
+    /// The demand of an object. Its clusters are left empty.
+    fn demand(&self, resource: &Resource, at: &Key, path: &str, object: &Value) -> Demand {
+        let mut demand = Demand::of((&at.workspace, path), (&resource.group, &resource.plural), object);
+        self.claims.add_classes(resource, at, object, &mut demand);
+        demand
+    }
+
+    /// Decides about a batch of objects. The decisions are written while further batches are decided about.
+    async fn schedule(self: Arc<Self>, keys: Vec<Key>) -> Vec<(Key, BatchOutcome)> {
+        let mut outcomes = Vec::with_capacity(keys.len());
+        let mut round = Round::begin(&self);
+        let (begun, mut used) = (Instant::now(), HashMap::<Arc<str>, Duration>::new());
+        for key in keys {
+            let of_workspace = used.entry(key.workspace.clone()).or_default();
+            if begun.elapsed() >= BATCH_TIME {
+                outcomes.push((key, BatchOutcome::Finished(Ok(Next::After(Duration::ZERO)))));
+                continue;
             }
-            for (key, delay) in std::mem::take(&mut round.wakes) {
-                self.queue.add_after(key, delay);
+            if *of_workspace >= WORKSPACE_TIME && !is_unlimited(&key.workspace) {
+                outcomes.push((key, BatchOutcome::Finished(Ok(Next::After(*of_workspace)))));
+                continue;
             }
+            let decided = Instant::now();
+            let step = round.decide(&key);
+            *of_workspace += decided.elapsed();
+            if let DecidedStep::Place(..) = step {
+                round.ledger.begin_writing(&key);
+            }
+            let outcome = self.outcome(key.clone(), step);
+            outcomes.push((key, outcome));
         }
-        let mut writing = JoinSet::new();
-        for (key, step) in steps {
-            match step {
-                DecidedStep::Settled => {}
-                DecidedStep::Failed(status) => outcomes.push((key, Err(status))),
-                DecidedStep::Place(target, wanted, told) => {
-                    let scheduler = self.clone();
-                    writing.spawn(async move {
-                        let outcome = scheduler.place(&key, &target, &wanted, told).await;
-                        (key, outcome)
-                    });
-                }
-                DecidedStep::Scale(target, replicas) => {
-                    let scheduler = self.clone();
-                    writing.spawn(async move {
-                        let written = scheduler.writer.scale(&target, replicas).await;
-                        (key, written.map(|written| if written { Next::Done } else { Next::Again }))
-                    });
-                }
-                DecidedStep::TakeOver(target, intent) => {
-                    let scheduler = self.clone();
-                    writing.spawn(async move {
-                        let outcome = taking_over::write(&scheduler.api, &target, &intent).await;
-                        (key, outcome)
-                    });
-                }
-                DecidedStep::Report(target, verdict) => {
-                    let scheduler = self.clone();
-                    writing.spawn(async move {
-                        let outcome = scheduler.report(&key, &target, &verdict).await;
-                        (key, outcome)
-                    });
-                }
-            }
-        }
-        // A task that panics has no outcome; its key is added again when the object changes.
-        while let Some(joined) = writing.join_next().await {
-            outcomes.extend(joined.ok());
+        for (key, delay) in std::mem::take(&mut round.wakes) {
+            self.queue.add_after(key, delay);
         }
         outcomes
+    }
+
+    /// Returns the rest of the work after a decision.
+    fn outcome(self: &Arc<Self>, key: Key, step: DecidedStep) -> BatchOutcome {
+        let scheduler = self.clone();
+        match step {
+            DecidedStep::Settled => BatchOutcome::Finished(Ok(Next::Done)),
+            DecidedStep::Failed(status) => BatchOutcome::Finished(Err(status)),
+            DecidedStep::Place(target, wanted, told) => {
+                BatchOutcome::Working(Box::pin(
+                    async move { scheduler.place(&key, &target, &wanted, told).await },
+                ))
+            }
+            DecidedStep::Scale(target, replicas) => BatchOutcome::Working(Box::pin(async move {
+                let written = scheduler.writer.scale(&target, replicas).await?;
+                Ok(if written { Next::Done } else { Next::Again })
+            })),
+            DecidedStep::TakeOver(target, intent) => BatchOutcome::Working(Box::pin(async move {
+                taking_over::write(&scheduler.api, &target, &intent).await
+            })),
+            DecidedStep::Report(target, verdict) => {
+                BatchOutcome::Working(Box::pin(
+                    async move { scheduler.report(&key, &target, &verdict).await },
+                ))
+            }
+        }
     }
 
     async fn place(
@@ -329,8 +359,13 @@ impl Scheduler {
         }
         match written? {
             Written::At(_) => {
-                self.changes.decided(key);
-                self.rebalancing.decided(key);
+                // An object that stays is still to be decided about by the rules that it does not follow yet.
+                let is_blocked =
+                    !wanted.blocked.is_empty() && wanted.is_count_of(&Placement::of(&target.object));
+                if !is_blocked {
+                    self.changes.decided(key);
+                    self.rebalancing.decided(key);
+                }
                 self.warn_callers(key, target, wanted);
                 match told {
                     Some((reason, message)) => self.tell(key, target, reason, message),

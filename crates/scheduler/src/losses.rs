@@ -1,15 +1,22 @@
 //! Shares of lost clusters: which are replaced now, which later, and which must not be.
 
 use std::cell::LazyCell;
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use atoll_placement::cluster::ClusterState;
 use atoll_placement::demand::Demand;
-use atoll_placement::failover::{Loss, loss, suspicion};
+use atoll_placement::failover::{
+    Loss, last_return, loss, may_be_suspicion, may_be_suspicion_since, suspicion,
+};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::rules::Failover;
 
 /// The code of a loss that is only a suspicion of the control plane against itself.
 pub const SUSPECT: &str = "ControlPlaneSuspect";
+
+/// Seconds after which a share that is not replaced because other clusters are late is looked at again.
+const RECHECK_SECONDS: i64 = 2;
 
 /// The consequences of lost clusters for one object.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,18 +29,35 @@ pub struct Losses {
     pub held: Option<(&'static str, String)>,
 }
 
-/// Returns the consequences for an object that has shares on these clusters, or is moving there.
+/// Returns the consequences for an object that has shares on these clusters, or is moving there. `late` returns the uids
+/// of clusters whose heartbeats are late, if that is known now.
 pub fn of<'a>(
     fleet: &Fleet,
     demand: &Demand,
     failover: &Failover,
     clusters: impl Iterator<Item = &'a Arc<str>>,
+    late: &dyn Fn() -> Option<HashSet<Arc<str>>>,
     now: i64,
 ) -> Losses {
     let mut losses = Losses::default();
     // Only clusters that serve the workspace count: other tenants and their clusters cannot raise a suspicion.
     let path = &demand.workspace_path;
-    let doubt = LazyCell::new(|| suspicion(fleet.serving(path).filter(|cluster| cluster.is_open_to(path))));
+    let serving = || fleet.each_serving(path).filter(|cluster| cluster.is_open_to(path));
+    let doubt = LazyCell::new(|| suspicion(serving()));
+    let late = LazyCell::new(late);
+    let is_early = |lost: &ClusterState| {
+        may_be_suspicion_since(lost, now).is_some()
+            && match &*late {
+                Some(late) => may_be_suspicion(lost, serving(), |cluster| late.contains(&cluster.uid), now),
+                // There are no others to wait for if one cluster serves the workspace alone.
+                None => serving().nth(1).is_some(),
+            }
+    };
+    let waits_until = |lost: &ClusterState| {
+        let returned = last_return(lost, serving()).map(|at| at.saturating_add(failover.after));
+        let recheck = || is_early(lost).then(|| now.saturating_add(RECHECK_SECONDS));
+        returned.filter(|at| now < *at).or_else(recheck)
+    };
     for uid in clusters {
         let Some(state) = fleet.cluster(uid) else { continue };
         if !state.is_fenced && !state.readiness.is_not_ready() {
@@ -41,12 +65,22 @@ pub fn of<'a>(
         }
         match loss(state, demand, failover, doubt.as_ref(), now) {
             Loss::Stays => {}
-            Loss::Until(at) => losses.due = Some(losses.due.map_or(at, |due| due.min(at))),
-            Loss::Replaced => losses.replaced.push(uid.clone()),
+            Loss::Until(at) => losses.is_due(at),
+            Loss::Replaced if state.is_fenced => losses.replaced.push(uid.clone()),
+            Loss::Replaced => match waits_until(state) {
+                Some(at) => losses.is_due(at),
+                None => losses.replaced.push(uid.clone()),
+            },
             Loss::Held { code, reason } => losses.held = Some((code, reason)),
         }
     }
     losses
+}
+
+impl Losses {
+    fn is_due(&mut self, at: i64) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
 }
 
 #[cfg(test)]
@@ -74,12 +108,41 @@ mod tests {
         fleet
     }
 
+    fn none_late() -> Option<HashSet<Arc<str>>> {
+        Some(HashSet::new())
+    }
+
+    #[test]
+    fn losses_wait_for_clusters_that_are_late() {
+        let three = fleet(&[("a", Some(100)), ("b", None), ("c", None)]);
+        let demand = Demand { workspace_path: "root".into(), ..Demand::default() };
+        let on: Vec<Arc<str>> = vec!["a".into()];
+        let at = |fleet: &Fleet, late: Option<&[&str]>, now: i64| {
+            let late = || late.map(|late| late.iter().map(|uid| Arc::from(*uid)).collect());
+            let losses = of(fleet, &demand, &Failover::default(), on.iter(), &late, now);
+            (losses.replaced.len(), losses.due)
+        };
+        assert_eq!(at(&three, Some(&["b"]), 110), (0, Some(115)));
+        assert_eq!(at(&three, Some(&["b"]), 115), (0, Some(117)));
+        assert_eq!(at(&three, Some(&[]), 117), (1, None), "it is back, so the first one is lost alone");
+        // As long as it is not known which ones are late, but for no more than a minute.
+        assert_eq!((at(&three, None, 115), at(&three, None, 160)), ((0, Some(117)), (0, Some(162))));
+        assert_eq!(at(&three, None, 161), (1, None));
+        assert_eq!(at(&fleet(&[("a", Some(100))]), None, 115), (1, None));
+        // Others that were unready with it have just returned.
+        let mut returning = fleet(&[("a", Some(1000)), ("b", Some(1005)), ("c", None)]);
+        let b = returning.cluster("b").cloned().expect("it is there");
+        returning.set_cluster(ClusterState { readiness: Readiness::Ready { since: 1200 }, ..b });
+        assert_eq!(at(&returning, Some(&[]), 1201), (0, Some(1215)));
+        assert_eq!(at(&returning, Some(&[]), 1215), (1, None));
+    }
+
     #[test]
     fn the_earliest_loss_is_due_first() {
         let fleet = fleet(&[("a", Some(100)), ("b", Some(200)), ("c", None), ("d", None), ("e", None)]);
         let demand = Demand { workspace_path: "root".into(), ..Demand::default() };
         let on: Vec<Arc<str>> = ["a", "b", "c"].map(Arc::from).into();
-        let at = |now| of(&fleet, &demand, &Failover::default(), on.iter(), now);
+        let at = |now| of(&fleet, &demand, &Failover::default(), on.iter(), &none_late, now);
         assert_eq!((at(110).due, at(110).replaced.len()), (Some(115), 0));
         assert_eq!((at(205).due, at(205).replaced), (Some(215), vec!["a".into()]));
         assert_eq!((at(215).due, at(215).replaced.len()), (None, 2));
@@ -90,9 +153,9 @@ mod tests {
         let fleet = fleet(&[("a", Some(100)), ("b", Some(100)), ("c", None)]);
         let on: Vec<Arc<str>> = vec!["a".into()];
         let demand = |path: &str| Demand { workspace_path: path.into(), ..Demand::default() };
-        let held = of(&fleet, &demand("root:team"), &Failover::default(), on.iter(), 500).held;
+        let held = of(&fleet, &demand("root:team"), &Failover::default(), on.iter(), &none_late, 500).held;
         assert_eq!(held.map(|(code, _)| code), Some(SUSPECT));
-        let elsewhere = of(&fleet, &demand("other"), &Failover::default(), on.iter(), 500);
+        let elsewhere = of(&fleet, &demand("other"), &Failover::default(), on.iter(), &none_late, 500);
         assert_eq!(elsewhere.replaced.len(), 1);
         // Of three clusters that are not ready, one is open to the team.
         let mut fleet = fleet;
@@ -107,7 +170,7 @@ mod tests {
             };
             fleet.set_cluster(reserved);
         }
-        let not_counted = of(&fleet, &demand("root:team"), &Failover::default(), on.iter(), 500);
+        let not_counted = of(&fleet, &demand("root:team"), &Failover::default(), on.iter(), &none_late, 500);
         assert_eq!((not_counted.replaced.len(), not_counted.held), (1, None));
     }
 }

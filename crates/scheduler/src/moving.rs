@@ -7,7 +7,7 @@
 //! An object that moves is decided about as if it were at its target already, so that it goes there unless the
 //! target has become impossible.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
@@ -15,8 +15,10 @@ use atoll_fleet::placement::Share;
 use atoll_placement::decide::{DecidedShare, PlacementDecision};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::fleet::Fleet;
-use atoll_placement::moves::{Step, next_step};
+use atoll_placement::moves::{Phase, Step, next_step};
 use atoll_placement::rules::{Division, Rules};
+
+use crate::reports::ReportedPods;
 
 /// The phase of an object that was replaced elsewhere because its cluster was lost. Its target is where it was.
 pub const AWAY: &str = "away";
@@ -45,7 +47,12 @@ pub fn is_away(placement: &Placement) -> bool {
 /// The demand of an object as if it had these shares. Reports stay.
 pub fn as_if_on(demand: &Demand, shares: Vec<CurrentShare>) -> Demand {
     let with_reports = |share: CurrentShare| match demand.share(&share.uid) {
-        Some(now) => CurrentShare { ready: now.ready, unschedulable: now.unschedulable, ..share },
+        Some(now) => CurrentShare {
+            ready: now.ready,
+            unschedulable: now.unschedulable,
+            is_applied: now.is_applied,
+            ..share
+        },
         None => share,
     };
     Demand { current: shares.into_iter().map(with_reports).collect(), ..demand.clone() }
@@ -165,6 +172,33 @@ fn keep_unreachable(fleet: &Fleet, demand: &Demand, target: &[DecidedShare], sha
     }
 }
 
+/// Keeps shares from growing again while their clusters report about more replicas than they have: of these, some are
+/// going away, and the report would count them as the new ones.
+pub fn await_reports(
+    demand: &Demand,
+    reports: &HashMap<String, ReportedPods>,
+    placement: &Placement,
+    next: &mut NextShares,
+) {
+    // Where it was before its cluster was lost must stay known.
+    if demand.work != Work::Replicas || is_away(placement) {
+        return;
+    }
+    let target = next.shares.clone();
+    let mut has_waiting = false;
+    for share in &mut next.shares {
+        let Some(now) = demand.share(&share.uid).and_then(|now| now.replicas) else { continue };
+        let is_outdated = reports.get(&*share.uid).is_some_and(|pods| pods.is_of_more(now));
+        if is_outdated && share.replicas.is_some_and(|replicas| replicas > now) {
+            share.replicas = Some(now);
+            has_waiting = true;
+        }
+    }
+    if has_waiting && next.phase.is_empty() {
+        (next.phase, next.target) = (Phase::Settling.name().to_string(), target);
+    }
+}
+
 fn is_same(shares: &[DecidedShare], others: &[DecidedShare]) -> bool {
     shares.len() == others.len() && shares.iter().all(|share| others.contains(share))
 }
@@ -263,6 +297,35 @@ mod tests {
             let found: Vec<String> = decision.shares.iter().map(text).collect();
             assert_eq!(found.join(" "), expected, "{now} to {decided}");
         }
+    }
+
+    #[test]
+    fn shares_grow_again_when_their_clusters_have_followed() {
+        let of = |replicas: i64| {
+            let pods = ReportedPods { applied: Some(replicas), is_applied: true, ..ReportedPods::default() };
+            HashMap::from([("a".to_string(), pods)])
+        };
+        let fleet = fleet("");
+        let decided = |words: &str| -> Vec<DecidedShare> {
+            demand(words, 0).current.iter().filter_map(|share| as_decided(&fleet, share)).collect()
+        };
+        for (now, reported, next, expected, phase) in [
+            ("a=1", 2, "a=2", "a=1", "settling"),
+            ("a=1", 1, "a=2", "a=2", ""),
+            ("a=1 b=1", 2, "a=2 b=2", "a=1 b=2", "settling"),
+            ("a=2", 3, "a=1", "a=1", ""),
+            ("b=2", 3, "a=1 b=1", "a=1 b=1", ""),
+        ] {
+            let mut wanted = NextShares { shares: decided(next), ..NextShares::default() };
+            await_reports(&demand(now, 2), &of(reported), &Placement::default(), &mut wanted);
+            assert_eq!((wanted.shares, wanted.phase.as_str()), (decided(expected), phase), "{now} to {next}");
+            assert_eq!(wanted.target, if phase.is_empty() { Vec::new() } else { decided(next) });
+        }
+        let away =
+            Placement { phase: AWAY.into(), target: vec![Share::on("b", "b")], ..Placement::default() };
+        let mut wanted = NextShares { shares: decided("a=2"), ..NextShares::default() };
+        await_reports(&demand("a=1", 2), &of(2), &away, &mut wanted);
+        assert_eq!(wanted.shares, decided("a=2"), "where it returns to stays known");
     }
 
     #[test]

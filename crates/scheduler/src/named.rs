@@ -1,5 +1,5 @@
-//! Objects of kinds that are no workloads: they are placed where their annotation or a policy says so, and stay in
-//! the control plane otherwise.
+//! Objects of kinds that are no workloads: they are placed where their annotation or a policy says so, or where their
+//! owners are, and stay in the control plane otherwise.
 //!
 //! ```text
 //!   discovery ─────────────► a watch of each resource, in all workspaces ─┐
@@ -8,9 +8,12 @@
 //! ```
 //!
 //! An annotation cannot be selected, so the server adds a label for the watches that is not in the objects
-//! ([`INTENT_LABEL`]). Without an intent or a policy, an object costs nothing here.
+//! ([`INTENT_LABEL`]). Without an intent, an owner or a policy, an object costs nothing here.
+//!
+//! A tenant may define any number of kinds, so the number of watches is limited ([`WATCH_LIMITS`]); an event of a
+//! definition that is left out says so.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +21,15 @@ use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::is_never_placed;
 use atoll_fleet::scheduled::INTENT_LABEL;
 use atoll_informer::{
-    CacheContents, DefinedResources, DefinitionEvent, FollowedCache, Key, ListWatch, Resource, Scope,
-    discover_built_in, list_and_watch, resources,
+    CacheContents, DefinedResources, DefinitionEvent, FollowedCache, Key, LeftOut, ListWatch, Resource,
+    Scope, WATCH_LIMITS, WORKSPACE, discover_built_in, list_and_watch, resources,
 };
+use atoll_placement::policy::ANY_CUSTOM_KIND;
+use serde_json::json;
 use tokio::sync::mpsc;
 
+use crate::policies::NamedKind;
+use crate::selected::Selected;
 use crate::{Scheduler, changes, workloads};
 
 /// Delay before a failed discovery is retried.
@@ -32,11 +39,24 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Resources with fields that decide which clusters can take an object. Of others only the metadata is watched.
 const WITH_CLASSES: [(&str, &str); 2] = [("", "persistentvolumeclaims"), ("networking.k8s.io", "ingresses")];
 
-/// Running watches, with the numbers of their kinds.
-type Watches = HashMap<(Scope, Resource), (usize, FollowedCache)>;
+/// The reason of the event about a definition whose objects are not watched.
+const NOT_WATCHED: &str = "NotWatched";
+/// Most definitions of a workspace that get such an event.
+const MAX_EVENTS: usize = 8;
+
+/// The watches of all kinds.
+#[derive(Default)]
+struct Watches {
+    /// Running watches, with the numbers of their kinds.
+    running: HashMap<(Scope, Resource), (usize, FollowedCache)>,
+    /// Definitions that are left out and whose users were told so.
+    told: BTreeSet<Key>,
+    /// Number of definitions that are left out, by workspace.
+    left_out: HashMap<Arc<str>, usize>,
+}
 
 /// Watches the objects until it is dropped.
-pub async fn run(scheduler: Arc<Scheduler>) {
+pub async fn run(scheduler: Arc<Scheduler>, selected: Arc<Selected>) {
     let built_in = loop {
         match discover_built_in(&scheduler.api).await {
             Ok(found) => break found,
@@ -52,29 +72,48 @@ pub async fn run(scheduler: Arc<Scheduler>) {
         list_and_watch(&scheduler.api, ListWatch::all(&resources::CUSTOM_RESOURCE_DEFINITIONS), |event| {
             drop(sender.send(DefinitionEvent::of(event)))
         });
-    tokio::join!(definitions, keep_watches(&scheduler, built_in, events));
+    tokio::join!(definitions, keep_watches(&scheduler, &selected, built_in, events));
 }
 
 async fn keep_watches(
     scheduler: &Arc<Scheduler>,
+    selected: &Arc<Selected>,
     built_in: Vec<Resource>,
     mut events: mpsc::UnboundedReceiver<DefinitionEvent>,
 ) {
-    let (mut defined, mut watches) = (DefinedResources::default(), Watches::new());
+    let (mut defined, mut watches, mut is_complete) =
+        (DefinedResources::default(), Watches::default(), false);
     loop {
-        set_watches(scheduler, &built_in, &defined, &mut watches);
+        set_watches(scheduler, selected, &built_in, &defined, &mut watches);
+        if is_complete {
+            scheduler.kinds.set_complete();
+        }
         tokio::select! {
             event = events.recv() => match event {
-                Some(event) => defined.handle(event),
+                Some(event) => {
+                    is_complete |= matches!(event, DefinitionEvent::Listed(_));
+                    defined.handle(event);
+                }
                 None => return,
             },
             () = scheduler.policies.kinds_changed.notified() => {}
         }
         tokio::time::sleep(PAUSE).await;
         while let Ok(event) = events.try_recv() {
+            is_complete |= matches!(event, DefinitionEvent::Listed(_));
             defined.handle(event);
         }
     }
+}
+
+/// Whether a policy names a kind that a workspace has.
+fn is_named(scheduler: &Scheduler, named: &HashSet<NamedKind>, scope: &Scope, resource: &Resource) -> bool {
+    let reaches = |workspace: &str| match scope {
+        Scope::AllWorkspaces => true,
+        Scope::Workspace(id) => scheduler.is_below(id, workspace),
+    };
+    let is_custom = *scope != Scope::AllWorkspaces;
+    named.iter().any(|one| one.names(resource, is_custom) && reaches(&one.workspace))
 }
 
 fn is_placeable(resource: &Resource) -> bool {
@@ -85,34 +124,40 @@ fn is_placeable(resource: &Resource) -> bool {
 /// Starts the watches of these resources, and ends those of resources that are not defined any more.
 fn set_watches(
     scheduler: &Arc<Scheduler>,
+    selected: &Arc<Selected>,
     built_in: &[Resource],
     defined: &DefinedResources,
     watches: &mut Watches,
 ) {
     let named = scheduler.policies.named_kinds();
     let everywhere = built_in.iter().map(|resource| (Scope::AllWorkspaces, resource.clone()));
-    let own = defined.all().filter(|(_, resource)| is_placeable(resource));
-    let own = own.map(|(key, resource)| (Scope::Workspace(key.workspace.to_string()), resource.clone()));
+    let of_workspace = |key: &Key| Scope::Workspace(key.workspace.to_string());
+    // A kind that a policy names by itself comes before all others.
+    let by_name: HashSet<NamedKind> =
+        named.iter().filter(|one| one.kind != ANY_CUSTOM_KIND).cloned().collect();
+    let is_first =
+        |key: &Key, resource: &Resource| is_named(scheduler, &by_name, &of_workspace(key), resource);
+    let tenant = |workspace: &str| scheduler.api.tenant(workspace);
+    let limited = defined.to_watch(WATCH_LIMITS, is_placeable, is_first, tenant);
+    watches.tell(scheduler, limited.left_out);
+    let own = limited.watched.into_iter().map(|(key, resource)| (of_workspace(&key), resource));
     let wanted: HashSet<(Scope, Resource)> = everywhere.chain(own).collect();
-    let gone: Vec<(Scope, Resource)> = watches.keys().filter(|one| !wanted.contains(*one)).cloned().collect();
+    let running = &mut watches.running;
+    let gone: Vec<(Scope, Resource)> = running.keys().filter(|one| !wanted.contains(*one)).cloned().collect();
     for one in gone {
-        if let Some((number, followed)) = watches.remove(&one) {
+        if let Some((number, followed)) = running.remove(&one) {
             forget(scheduler, number, followed);
         }
     }
     for (scope, resource) in wanted {
-        let reaches = |workspace: &str| match &scope {
-            Scope::AllWorkspaces => true,
-            Scope::Workspace(id) => scheduler.is_below(id, workspace),
-        };
-        let is_named = named.iter().any(|one| one.names(&resource) && reaches(&one.workspace));
+        let is_named = is_named(scheduler, &named, &scope, &resource);
         let contents = CacheContents {
             labels: if is_named { String::new() } else { INTENT_LABEL.to_string() },
             metadata_only: !WITH_CLASSES.contains(&(&*resource.group, &*resource.plural)),
             by_discovery: scope != Scope::AllWorkspaces,
             scope: scope.clone(),
         };
-        match watches.get_mut(&(scope.clone(), resource.clone())) {
+        match running.get_mut(&(scope.clone(), resource.clone())) {
             // A kind that a policy has named once is watched whole from then on: policies may come and go often.
             Some((_, followed)) if is_named => followed.set_contents(&scheduler.api, contents),
             Some(_) => {}
@@ -121,10 +166,52 @@ fn set_watches(
                 let number = scheduler.kinds.insert(scope.clone(), followed.cache.clone());
                 let follower = scheduler.clone();
                 followed.cache.listen(move |change| changes::workload_changed(&follower, number, change));
-                watches.insert((scope, resource), (number, followed));
+                let follower = selected.clone();
+                followed.cache.listen(move |change| follower.owner_changed(change));
+                running.insert((scope, resource), (number, followed));
             }
         }
     }
+}
+
+impl Watches {
+    /// Says which definitions are left out: in the log once for a workspace, and in events of the first of them.
+    fn tell(&mut self, scheduler: &Scheduler, left_out: BTreeMap<Arc<str>, Vec<LeftOut>>) {
+        self.left_out.retain(|workspace, _| left_out.contains_key(workspace));
+        let present: HashSet<&Key> = left_out.values().flatten().map(|one| &one.definition).collect();
+        self.told.retain(|key| present.contains(key));
+        for (workspace, definitions) in left_out {
+            let count = definitions.len();
+            if self.left_out.insert(workspace.clone(), count).is_none() {
+                let limit = WATCH_LIMITS.of_workspace;
+                tracing::warn!(
+                    %workspace, count, limit,
+                    "the workspace defines more kinds than the scheduler watches; objects of the others are not placed"
+                );
+            }
+            for one in definitions.into_iter().take(MAX_EVENTS) {
+                if self.told.insert(one.definition.clone()) {
+                    let about = json!({ "metadata": {
+                        "name": *one.definition.name, "uid": one.uid, "annotations": { WORKSPACE: *workspace },
+                    } });
+                    let message = not_watched(&one.kind, count);
+                    let definitions = &resources::CUSTOM_RESOURCE_DEFINITIONS;
+                    scheduler.writer.recorder.warning(definitions, &about, NOT_WATCHED, message);
+                }
+            }
+        }
+    }
+}
+
+/// Explains why objects of a kind are not placed.
+fn not_watched(kind: &str, count: usize) -> String {
+    let (of_workspace, of_tenant) = (WATCH_LIMITS.of_workspace, WATCH_LIMITS.of_tenant);
+    format!(
+        "{kind} objects are not placed by annotation: the scheduler watches the {of_workspace} oldest custom kinds of a \
+         workspace, and {of_tenant} of all workspaces of a tenant, and {count} of this workspace are left out. Name the \
+         kind in spec.objects of a PlacementPolicy, which comes before all others, or delete definitions that are not \
+         used"
+    )
 }
 
 /// Forgets the objects of a resource that is not defined any more.

@@ -9,21 +9,27 @@ use atoll_placement::cluster::ClusterState;
 use atoll_placement::policy::{Domain, WorkloadRule};
 use atoll_placement::rules::Neighbours;
 
+use crate::Scheduler;
 use crate::ledger::Ledger;
 use crate::rules::topology;
-use crate::{Scheduler, workloads};
+
+/// Most placed workloads of a namespace that has rules about other workloads. All of them are looked at for each
+/// decision.
+const MAX_WORKLOADS: usize = 10_000;
 
 /// Resolves rules about other workloads of the namespace of an object (`key` in the queue, and where it is) to
-/// clusters. A rule about workloads that are placed nowhere yet has no effect.
+/// clusters. A rule about workloads that are placed nowhere yet has no effect. Fails if there are too many of them.
 pub fn resolve(
     scheduler: &Scheduler,
     ledger: &Ledger,
     (key, at): (&Key, &Key),
     path: &str,
     rules: &[WorkloadRule],
-) -> Vec<Neighbours> {
-    let resolved = rules.iter().map(|rule| {
-        let on = clusters(scheduler, ledger, (key, at), rule);
+) -> Result<Vec<Neighbours>, String> {
+    if rules.is_empty() {
+        return Ok(Vec::new());
+    }
+    let resolved = rules.iter().zip(clusters(scheduler, ledger, (key, at), rules)?).map(|(rule, on)| {
         let clusters = ledger.fleet.serving(path).filter(|cluster| is_among(ledger, &rule.by, cluster, &on));
         Neighbours {
             text: format!("workloads with {} in the same {}", rule.selector, rule.by.name()),
@@ -31,31 +37,42 @@ pub fn resolve(
             is_required: true,
         }
     });
-    resolved.filter(|neighbours| !neighbours.clusters.is_empty()).collect()
+    Ok(resolved.filter(|neighbours| !neighbours.clusters.is_empty()).collect())
 }
 
-/// Uids of the clusters that the matching workloads are on.
+/// Uids of the clusters that the matching workloads are on, for each rule.
 fn clusters(
     scheduler: &Scheduler,
     ledger: &Ledger,
     (key, at): (&Key, &Key),
-    rule: &WorkloadRule,
-) -> BTreeSet<Arc<str>> {
-    let mut found = BTreeSet::new();
-    for (kind, cache) in scheduler.kinds.workloads.iter().enumerate() {
-        if rule.kind.as_deref().is_some_and(|wanted| wanted != cache.resource.kind) {
+    rules: &[WorkloadRule],
+) -> Result<Vec<BTreeSet<Arc<str>>>, String> {
+    let mut found = vec![BTreeSet::new(); rules.len()];
+    let Some(placed) = ledger.placed_in(&at.workspace, &at.namespace) else { return Ok(found) };
+    if placed.len() > MAX_WORKLOADS {
+        return Err(format!(
+            "its policy has rules about other workloads, and its namespace has {} placed workloads, of at most \
+             {MAX_WORKLOADS} for such rules; use several namespaces, or remove affinity and antiAffinity from the policy",
+            placed.len()
+        ));
+    }
+    for other in placed.iter().filter(|other| *other != key) {
+        let target = scheduler.kinds.target(other);
+        let Some((cache, object)) = target
+            .and_then(|(cache, at)| Some((cache.get(&at)?, cache)))
+            .map(|(object, cache)| (cache, object))
+        else {
             continue;
-        }
-        for other in cache.list(&at.workspace, &at.namespace) {
-            let of_other = workloads::queue_key(kind, &Key::of(&other));
-            let on = ledger.clusters_of(&of_other);
-            if !on.is_empty() && of_other != *key && rule.selector.matches_labels(&object::label_map(&other))
-            {
-                found.extend(on.iter().cloned());
+        };
+        let labels = object::label_map(&object);
+        for (rule, found) in rules.iter().zip(&mut found) {
+            let is_kind = rule.kind.as_deref().is_none_or(|wanted| wanted == &*cache.resource.kind);
+            if is_kind && rule.selector.matches_labels(&labels) {
+                found.extend(ledger.clusters_of(other).iter().cloned());
             }
         }
     }
-    found
+    Ok(found)
 }
 
 /// Whether a cluster is in the same domain as one of the others.

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use atoll_fleet::workloads::WORKLOADS;
 use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::object;
-use atoll_placement::policy::{Policy, WORKLOADS};
+use atoll_placement::policy::{ANY_CUSTOM_KIND, Policy};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -30,8 +31,13 @@ pub struct NamedKind {
 }
 
 impl NamedKind {
-    pub fn names(&self, resource: &Resource) -> bool {
-        self.kind == resource.kind && self.group.as_deref().is_none_or(|group| group == resource.group)
+    /// Whether this is a kind. Custom ones are those that a workspace defines.
+    pub fn names(&self, resource: &Resource, is_custom: bool) -> bool {
+        let is_kind = match self.kind.as_str() {
+            ANY_CUSTOM_KIND => is_custom,
+            kind => kind == resource.kind,
+        };
+        is_kind && self.group.as_deref().is_none_or(|group| group == resource.group)
     }
 }
 
@@ -66,7 +72,7 @@ impl Policies {
                 let workspace = Key::of(&policy).workspace;
                 let Some(parsed) = self.parse(cache, &policy, 0) else { continue };
                 let named = parsed.objects.into_iter().filter_map(|rule| Some((rule.group, rule.kind?)));
-                let is_workload = |kind: &str| WORKLOADS.iter().any(|(_, known)| *known == kind);
+                let is_workload = |kind: &str| WORKLOADS.iter().any(|known| known.kind == kind);
                 let named = named.filter(|(group, kind)| group.is_some() || !is_workload(kind));
                 found.extend(named.map(|(group, kind)| NamedKind {
                     workspace: workspace.clone(),

@@ -21,6 +21,7 @@ use atoll_placement::fleet::Fleet;
 use atoll_placement::rules::Failover;
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::Scheduler;
 use crate::hourly_cap::HourlyCap;
@@ -48,6 +49,8 @@ struct ChangedClusters {
     uids: HashSet<String>,
     /// Ids of the workspaces in which those of them are registered that take new shares.
     open: HashSet<Arc<str>>,
+    /// When all objects that these serve are balanced.
+    settles: Option<Instant>,
 }
 
 /// The parts of a Cluster that decide which shares it keeps, and which it takes.
@@ -73,17 +76,18 @@ impl Rebalancing {
         if before == now {
             return;
         }
-        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clusters = self.clusters();
         clusters.uids.extend(before.iter().chain(&now).map(|terms| terms.0.to_string()));
         if now.is_some_and(|(_, _, is_open, ..)| is_open) {
             clusters.open.insert(change.key.workspace.clone());
+            clusters.settles.get_or_insert_with(|| Instant::now() + SETTLING);
         }
         self.changed.notify_one();
     }
 
     /// Forgets the changes of Clusters that were not handled yet.
     pub fn forget_changes(&self) {
-        *self.clusters.lock().unwrap_or_else(PoisonError::into_inner) = ChangedClusters::default();
+        *self.clusters() = ChangedClusters::default();
     }
 
     /// Whether an object is to be balanced.
@@ -119,39 +123,76 @@ impl Rebalancing {
         caps.entry(workspace.clone()).or_default().begin(now, objects)
     }
 
+    fn clusters(&self) -> MutexGuard<'_, ChangedClusters> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn objects(&self) -> MutexGuard<'_, HashMap<Key, bool>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Adds objects to the queue after each change of a Cluster, for as long as it is polled.
+/// Adds objects to the queue after changes of Clusters, for as long as it is polled.
 pub async fn run(scheduler: &Scheduler) {
+    let rebalancing = &scheduler.rebalancing;
     loop {
-        scheduler.rebalancing.changed.notified().await;
-        enqueue(scheduler);
+        let settles = rebalancing.clusters().settles;
+        match settles {
+            None => rebalancing.changed.notified().await,
+            Some(at) => tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(at) => enqueue_all(scheduler),
+                () = rebalancing.changed.notified() => {}
+            },
+        }
+        enqueue_near(scheduler);
     }
 }
 
-/// Adds the objects to the queue that changed Clusters concern.
+/// Adds all objects to the queue that changed Clusters concern.
 pub fn enqueue(scheduler: &Scheduler) {
-    let rebalancing = &scheduler.rebalancing;
-    let ChangedClusters { uids, open } =
-        std::mem::take(&mut *rebalancing.clusters.lock().unwrap_or_else(PoisonError::into_inner));
-    let (near, all) = {
+    enqueue_near(scheduler);
+    enqueue_all(scheduler);
+}
+
+/// Adds the objects on changed Clusters.
+fn enqueue_near(scheduler: &Scheduler) {
+    let uids = std::mem::take(&mut scheduler.rebalancing.clusters().uids);
+    if uids.is_empty() {
+        return;
+    }
+    let near = {
         let mut ledger = scheduler.ledger();
         scheduler.update(&mut ledger);
-        let near: Vec<Key> = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)));
-        (near, if open.is_empty() { Vec::new() } else { ledger.placed(|_| true) })
+        ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)))
+    };
+    near.into_iter().for_each(|key| scheduler.queue.add(key));
+}
+
+/// Adds the objects of all workspaces that Clusters serve which take new shares and have changed.
+fn enqueue_all(scheduler: &Scheduler) {
+    let rebalancing = &scheduler.rebalancing;
+    let open = {
+        let mut clusters = rebalancing.clusters();
+        clusters.settles = None;
+        std::mem::take(&mut clusters.open)
+    };
+    if open.is_empty() {
+        return;
+    }
+    let all = {
+        let mut ledger = scheduler.ledger();
+        scheduler.update(&mut ledger);
+        ledger.placed(|_| true)
     };
     let mut served: HashMap<Arc<str>, bool> = HashMap::new();
     let all = all.into_iter().filter(|key| {
         let is_open = || scheduler.api.ancestry(&key.workspace).iter().any(|(id, _)| open.contains(&**id));
         *served.entry(key.workspace.clone()).or_insert_with(is_open)
     });
-    near.into_iter().for_each(|key| scheduler.queue.add(key));
     for key in all {
         rebalancing.objects().insert(key.clone(), false);
-        scheduler.queue.add_after(key, SETTLING);
+        scheduler.queue.add(key);
     }
 }
 
@@ -168,7 +209,7 @@ pub struct RecentlyReady {
 /// that comes and goes must not make replicas follow it.
 pub fn recently_ready(fleet: &Fleet, demand: &Demand, failover: &Failover, now: i64) -> RecentlyReady {
     let mut recent = RecentlyReady::default();
-    for state in fleet.serving(&demand.workspace_path) {
+    for state in fleet.each_serving(&demand.workspace_path) {
         let Readiness::Ready { since } = &state.readiness else { continue };
         if demand.share(&state.uid).is_some() {
             continue;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use atoll_fleet::node_shapes;
+use atoll_fleet::{ClusterView, node_shapes};
 use atoll_meta::views::{TaintView, items, text};
 use atoll_placement::cluster::{CapacityReport, Classes, ClusterState, resource_name};
 use atoll_placement::node::{NodeShape, Taint};
@@ -16,12 +16,7 @@ const MAX_SHAPES: usize = 64;
 /// Returns the state of a Cluster that is registered in the workspace with this path.
 pub fn state(cluster: &Value, path: &str) -> ClusterState {
     let (apis, missing_rights) = apis(&cluster["status"]);
-    ClusterState {
-        apis,
-        missing_rights,
-        classes: classes(&cluster["status"]),
-        ..ClusterState::of(cluster, path)
-    }
+    ClusterState { apis, missing_rights, classes: classes(cluster), ..ClusterState::of(cluster, path) }
 }
 
 /// Returns the capacity that a Cluster has reported; `None` before its first heartbeat.
@@ -66,8 +61,10 @@ fn apis(status: &Value) -> (Option<BTreeSet<String>>, BTreeSet<String>) {
     (is_known.then(|| names("resources").union(&refused).cloned().collect()), refused)
 }
 
-/// The classes of a cluster, if all of them are known.
-fn classes(status: &Value) -> Option<Classes> {
+/// The classes of a cluster, if all of them are known. A storage class that an override of the cluster replaces is
+/// there if its replacement is.
+fn classes(cluster: &Value) -> Option<Classes> {
+    let status = &cluster["status"];
     let names = |field: &str| {
         let names = status["classes"][field].as_array()?;
         Some(names.iter().filter_map(text).map(str::to_string).collect::<BTreeSet<String>>())
@@ -75,9 +72,16 @@ fn classes(status: &Value) -> Option<Classes> {
     if is_cut(status, "classes") {
         return None;
     }
+    let mut storage = names("storage")?;
+    for row in items(ClusterView::of(cluster).overrides()) {
+        let replaced = row["storageClass"].as_object().into_iter().flatten();
+        let served = replaced.filter(|(_, to)| to.as_str().is_some_and(|to| storage.contains(to)));
+        let served: Vec<String> = served.map(|(from, _)| from.clone()).collect();
+        storage.extend(served);
+    }
     Some(Classes {
         priority: names("priority")?,
-        storage: names("storage")?,
+        storage,
         runtime: names("runtime")?,
         ingress: names("ingress")?,
     })

@@ -10,17 +10,19 @@ use atoll_placement::demand::{CurrentShare, Work};
 use serde_json::Value;
 
 use crate::kinds::Kinds;
-use crate::{Keys, serving, workloads};
+use crate::{Keys, workloads};
 
 /// Seconds for which the scheduler of a cluster must find no node before pods are moved elsewhere.
 const STUCK_SECONDS: i64 = 15;
+
+type AwaitedKeys = HashMap<(Arc<str>, Arc<str>), Keys>;
 
 /// The reports about the objects that the scheduler places.
 pub struct Reports {
     pub cache: Arc<Cache>,
     by_object: usize,
-    /// Queue keys of objects whose next step depends on reports.
-    awaited: Mutex<Keys>,
+    /// Queue keys of objects whose next step depends on reports, by workspace and namespace.
+    awaited: Mutex<AwaitedKeys>,
     /// Since when pods find no node, in seconds, by uid of the object and of the cluster.
     stuck: Mutex<HashMap<(String, String), i64>>,
 }
@@ -45,10 +47,23 @@ pub struct ReportedPods {
     pub is_held: bool,
     /// Whether the object was applied there.
     pub is_applied: bool,
+    /// The same for kinds without a generation, too.
+    pub is_present: bool,
+    /// Whether the cluster does not take the object.
+    pub is_refused: bool,
     /// Whether new Pods do not become available within `progressDeadlineSeconds`.
     pub is_stalled: bool,
     /// `spec.replicas` of the object there.
     pub asked: i64,
+    /// The same, if the syncer reports it.
+    pub applied: Option<i64>,
+}
+
+impl ReportedPods {
+    /// Whether the report is about a larger share than the present one, so that its pods may be going away.
+    pub fn is_of_more(&self, replicas: i64) -> bool {
+        self.is_applied && self.applied.is_some_and(|applied| applied > replicas)
+    }
 }
 
 impl Reports {
@@ -57,26 +72,23 @@ impl Reports {
         Reports { cache, by_object, awaited: Mutex::default(), stuck: Mutex::default() }
     }
 
-    /// Handles a changed report. Returns the queue keys of objects that are to be decided about again.
-    pub fn changed(&self, change: &Change, kinds: &Kinds, clock: &dyn Clock) -> Vec<Key> {
-        let record = change.object();
-        let resource = &record["spec"]["resource"];
-        if resource["resource"] == "services" && resource["group"] == "" {
-            let known = |record: &Option<Arc<Value>>| record.as_deref().map(ready_endpoints);
-            return match known(&change.old) == known(&change.new) {
-                true => Vec::new(),
-                false => self.awaited_in(&change.key.workspace, &change.key.namespace),
-            };
+    /// Handles a changed report about a Service. Returns the queue keys of objects that are to be decided about again.
+    pub fn service_changed(&self, change: &Change) -> Vec<Key> {
+        let known = |record: &Option<Arc<Value>>| record.as_deref().map(ready_endpoints);
+        match known(&change.old) == known(&change.new) {
+            true => Vec::new(),
+            false => self.awaited_in(&change.key.workspace, &change.key.namespace),
         }
-        self.workload_changed(change, kinds, clock).into_iter().collect()
     }
 
     /// The queue keys of objects in a namespace whose next step depends on reports.
-    pub fn awaited_in(&self, workspace: &str, namespace: &str) -> Vec<Key> {
-        serving::in_namespace(&self.awaited(), workspace, namespace)
+    pub fn awaited_in(&self, workspace: &Arc<str>, namespace: &Arc<str>) -> Vec<Key> {
+        let awaited = self.awaited();
+        awaited.get(&(workspace.clone(), namespace.clone())).into_iter().flatten().cloned().collect()
     }
 
-    fn workload_changed(&self, change: &Change, kinds: &Kinds, clock: &dyn Clock) -> Option<Key> {
+    /// Handles a changed report about another object. Returns its queue key if it is to be decided about again.
+    pub fn workload_changed(&self, change: &Change, kinds: &Kinds, clock: &dyn Clock) -> Option<Key> {
         let [before, now] =
             [&change.old, &change.new].map(|record| record.as_deref().map(pods).unwrap_or_default());
         if before == now {
@@ -98,16 +110,28 @@ impl Reports {
         let kind = kinds.position(&change.key.workspace, (name("group"), name("resource")))?;
         let at = Key::new(&change.key.workspace, text("namespace"), text("name"));
         let key = workloads::queue_key(kind, &at);
-        (is_stuck || self.awaited().contains(&key)).then_some(key)
+        (is_stuck || self.is_awaited(&key)).then_some(key)
     }
 
     /// Sets whether the next step of an object depends on its reports.
     pub fn set_awaited(&self, key: &Key, is_awaited: bool) {
+        let Some(of) = namespace_of(key) else { return };
         let mut awaited = self.awaited();
         match is_awaited {
-            true => drop(awaited.insert(key.clone())),
-            false => drop(awaited.remove(key)),
+            true => drop(awaited.entry(of).or_default().insert(key.clone())),
+            false => {
+                if let Some(keys) = awaited.get_mut(&of) {
+                    keys.remove(key);
+                    if keys.is_empty() {
+                        awaited.remove(&of);
+                    }
+                }
+            }
         }
+    }
+
+    fn is_awaited(&self, key: &Key) -> bool {
+        namespace_of(key).is_some_and(|of| self.awaited().get(&of).is_some_and(|keys| keys.contains(key)))
     }
 
     /// The reported pods of an object by uid of the cluster.
@@ -141,26 +165,49 @@ impl Reports {
         let (uid, now) = of;
         // Pods with ordinals beyond the share still run, and no other cluster may run them meanwhile.
         let is_shrinking = work == Work::Ordinals && share.replicas.is_some_and(|most| found.running > most);
-        share.ready = if is_shrinking { found.running } else { found.ready };
+        share.ready = match (is_shrinking, found.applied) {
+            (true, _) => found.running,
+            // A share that has just grown has no more than the object there asks for.
+            (false, Some(applied)) if work == Work::Replicas => found.ready.min(applied),
+            (false, _) => found.ready,
+        };
+        share.is_applied = found.is_present;
         if found.unschedulable == 0 {
             return None;
         }
         let since = self.stuck().get(&(uid.to_string(), share.uid.to_string())).copied().unwrap_or(now);
-        let due = since.saturating_add(STUCK_SECONDS);
-        if now < due {
-            return Some(due);
+        let (is_stuck, due) = stuck_since(since, now);
+        if is_stuck {
+            share.unschedulable = found.unschedulable;
         }
-        share.unschedulable = found.unschedulable;
-        None
+        Some(due)
     }
 
-    fn awaited(&self) -> MutexGuard<'_, Keys> {
+    fn awaited(&self) -> MutexGuard<'_, AwaitedKeys> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stuck(&self) -> MutexGuard<'_, HashMap<(String, String), i64>> {
         self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Workspace and namespace of the object with a queue key.
+fn namespace_of(key: &Key) -> Option<(Arc<str>, Arc<str>)> {
+    workloads::target(key).map(|(_, at)| (at.workspace, at.namespace))
+}
+
+/// Whether a report is about a Service.
+pub fn is_about_service(record: &Value) -> bool {
+    let resource = &record["spec"]["resource"];
+    resource["resource"] == "services" && resource["group"] == ""
+}
+
+/// Whether pods that find no node since a time are to move, and when to look at them again: the capacity that the
+/// cluster has reported may be older than their report.
+fn stuck_since(since: i64, now: i64) -> (bool, i64) {
+    let due = since.saturating_add(STUCK_SECONDS);
+    if now < due { (false, due) } else { (true, now.saturating_add(STUCK_SECONDS)) }
 }
 
 /// Index of reports by their object.
@@ -193,7 +240,8 @@ fn pods(record: &Value) -> ReportedPods {
         if status.is_object() && available.is_none() && has_availability(record) { Some(0) } else { ready };
     let running = counted("total").or(number(&["replicas"])).unwrap_or(0);
     // Older syncers do not report it.
-    let asked = report["replicas"].as_i64().or(number(&["replicas"])).unwrap_or(0);
+    let applied = report["replicas"].as_i64();
+    let asked = applied.or(number(&["replicas"])).unwrap_or(0);
     let generation = report["generation"].as_i64().unwrap_or(0);
     ReportedPods {
         desired: number(&["desiredNumberScheduled"]).unwrap_or(0).max(0),
@@ -205,8 +253,11 @@ fn pods(record: &Value) -> ReportedPods {
         running: running.max(0),
         unschedulable: counted("unschedulable").unwrap_or(0).max(0),
         is_applied: report["state"] == "Applied" && generation > 0,
+        is_present: report["state"] == "Applied",
+        is_refused: report["state"] == "Refused" || report["state"] == "Conflict",
         is_stalled: condition(report, "Progressing").is_some_and(|found| found.reason() == DEADLINE_EXCEEDED),
         asked: asked.max(0),
+        applied,
     }
 }
 
@@ -221,6 +272,30 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn pods_without_a_node_are_looked_at_until_they_have_one() {
+        for (now, expected) in
+            [(100, (false, 115)), (114, (false, 115)), (115, (true, 130)), (500, (true, 515))]
+        {
+            assert_eq!(stuck_since(100, now), expected);
+        }
+    }
+
+    #[test]
+    fn reports_about_larger_shares_are_outdated() {
+        for (status, share, expected) in [
+            (json!({ "state": "Applied", "generation": 1, "replicas": 2 }), 1, true),
+            (json!({ "state": "Applied", "generation": 1, "replicas": 1 }), 1, false),
+            (json!({ "state": "Applied", "generation": 1, "replicas": 1 }), 2, false),
+            // Nothing waits for an object that cannot be applied, and older syncers do not report it.
+            (json!({ "state": "Invalid", "generation": 1, "replicas": 2 }), 1, false),
+            (json!({ "state": "Applied", "generation": 1, "status": { "replicas": 2 } }), 1, false),
+        ] {
+            let record = json!({ "spec": { "resource": { "resource": "deployments" } }, "status": status });
+            assert_eq!(pods(&record).is_of_more(share), expected, "{record}");
+        }
+    }
 
     #[test]
     fn pods_are_available_ones_where_the_kind_counts_them() {

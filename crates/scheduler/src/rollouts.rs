@@ -22,15 +22,30 @@ use crate::reports::ReportedPods;
 
 /// The reason of the event about a rollout that does not continue.
 const ROLLOUT_HALTED: &str = "RolloutHalted";
+/// Seconds that Pods of a new template may take to become available: the default of `progressDeadlineSeconds` of a
+/// Deployment, for kinds that have no such field.
+// upstream: pkg/apis/apps/v1/defaults.go
+const DEADLINE: i64 = 600;
 
 /// A workload whose Pod template may have changed.
 pub struct Rollout<'a> {
     pub object: &'a Value,
     pub demand: &'a Demand,
     pub strategy: Strategy,
+    /// Seconds after which a rollout without progress has halted, where the kind has no such time of its own.
+    pub deadline: Option<i64>,
     pub fleet: &'a Fleet,
     /// Reports by uid of the cluster.
     pub reports: &'a HashMap<String, ReportedPods>,
+}
+
+/// A rollout that does not continue.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Halt {
+    /// The reason and the message of the event.
+    pub told: Option<(&'static str, String)>,
+    /// The time, in seconds, at which another cluster will have made no progress for too long.
+    pub due: Option<i64>,
 }
 
 /// Whether shares of a placement wait for their turn, or have it.
@@ -55,29 +70,60 @@ impl Rollout<'_> {
         turns.iter().any(|turn| *turn != Turn::Finished)
     }
 
-    /// Why clusters keep their template for longer, if new Pods do not become available on another one.
-    pub fn halted(&self, shares: &[Share]) -> Option<(&'static str, String)> {
-        let is_stalled = |share: &&Share| {
-            let report = self.reports.get(&share.uid);
-            !share.held
-                && report.is_some_and(|report| {
-                    report.is_stalled
-                        && !report.is_held
-                        && report.generation >= object::generation(self.object)
-                })
-        };
-        let names = |shares: &mut dyn Iterator<Item = &Share>| {
-            shares.map(|share| share.name.as_str()).collect::<Vec<_>>().join(", ")
-        };
-        let stalled = names(&mut shares.iter().filter(is_stalled));
-        let held = names(&mut shares.iter().filter(|share| share.held));
-        (!stalled.is_empty() && !held.is_empty()).then(|| {
+    /// Why clusters keep their template for longer, if new Pods do not become available on another one. `since` is the
+    /// time, in seconds, since which a cluster reports the same pods.
+    pub fn halted(&self, shares: &[Share], since: impl Fn(&str, &ReportedPods) -> i64, now: i64) -> Halt {
+        let mut halt = Halt::default();
+        let held = names(shares.iter().filter(|share| share.held));
+        if held.is_empty() {
+            return halt;
+        }
+        let mut stalled = Vec::new();
+        for share in shares.iter().filter(|share| !share.held) {
+            let Some(report) = self.reports.get(&share.uid) else { continue };
+            if report.is_held || report.generation < object::generation(self.object) {
+                continue;
+            }
+            match self.stalls_at(share, report, &since) {
+                Some(at) if at <= now => stalled.push(share),
+                Some(at) => halt.due = Some(halt.due.map_or(at, |due: i64| due.min(at))),
+                None => {}
+            }
+        }
+        if !stalled.is_empty() {
+            let (stalled, time) = (names(stalled.into_iter()), self.time());
             let message = format!(
-                "the rollout is halted: Pods of the new template do not become available on {stalled} within \
-                 progressDeadlineSeconds; {held} keeps the earlier template; apply a template that works, or the earlier one"
+                "the rollout is halted: Pods of the new template do not become available on {stalled} within {time}; {held} \
+                 keeps the earlier template; apply a template that works, or the earlier one"
             );
-            (ROLLOUT_HALTED, message)
-        })
+            halt.told = Some((ROLLOUT_HALTED, message));
+        }
+        halt
+    }
+
+    /// The time, in seconds, from which a cluster counts as stalled; `None` if it has finished, or does not stall.
+    fn stalls_at(
+        &self,
+        share: &Share,
+        report: &ReportedPods,
+        since: impl Fn(&str, &ReportedPods) -> i64,
+    ) -> Option<i64> {
+        if self.demand.work == Work::Replicas {
+            // Its controller tells.
+            return report.is_stalled.then_some(i64::MIN);
+        }
+        let state = self.state(share, Some(share));
+        let has_finished = state.updated >= state.replicas && state.available >= state.replicas;
+        let is_stalling = !has_finished && !state.is_lost;
+        is_stalling.then(|| since(&share.uid, report).saturating_add(self.deadline.unwrap_or(DEADLINE)))
+    }
+
+    /// The time within which new Pods are to become available, in words.
+    fn time(&self) -> String {
+        match self.demand.work {
+            Work::Replicas => "progressDeadlineSeconds".to_string(),
+            _ => format!("{} seconds", self.deadline.unwrap_or(DEADLINE)),
+        }
     }
 
     fn state(&self, share: &Share, known: Option<&Share>) -> RolloutShare {
@@ -111,6 +157,10 @@ impl Rollout<'_> {
         let whole = self.object["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or(0);
         (whole - share.first_ordinal.unwrap_or(0)).clamp(0, share.replicas.unwrap_or(self.demand.replicas))
     }
+}
+
+fn names<'s>(shares: impl Iterator<Item = &'s Share>) -> String {
+    shares.map(|share| share.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Gives a share its turn.
@@ -224,6 +274,7 @@ mod tests {
                 object: &object,
                 demand: &demand,
                 strategy: Strategy::AllAtOnce,
+                deadline: None,
                 fleet: &fleet(),
                 reports: &reports,
             };
@@ -249,19 +300,55 @@ mod tests {
         ] {
             let reports =
                 HashMap::from([("east".to_string(), east), ("west".to_string(), report(5, 0, true))]);
+            let demand = Demand { work: Work::Replicas, ..Demand::default() };
             let rollout = Rollout {
                 object: &object,
-                demand: &Demand::default(),
+                demand: &demand,
                 strategy: Strategy::OneByOne,
+                deadline: None,
                 fleet: &fleet(),
                 reports: &reports,
             };
             let shares = [Share::on("east", "east"), Share { held, ..Share::on("west", "west") }];
-            let found = rollout.halted(&shares);
+            let found = rollout.halted(&shares, |_, _| 0, 0).told;
             assert_eq!(found.is_some(), expected, "{east:?} {held}");
             assert!(
                 found.is_none_or(|(_, text)| text.contains("on east within") && text.contains("west keeps"))
             );
+        }
+    }
+
+    #[test]
+    fn pods_without_a_deadline_of_their_own_halt_a_rollout_too() {
+        let object = json!({ "metadata": { "generation": 5 } });
+        let share =
+            |held| Share { replicas: Some(2), held, ..Share::on(if held { "west" } else { "east" }, "") };
+        let shares =
+            [Share { uid: "east".into(), ..share(false) }, Share { uid: "west".into(), ..share(true) }];
+        let old = report(5, 0, true);
+        for (work, east, deadline, now, (is_halted, due)) in [
+            (Work::Ordinals, report(5, 1, false), None, 699, (false, Some(700))),
+            (Work::Ordinals, report(5, 1, false), None, 700, (true, None)),
+            (Work::Ordinals, report(5, 1, false), Some(5), 105, (true, None)),
+            (Work::EveryNode, ReportedPods { desired: 2, ..report(5, 1, false) }, Some(5), 105, (true, None)),
+            // It has the template on all Pods, of which one does not become available.
+            (Work::Ordinals, ReportedPods { ready: 1, ..report(5, 2, false) }, Some(5), 105, (true, None)),
+            (Work::Ordinals, report(5, 2, false), Some(5), 105, (false, None)),
+            // The report is about the template before.
+            (Work::Ordinals, report(4, 1, false), Some(5), 105, (false, None)),
+        ] {
+            let reports = HashMap::from([("east".to_string(), east), ("west".to_string(), old)]);
+            let demand = Demand { work, replicas: 4, ..Demand::default() };
+            let rollout = Rollout {
+                object: &object,
+                demand: &demand,
+                strategy: Strategy::AllAtOnce,
+                deadline,
+                fleet: &fleet(),
+                reports: &reports,
+            };
+            let halt = rollout.halted(&shares, |_, _| 100, now);
+            assert_eq!((halt.told.is_some(), halt.due), (is_halted, due), "{work:?} {east:?} at {now}");
         }
     }
 
@@ -272,6 +359,7 @@ mod tests {
             object: &Value::Null,
             demand: &demand,
             strategy: Strategy::AllAtOnce,
+            deadline: None,
             fleet: &fleet(),
             reports: &HashMap::new(),
         };

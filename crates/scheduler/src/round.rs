@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NOT_PLACED};
+use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NOT_PLACED, UNSCHEDULABLE};
 use atoll_fleet::placement::{Share, names_of};
 use atoll_fleet::{Placement, placed_by, pod_security};
 use atoll_informer::{Key, Resource};
 use atoll_meta::text::clean;
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
+use atoll_placement::cluster::resource_name;
 use atoll_placement::decide::{DecidedShare, PlacementDecision, decide};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::fleet::Fleet;
@@ -64,11 +65,22 @@ pub enum DecidedStep {
     Failed(Status),
 }
 
+/// Whether an object that is no workload is to be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    Here,
+    Nowhere,
+    /// A policy is about all custom kinds, and no cluster serves this one.
+    NotServed,
+}
+
 /// The rules of an object and its needs.
 struct Prepared<'p> {
     selection: PolicySelection<'p>,
     demand: Demand,
     rules: Rules,
+    /// Why the rules cannot be applied.
+    problem: Option<String>,
 }
 
 pub struct Round<'a> {
@@ -96,6 +108,7 @@ impl<'a> Round<'a> {
             self.scheduler.pending.remove(key);
             self.scheduler.rebalancing.remove(key);
             self.scheduler.reports.set_awaited(key, false);
+            self.scheduler.progress.remove(key);
             return DecidedStep::Settled;
         };
         let (resource, placement) = (cache.resource.clone(), Placement::of(&object));
@@ -119,8 +132,17 @@ impl<'a> Round<'a> {
         let target = PlacementTarget { resource, at, object };
         let namespace = self.scheduler.namespace(&target.at);
         let intent = Intent::of(&target.object, Some(&namespace));
-        if !workloads::is_workload(&target.resource) && !self.is_named(&target, &namespace, intent.as_ref()) {
-            return self.let_go(key, target, &placement);
+        if !workloads::is_workload(&target.resource) {
+            let named = self.named(key, &target, &namespace, intent.as_ref());
+            if named != Named::Here {
+                let goes_along = self.go_along(key, &target, &placement);
+                let step = goes_along.unwrap_or_else(|| self.let_go(key, target, &placement));
+                if named == Named::NotServed {
+                    // It is tried again when a cluster changes.
+                    self.scheduler.pending.insert(key.clone(), "");
+                }
+                return step;
+            }
         }
         match self.of_dialect(key, &target, &path).filter(|_| intent.is_none()) {
             Some(step) => step,
@@ -146,19 +168,45 @@ impl<'a> Round<'a> {
     }
 
     /// Whether an object that is no workload is to be placed: its own annotation or a policy says so.
-    fn is_named(
+    fn named(
         &mut self,
+        key: &Key,
         target: &PlacementTarget,
         namespace: &Value,
         intent: Option<&(Intent, IntentSource)>,
-    ) -> bool {
+    ) -> Named {
         let is_own = |(_, source): &(Intent, IntentSource)| *source == IntentSource::Object;
         if intent.is_some_and(is_own) {
-            return true;
+            return Named::Here;
+        }
+        // Policies are not about objects that go along with their owners.
+        if self.owned_shares(target).is_some_and(|shares| !shares.is_empty()) {
+            return Named::Nowhere;
         }
         let candidates = self.candidates(&target.at);
+        let of_policy = self.policy_target(key, target, namespace);
+        let Some(policy) = select(candidates.iter(), &of_policy).winner else { return Named::Nowhere };
+        let names_kind = policy.specificity(&of_policy).is_some_and(|fit| fit.has_kind);
+        if names_kind || self.is_served(target) { Named::Here } else { Named::NotServed }
+    }
+
+    /// Whether a cluster of its workspace is known to serve the kind of an object.
+    fn is_served(&self, target: &PlacementTarget) -> bool {
+        let Ok(path) = self.scheduler.path(&target.at.workspace) else { return false };
+        let name = resource_name(&target.resource.group, &target.resource.plural);
+        let mut clusters = self.ledger.fleet.serving(&path);
+        clusters.any(|cluster| cluster.apis.as_ref().is_some_and(|apis| apis.contains(&name)))
+    }
+
+    fn policy_target<'t>(
+        &self,
+        key: &Key,
+        target: &'t PlacementTarget,
+        namespace: &'t Value,
+    ) -> PolicyTarget<'t> {
+        let is_custom = workloads::target(key).is_some_and(|(kind, _)| self.scheduler.kinds.is_custom(kind));
         let of_policy = policy_target(&target.resource, &target.at, &target.object, namespace);
-        select(candidates.iter(), &of_policy).winner.is_some()
+        PolicyTarget { is_custom, ..of_policy }
     }
 
     /// An object that is not to be placed any more is left only where other objects need it.
@@ -185,7 +233,7 @@ impl<'a> Round<'a> {
     ) -> DecidedStep {
         let candidates = self.candidates(&target.at);
         let prepared = self.prepare(key, &target, placement, path, (namespace, intent.as_ref()), &candidates);
-        let Prepared { selection, demand, rules } = prepared;
+        let Prepared { selection, demand, rules, problem } = prepared;
         match selection.winner {
             Some(policy) => {
                 let is_placed = intent.is_none() && placement.by == *rules.by;
@@ -199,6 +247,12 @@ impl<'a> Round<'a> {
             return DecidedStep::Report(
                 target,
                 ConditionValue { status: "False", reason: BEYOND_POLICY, message },
+            );
+        }
+        if let Some(message) = problem {
+            return DecidedStep::Report(
+                target,
+                ConditionValue { status: "False", reason: UNSCHEDULABLE, message },
             );
         }
         if rules.division == Division::Nowhere {
@@ -227,21 +281,26 @@ impl<'a> Round<'a> {
         (namespace, intent): (&Value, Option<&(Intent, IntentSource)>),
         candidates: &'p [Policy],
     ) -> Prepared<'p> {
-        let (resource, at) = (&target.resource, &target.at);
-        let of_policy = policy_target(resource, at, &target.object, namespace);
+        let at = &target.at;
+        let of_policy = self.policy_target(key, target, namespace);
         let selection = select(candidates.iter(), &of_policy);
         let mut demand = self.demand(target, placement, path);
+        demand.has_neighbours = self.ledger.has_neighbours(key);
         let mut rules = rules(intent, selection.winner, demand.runs_once);
+        let mut problem = None;
         if let Some(policy) = selection.winner.filter(|_| intent.is_none()) {
             let (scheduler, ledger, object) = (self.scheduler, &self.ledger, (key, at));
-            rules.with = neighbours::resolve(scheduler, ledger, object, path, &policy.affinity);
-            rules.without = neighbours::resolve(scheduler, ledger, object, path, &policy.anti_affinity);
+            let resolve = |rules| neighbours::resolve(scheduler, ledger, object, path, rules);
+            match resolve(&policy.affinity).and_then(|with| Ok((with, resolve(&policy.anti_affinity)?))) {
+                Ok(resolved) => (rules.with, rules.without) = resolved,
+                Err(message) => problem = Some(message),
+            }
         }
         demand.may_rebalance = self.may_rebalance(key, placement, &rules);
         if let Some(most) = selection.winner.and_then(|policy| policy.max_moving) {
             rules.moves.max_surge = Some(most.of(demand.replicas));
         }
-        Prepared { selection, demand, rules }
+        Prepared { selection, demand, rules, problem }
     }
 
     /// Decides without the clusters whose Pod Security level does not allow the pods. Only clusters that would
@@ -332,8 +391,7 @@ impl<'a> Round<'a> {
 
     fn demand(&self, target: &PlacementTarget, placement: &Placement, path: &str) -> Demand {
         let (resource, at) = (&target.resource, &target.at);
-        let mut demand =
-            Demand::of((&at.workspace, path), (&resource.group, &resource.plural), &target.object);
+        let mut demand = self.scheduler.demand(resource, at, path, &target.object);
         demand.current = self.ledger.shares(&workloads::decided_shares(placement), path);
         demand.is_cluster_scoped = !resource.namespaced;
         demand.leaving = placement.leaving.iter().map(|one| one.uid.as_str().into()).collect();
@@ -394,6 +452,7 @@ fn policy_target<'a>(
         labels: object::label_map(object),
         namespace_labels: object::label_map(namespace),
         is_workload: workloads::is_workload(resource),
+        is_custom: false,
     }
 }
 

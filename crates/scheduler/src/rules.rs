@@ -37,6 +37,9 @@ fn of_policy(policy: &Policy) -> Rules {
         failover: failover(policy.failover, policy.failback),
         moves: MoveBudget::default(),
         rollout: policy.rollout,
+        rollout_deadline: policy
+            .rollout_deadline
+            .map(|deadline| i64::try_from(deadline.as_secs()).unwrap_or(i64::MAX)),
         ..Rules::default()
     };
     for spread in &policy.spread {
@@ -155,6 +158,7 @@ fn with_intent(
         failover: rules.failover,
         moves: rules.moves,
         rollout: rules.rollout,
+        rollout_deadline: rules.rollout_deadline,
         ..Rules::default()
     }
 }

@@ -1,9 +1,10 @@
-//! Places Services, PodDisruptionBudgets and NetworkPolicies with the workloads whose Pods they select, and
-//! Ingresses with the Services that they lead to. They lose a cluster when no such object is there any more. One
-//! that its user has placed elsewhere is there, too.
+//! Places Services, PodDisruptionBudgets and NetworkPolicies with the workloads whose Pods they select,
+//! Ingresses with the Services that they lead to, and all of them with the objects that own them. They lose a cluster
+//! when no such object is there any more. One that its user has placed elsewhere is there, too.
 
 mod backends;
 mod changed_workloads;
+mod owners;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use atoll_placement::budgets::{Disruption, divide_disruption};
 use serde_json::{Value, json};
 
 use self::changed_workloads::{ChangedWorkloads, Due};
+use crate::kinds::Kinds;
 use crate::workloads;
 use crate::writer::PAUSED_DELAY;
 
@@ -51,15 +53,19 @@ const NAMESPACES: usize = 4;
 /// Number of objects after which other work of the thread goes first.
 const YIELD_AFTER: usize = 256;
 
+/// Delay before a removal is looked at again that depends on owners which are not known yet.
+const UNKNOWN_DELAY: Duration = Duration::from_secs(1);
+
 /// Index function of Services; see [`index_keys`].
-pub const SERVICE_INDEX: fn(&Value) -> Vec<String> = |object| index_key("Service", object);
+pub const SERVICE_INDEX: fn(&Value) -> Vec<String> =
+    |object| owners::with_index_keys(object, index_key("Service", object));
 
 /// Index functions of the kinds, in the same order.
 const INDEXES: [fn(&Value) -> Vec<String>; 4] = [
     SERVICE_INDEX,
-    |object| index_key("NetworkPolicy", object),
-    |object| index_key("PodDisruptionBudget", object),
-    backends::index_keys,
+    |object| owners::with_index_keys(object, index_key("NetworkPolicy", object)),
+    |object| owners::with_index_keys(object, index_key("PodDisruptionBudget", object)),
+    |object| owners::with_index_keys(object, backends::index_keys(object)),
 ];
 
 /// Workspace, namespace and one label that every selected Pod has.
@@ -92,21 +98,21 @@ pub struct Selected {
     api: ApiScope,
     /// Caches and their indexes, in the order of [`kinds`].
     selecting: Vec<(Arc<Cache>, usize)>,
-    workloads: Vec<Arc<Cache>>,
+    kinds: Arc<Kinds>,
     changed: ChangedWorkloads,
     queue: Queue,
 }
 
 impl Selected {
-    pub fn new(informers: &Informers, workloads: Vec<Arc<Cache>>) -> Arc<Selected> {
+    pub fn new(informers: &Informers, kinds: Arc<Kinds>) -> Arc<Selected> {
         let with_index = |(kind, index): (&'static Resource, fn(&Value) -> Vec<String>)| {
             let cache = informers.of(kind);
             let index = cache.index(index);
             (cache, index)
         };
-        let selecting = kinds().into_iter().zip(INDEXES).map(with_index).collect();
+        let selecting = self::kinds().into_iter().zip(INDEXES).map(with_index).collect();
         let (api, changed) = (informers.api().clone(), ChangedWorkloads::default());
-        Arc::new(Selected { api, selecting, workloads, changed, queue: Queue::new() })
+        Arc::new(Selected { api, selecting, kinds, changed, queue: Queue::new() })
     }
 
     /// Runs until it is dropped.
@@ -115,13 +121,13 @@ impl Selected {
             let queue = self.queue.clone();
             cache.listen(move |change| queue.add(workloads::queue_key(kind, &change.key)));
         }
-        for cache in &self.workloads {
+        for cache in &self.kinds.workloads {
             let selected = self.clone();
             cache.listen(move |change| selected.workload_changed(change));
         }
         let selected = self.clone();
         self.selecting[SERVICES].0.listen(move |change| selected.service_changed(change));
-        for cache in self.selecting.iter().map(|(cache, _)| cache).chain(&self.workloads) {
+        for cache in self.selecting.iter().map(|(cache, _)| cache).chain(&self.kinds.workloads) {
             cache.synced().await;
         }
         let (queue, selected) = (self.queue.clone(), self.clone());
@@ -144,7 +150,11 @@ impl Selected {
         }
         let placed = [&change.old, &change.new].into_iter().flatten();
         let placed = placed.filter(|object| !Placement::of(object).clusters.is_empty());
-        let index_keys: Vec<String> = placed.flat_map(|object| index_keys(&change.key, object)).collect();
+        let with_owner = |object: &Arc<Value>| {
+            let owner = owners::index_key(&change.key, object::uid(object));
+            index_keys(&change.key, object).into_iter().chain([owner]).collect::<Vec<_>>()
+        };
+        let index_keys: Vec<String> = placed.flat_map(with_owner).collect();
         if !index_keys.is_empty() {
             let namespace = change.key.sibling("");
             self.changed.add(&namespace, index_keys);
@@ -217,6 +227,9 @@ impl Selected {
         if current.clusters.iter().all(is_wanted) || stays_above(&found) {
             return self.write(resource, &at, &found, (wanted, by)).await;
         }
+        if !self.kinds.knows_owners(&at, &found) {
+            return Ok(Next::After(UNKNOWN_DELAY));
+        }
         // Caches may be at different revisions, and a Service that is removed by mistake loses its address.
         let needed = self.listed(kind, &at, &found).await?;
         match next_needed(&current, needed) {
@@ -229,19 +242,30 @@ impl Selected {
 
     /// The clusters that need an object, by the caches.
     fn needed(&self, kind: usize, at: &Key, found: &Value) -> Vec<Share> {
+        owners::with_shares(self.selected_by(kind, at, found), found, &|owner| self.kinds.owner(at, owner))
+    }
+
+    /// The clusters of what an object selects or leads to.
+    fn selected_by(&self, kind: usize, at: &Key, found: &Value) -> Vec<Share> {
         if kind == INGRESSES {
             let service = |name: &str| self.selecting[SERVICES].0.get(&at.sibling(name));
             let services: Vec<Arc<Value>> =
                 backends::services(found).into_iter().filter_map(service).collect();
             return backends::shares(services.iter().map(|service| &**service));
         }
-        let cached = self.workloads.iter().flat_map(|cache| cache.list(&at.workspace, &at.namespace));
+        let cached = self.kinds.workloads.iter().flat_map(|cache| cache.list(&at.workspace, &at.namespace));
         let cached: Vec<Arc<Value>> = cached.collect();
         shares(kinds()[kind], found, cached.iter().map(|workload| &**workload))
     }
 
     /// The same by lists.
     async fn listed(&self, kind: usize, at: &Key, found: &Value) -> Result<Vec<Share>, Status> {
+        let owners = owners::read(&self.api, &self.kinds, at, found).await?;
+        let shares = self.listed_by(kind, at, found).await?;
+        Ok(owners::with_shares(shares, found, &|owner| owners.get(owner.uid).cloned()))
+    }
+
+    async fn listed_by(&self, kind: usize, at: &Key, found: &Value) -> Result<Vec<Share>, Status> {
         let mut listed = Vec::new();
         if kind == INGRESSES {
             for name in backends::services(found) {

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::selecting::{selector, selects};
@@ -14,7 +15,13 @@ use atoll_placement::demand::{CurrentShare, Demand, Work};
 use serde_json::Value;
 
 use crate::reports::Reports;
-use crate::{Keys, selected, workloads};
+use crate::selected;
+
+/// Delay of a decision because of a Service. Many of them may change at the same time.
+pub const WAKE_DELAY: Duration = Duration::from_millis(50);
+/// Most Services of a workload that a move waits for, and most that are looked at, in the order of their names.
+const MAX_SERVICES: usize = 64;
+const MAX_LOOKED_AT: usize = 4096;
 
 /// The Services of all namespaces.
 pub struct Serving {
@@ -63,13 +70,23 @@ impl Serving {
     /// The Services that select the Pods of a workload.
     fn selecting(&self, at: &Key, workload: &Value) -> Vec<Arc<Value>> {
         let keys = selected::index_keys(at, workload);
-        let found = keys.iter().flat_map(|key| self.services.by_index(self.index, key));
+        let found = keys.iter().flat_map(|key| self.services.by_index(self.index, key)).collect();
         let is_selecting = |service: &Arc<Value>| {
             let selector = selector("Service", service);
             !object::is_being_deleted(service) && selector.is_some_and(|of| selects(&of, workload))
         };
-        found.filter(is_selecting).collect()
+        first_by_name(found, MAX_LOOKED_AT).into_iter().filter(is_selecting).take(MAX_SERVICES).collect()
     }
+}
+
+/// The first objects in the order of their names.
+pub fn first_by_name(mut objects: Vec<Arc<Value>>, most: usize) -> Vec<Arc<Value>> {
+    if objects.len() > most {
+        objects.select_nth_unstable_by(most, |one, other| object::name(one).cmp(object::name(other)));
+        objects.truncate(most);
+    }
+    objects.sort_unstable_by(|one, other| object::name(one).cmp(object::name(other)));
+    objects
 }
 
 /// The most replicas that can be reached in a cluster: none before the Service is there, any number if its
@@ -89,18 +106,20 @@ pub fn matters(change: &Change) -> bool {
     relevant(&change.old) != relevant(&change.new)
 }
 
-/// The queue keys of workloads in a namespace.
-pub fn in_namespace(keys: &Keys, workspace: &str, namespace: &str) -> Vec<Key> {
-    let is_there = |key: &&Key| {
-        *key.workspace == *workspace
-            && workloads::target(key).is_some_and(|(_, at)| *at.namespace == *namespace)
-    };
-    keys.iter().filter(is_there).cloned().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_objects_are_looked_at_always_the_same() {
+        let named = |name: &str| Arc::new(serde_json::json!({ "metadata": { "name": name } }));
+        let names =
+            |found: &[Arc<Value>]| found.iter().map(|one| object::name(one).to_string()).collect::<String>();
+        let objects: Vec<Arc<Value>> = ["d", "b", "e", "a", "c"].map(named).into();
+        for (most, expected) in [(0, ""), (2, "ab"), (4, "abcd"), (5, "abcde"), (9, "abcde")] {
+            assert_eq!(names(&first_by_name(objects.clone(), most)), expected, "{most}");
+        }
+    }
 
     #[test]
     fn replicas_count_when_their_endpoints_are_known() {

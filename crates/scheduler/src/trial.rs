@@ -18,15 +18,18 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::changes::{self, Changes};
+use crate::claims::Claims;
 use crate::counts::Counts;
+use crate::heartbeats::Heartbeats;
 use crate::pauses::Pauses;
 use crate::policies::Policies;
+use crate::progress::RolloutProgress;
 use crate::rebalancing::{self, Rebalancing};
 use crate::reports::Reports;
 use crate::round::{DecidedStep, Round};
 use crate::suspicion::Suspicions;
 use crate::writer::{PlacementTarget, Wanted, Writer};
-use crate::{BATCH, Scheduler};
+use crate::{BATCHES, Scheduler};
 
 /// Most rounds of a trial. Each ends with a step of every object that moves, so moves end long before.
 const MAX_ROUNDS: usize = 500;
@@ -60,9 +63,11 @@ impl Trial {
             clock: Arc::new(LaterClock(of.writer.clock.clone())),
             recorder: of.writer.recorder.clone(),
         };
+        let kinds = Arc::new(of.kinds.detached_copy());
         let scheduler = Arc::new(Scheduler {
             api: of.api.clone(),
-            kinds: of.kinds.detached_copy(),
+            claims: Claims::new(copy(&of.claims.cache), &kinds.workloads),
+            kinds,
             clusters: copy(&of.clusters),
             namespaces: copy(&of.namespaces),
             services: of.services.clone(),
@@ -74,11 +79,14 @@ impl Trial {
             pauses: Pauses::default(),
             rebalancing: Rebalancing::default(),
             reports: Reports::new(copy(&of.reports.cache)),
+            progress: RolloutProgress::default(),
             serving: None,
             autoscalers: of.autoscalers.copy(),
             suspicions: Suspicions::default(),
+            heartbeats: Heartbeats::default(),
             counts: Counts::default(),
             queue: Queue::new(),
+            scopes: Queue::new(),
             writer,
         });
         drop(ledger);
@@ -86,6 +94,7 @@ impl Trial {
         // Listeners are told about everything that exists, which is no change.
         scheduler.rebalancing.forget_changes();
         scheduler.queue.drain();
+        scheduler.scopes.drain();
         scheduler.changes.reset(&of.changes);
         Trial { scheduler, messages: HashMap::new() }
     }
@@ -94,12 +103,13 @@ impl Trial {
     pub fn settle(&mut self, is_over: &dyn Fn() -> bool) -> Result<(), Status> {
         for _ in 0..MAX_ROUNDS {
             rebalancing::enqueue(&self.scheduler);
+            self.scheduler.enqueue_scopes();
             let keys = self.scheduler.queue.drain();
             if keys.is_empty() {
                 return Ok(());
             }
             let mut is_changed = false;
-            for batch in keys.chunks(BATCH) {
+            for batch in keys.chunks(BATCHES.batch) {
                 let steps: Vec<(Key, DecidedStep)> = {
                     let mut round = Round::begin(&self.scheduler);
                     let decided = batch.iter().take_while(|_| !is_over());
@@ -138,9 +148,13 @@ impl Trial {
                 return Ok(true);
             }
             DecidedStep::Place(target, wanted, told) => {
+                let is_blocked =
+                    !wanted.blocked.is_empty() && wanted.is_count_of(&Placement::of(&target.object));
                 self.place(&key, &target, wanted);
-                scheduler.changes.decided(&key);
-                scheduler.rebalancing.decided(&key);
+                if !is_blocked {
+                    scheduler.changes.decided(&key);
+                    scheduler.rebalancing.decided(&key);
+                }
                 match told {
                     Some((_, message)) => {
                         scheduler.pending.insert(key.clone(), &message);
@@ -164,7 +178,7 @@ impl Trial {
         let mut next = before.decided(wanted.shares, &wanted.by);
         next.leaving.clear();
         (next.phase, next.target, next.duplicate) = (wanted.phase, wanted.target, wanted.duplicate);
-        next.missing = wanted.missing;
+        (next.missing, next.blocked) = (wanted.missing, wanted.blocked);
         next.autoscaler = wanted.autoscaler.to_string();
         let mut changed = target.object.as_ref().clone();
         match next.text() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
-use atoll_fleet::autoscaling::{ABOVE, BELOW, STOPPING};
+use atoll_fleet::autoscaling::{ABOVE, BELOW, PINNED, SIDES, STOPPING};
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{self, ConditionValue};
 use atoll_fleet::placement::{Share, names_of};
@@ -48,27 +48,46 @@ pub struct Wanted {
     pub target: Vec<Share>,
     /// Number of replicas that no cluster has room for.
     pub missing: i64,
+    /// The reason why replicas stay on a cluster that they are to leave.
+    pub blocked: String,
     /// The side of its autoscaler, if it has one.
     pub autoscaler: &'static str,
 }
 
 impl Wanted {
+    /// A placement as it is now.
+    pub fn present(placement: &Placement) -> Wanted {
+        let side = SIDES.into_iter().find(|side| placement.autoscaler == *side);
+        Wanted {
+            shares: placement.clusters.clone(),
+            by: placement.by.clone(),
+            duplicate: placement.duplicate,
+            phase: placement.phase.clone(),
+            target: placement.target.clone(),
+            missing: placement.missing,
+            blocked: placement.blocked.clone(),
+            autoscaler: side.unwrap_or_default(),
+        }
+    }
+
     /// Whether a placement is already like this. The order of shares does not matter.
     pub fn is_same(&self, placement: &Placement) -> bool {
         placement.by == self.by
             && placement.duplicate == self.duplicate
             && placement.phase == self.phase
             && placement.missing == self.missing
+            && placement.blocked == self.blocked
             && placement.autoscaler == self.autoscaler
             && have_same_amounts(&placement.clusters, &self.shares)
             && have_same_turns(&placement.clusters, &self.shares)
             && have_same_amounts(&placement.target, &self.target)
     }
 
-    /// Whether only the number of missing replicas changes.
-    fn is_count_of(&self, placement: &Placement) -> bool {
-        let counted = Wanted { missing: placement.missing, ..self.clone() };
-        placement.missing != self.missing && counted.is_same(placement)
+    /// Whether only what is told about replicas changes: how many are missing, and why some stay.
+    pub fn is_count_of(&self, placement: &Placement) -> bool {
+        let (missing, blocked) = (placement.missing, placement.blocked.clone());
+        let counted = Wanted { missing, blocked, ..self.clone() };
+        !self.is_same(placement) && counted.is_same(placement)
     }
 
     /// Whether the placement only follows an autoscaler, or lets it change sides.
@@ -93,6 +112,10 @@ impl Wanted {
             ABOVE => Some(
                 "its HorizontalPodAutoscaler acts in the control plane, by the usage in all clusters".into(),
             ),
+            PINNED => Some(format!(
+                "its HorizontalPodAutoscaler does nothing, because the replicas are pinned: {}",
+                names_of(&self.shares)
+            )),
             _ => None,
         }
     }
@@ -186,6 +209,7 @@ impl Writer {
                 "phase": (!wanted.phase.is_empty()).then_some(&wanted.phase),
                 "target": (!wanted.target.is_empty()).then_some(&wanted.target),
                 "missing": (wanted.missing > 0).then_some(wanted.missing),
+                "blocked": (!wanted.blocked.is_empty()).then_some(&wanted.blocked),
                 "autoscaler": (!wanted.autoscaler.is_empty()).then_some(wanted.autoscaler),
                 "decisions": decisions,
             },

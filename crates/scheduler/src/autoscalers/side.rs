@@ -1,6 +1,6 @@
 //! The side of the autoscaler of a workload: the control plane, or the only cluster of the workload. Pure.
 
-use atoll_fleet::autoscaling::{ABOVE, BELOW, STOPPING};
+use atoll_fleet::autoscaling::{ABOVE, BELOW, PINNED, STOPPING};
 
 /// The facts that decide about the side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Situation<'a> {
     pub is_autoscaled: bool,
     /// Whether the rules place the workload on one cluster, and no autoscaler is to stay above.
     pub is_undivided: bool,
+    /// Whether the user has fixed the number of replicas on each cluster.
+    pub is_pinned: bool,
     /// Whether no reachable cluster has an autoscaler of it.
     pub is_clear: bool,
     /// Number of clusters to write next.
@@ -56,6 +58,7 @@ pub fn next(situation: &Situation<'_>) -> SideStep {
     let is_above = side == ABOVE && is_clear;
     SideStep::Place(match () {
         () if !situation.is_autoscaled || clusters == 0 => "",
+        () if situation.is_pinned => PINNED,
         () if goes_below && clusters == 1 => match situation.stays && situation.is_confirmed {
             true => BELOW,
             false if is_above => ABOVE,
@@ -76,6 +79,7 @@ mod tests {
             side,
             is_autoscaled: true,
             is_undivided: true,
+            is_pinned: false,
             is_clear: true,
             clusters: 1,
             stays: true,
@@ -95,6 +99,7 @@ mod tests {
         let on_cluster = |situation| Situation { is_clear: false, ..situation };
         let grown = |situation| Situation { running: 8, ..situation };
         let disabled = |situation| Situation { is_autoscaled: false, replicas: 0, ..situation };
+        let pinned = |situation| Situation { is_undivided: false, is_pinned: true, ..situation };
         let nowhere = |side| Situation { clusters: 0, stays: false, ..undivided(side) };
         for (situation, expected) in [
             // It goes down with an undivided workload, once the replicas are there.
@@ -130,6 +135,15 @@ mod tests {
             (disabled(grown(undivided(STOPPING))), SideStep::Place("")),
             (disabled(divided(ABOVE)), SideStep::Place("")),
             (nowhere(ABOVE), SideStep::Place("")),
+            // Nothing scales what is pinned.
+            (pinned(undivided("")), SideStep::Place(PINNED)),
+            (pinned(divided(ABOVE)), SideStep::Place(PINNED)),
+            (pinned(on_cluster(undivided(BELOW))), SideStep::Stop),
+            (pinned(grown(undivided(STOPPING))), SideStep::Scale(8)),
+            (pinned(undivided(STOPPING)), SideStep::Place(PINNED)),
+            (Situation { is_autoscaled: false, ..pinned(undivided(PINNED)) }, SideStep::Place("")),
+            (undivided(PINNED), SideStep::Place(BELOW)),
+            (divided(PINNED), SideStep::Place(ABOVE)),
         ] {
             assert_eq!(next(&situation), expected, "{situation:?}");
         }
@@ -137,13 +151,14 @@ mod tests {
 
     #[test]
     fn no_cluster_changes_while_an_autoscaler_is_below() {
-        for bits in 0..512_u32 {
+        for bits in 0..1024_u32 {
             let is = |bit: u32| bits & (1 << bit) != 0;
-            for side in ["", BELOW, STOPPING, ABOVE] {
+            for side in ["", BELOW, STOPPING, ABOVE, PINNED] {
                 let situation = Situation {
                     side,
                     is_autoscaled: is(0),
-                    is_undivided: is(1),
+                    is_undivided: is(1) && !is(9),
+                    is_pinned: is(9),
                     is_clear: is(2),
                     clusters: usize::from(is(3)) + usize::from(is(4)),
                     stays: is(5) && is(3) != is(4),
@@ -153,7 +168,9 @@ mod tests {
                 };
                 match next(&situation) {
                     // Below and above are never next to each other.
-                    SideStep::Place(ABOVE) => assert!(situation.is_clear && side != BELOW, "{situation:?}"),
+                    SideStep::Place(ABOVE) => {
+                        assert!(situation.is_clear && side != BELOW && !is(9), "{situation:?}");
+                    }
                     SideStep::Place(BELOW) => {
                         assert!(situation.stays && situation.clusters == 1, "{situation:?}")
                     }

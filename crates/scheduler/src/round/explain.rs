@@ -1,18 +1,18 @@
 //! Explanations: the decision about an object again, with a reason and scores for each cluster.
 
-use atoll_fleet::Placement;
 use atoll_fleet::explanation::{ClusterExplanation, Explanation, PolicyExplanation, ScoreExplanation};
 use atoll_fleet::placement::Share;
+use atoll_fleet::{Placement, placed_by};
 use atoll_informer::Key;
 use atoll_meta::object;
 use atoll_placement::decide::{PlacementDecision, Verdict, explain};
 use atoll_placement::demand::Demand;
-use atoll_placement::intent::Intent;
+use atoll_placement::intent::{Intent, IntentSource};
 use atoll_placement::policy::PolicySelection;
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
-use super::{NO_CLUSTER, Prepared, Round, why_above};
+use super::{NO_CLUSTER, Named, Prepared, Round, why_above};
 use crate::writer::PlacementTarget;
 use crate::{moving, workloads};
 
@@ -41,10 +41,15 @@ impl Round<'_> {
         if let Some((source, name)) = named.first().filter(|_| intent.is_none()) {
             return Some(as_placed(&placement, format!("its {source} names the cluster {name:?}")));
         }
+        if !workloads::is_workload(&target.resource)
+            && let Some(note) = self.not_named(key, &target, &namespace, intent.as_ref(), &placement)
+        {
+            return Some(as_placed(&placement, note));
+        }
         let candidates = self.candidates(&target.at);
         let prepared =
             self.prepare(key, &target, &placement, &path, (&namespace, intent.as_ref()), &candidates);
-        let Prepared { selection, mut demand, mut rules } = prepared;
+        let Prepared { selection, mut demand, mut rules, problem } = prepared;
         let mut explanation = Explanation {
             by: rules.by.to_string(),
             replicas: demand.has_replicas().then_some(demand.replicas),
@@ -55,6 +60,10 @@ impl Round<'_> {
         if let (Some((intent, source)), Some(policy)) = (&intent, selection.winner)
             && let Some(message) = self.excess(&path, &target, &namespace, (intent, *source), policy)
         {
+            let policies = explanation.policies;
+            return Some(Explanation { policies, ..as_placed(&placement, message) });
+        }
+        if let Some(message) = problem {
             let policies = explanation.policies;
             return Some(Explanation { policies, ..as_placed(&placement, message) });
         }
@@ -73,16 +82,41 @@ impl Round<'_> {
         let bound_for = self.ledger.shares(&placement.target, &demand.workspace_path);
         let is_moving = moving::is_moving(&placement);
         let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);
+        let present = demand.clone();
         let demand = if is_moving { moving::as_if_on(&demand, bound_for) } else { demand };
         let decision = self.decide_allowed((&target, &namespace), &demand, &mut rules, intent.as_ref());
         explanation.unplaced = decision.unplaced;
         let held = losses.held.map(|(_, reason)| reason);
-        explanation.note = held.or(decision.reason.clone()).unwrap_or_default();
+        let next = moving::next_shares(&self.ledger.fleet, &present, &decision, &rules);
+        let stays = next.err().filter(|_| !decision.shares.is_empty()).map(|(_, reason)| reason);
+        explanation.note = held.or(stays).or(decision.reason.clone()).unwrap_or_default();
         let (_, verdicts) = explain(&self.ledger.fleet, &demand, &rules);
         let of =
             |verdict: &Verdict| self.of_cluster((&target, &namespace), &demand, &rules, &decision, verdict);
         explanation.clusters = verdicts.iter().map(of).collect();
         Some(explanation)
+    }
+
+    /// Why an object that is no workload has no clusters of its own.
+    fn not_named(
+        &mut self,
+        key: &Key,
+        target: &PlacementTarget,
+        namespace: &Value,
+        intent: Option<&(Intent, IntentSource)>,
+        placement: &Placement,
+    ) -> Option<String> {
+        let is_owned = self.owned_shares(target).is_some_and(|shares| !shares.is_empty());
+        let note = match self.named(key, target, namespace, intent) {
+            Named::Here => return None,
+            Named::NotServed => "no cluster serves its kind",
+            Named::Nowhere if is_owned => "it goes along with the object that owns it",
+            Named::Nowhere if placement.by == placed_by::REFERENCE => {
+                "it goes along with the objects that need it"
+            }
+            Named::Nowhere => "neither its annotation atoll.dev/clusters nor a policy places it",
+        };
+        Some(note.to_string())
     }
 
     fn of_cluster(

@@ -10,7 +10,8 @@ use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
 use atoll_fleet::placement::{PlacementDecision, Share, duplicates};
 use atoll_fleet::placement_refusal::placement_refusal;
 use atoll_fleet::{Placement, marks};
-use atoll_informer::{Key, Resource, Tree, resources};
+use atoll_informer::{Clock, Key, Resource, Tree, resources};
+use atoll_meta::time::Timestamp;
 use atoll_meta::{Status, object};
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -20,6 +21,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::world::SimulatedClock;
+
 /// A placement that the scheduler has written.
 pub struct PlacementWrite {
     pub key: Key,
@@ -27,9 +30,9 @@ pub struct PlacementWrite {
     pub after: Placement,
 }
 
-#[derive(Default)]
 pub struct Api {
     state: Mutex<State>,
+    clock: Arc<SimulatedClock>,
     pub tree: Arc<Tree>,
     /// Notified after each write of a placement.
     pub written: Notify,
@@ -43,6 +46,9 @@ struct State {
     writes: Vec<PlacementWrite>,
     /// Placements that were refused, and why.
     refusals: Vec<String>,
+    /// When the last heartbeats of silent clusters arrived, in seconds since 1970. Those of all others have just
+    /// arrived.
+    silent: BTreeMap<String, i64>,
 }
 
 #[derive(Default)]
@@ -61,6 +67,19 @@ struct Target {
 }
 
 impl Api {
+    pub fn new(clock: Arc<SimulatedClock>) -> Api {
+        Api { state: Mutex::default(), clock, tree: Arc::default(), written: Notify::new() }
+    }
+
+    /// Sets when the last heartbeat of a silent cluster arrived; `None` if it is not silent.
+    pub fn set_silent(&self, cluster: &str, since: Option<i64>) {
+        let mut state = self.state();
+        match since {
+            Some(since) => drop(state.silent.insert(cluster.to_string(), since)),
+            None => drop(state.silent.remove(cluster)),
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics")
     }
@@ -130,6 +149,9 @@ impl Api {
         let mut state = self.state();
         match (request.method(), target.subresource.as_str()) {
             (&Method::GET, _) if query.contains("watch=true") => Ok(state.watch(&target.table)),
+            (&Method::GET, _) if target.table == resources::LEASES.collection("") => {
+                Ok(respond(&state.leases(self.clock.now())))
+            }
             (&Method::GET, _) if target.name.is_empty() => Ok(respond(&state.list(&target.table))),
             (&Method::PATCH, "placement") => {
                 let placed = state.place(&target.table, &key, &body())?;
@@ -171,6 +193,25 @@ impl State {
         let objects = self.tables.get(table).map(|table| table.objects.values().cloned().collect());
         let objects: Vec<Value> = objects.unwrap_or_default();
         json!({ "metadata": { "resourceVersion": self.revision.to_string() }, "items": objects })
+    }
+
+    /// The Leases of all clusters.
+    fn leases(&self, now: Timestamp) -> Value {
+        let clusters = self.tables.get(&resources::CLUSTERS.collection("")).map(|table| &table.objects);
+        let lease = |key: &Key| {
+            let renewed = self.silent.get(&*key.name).map_or(now, |since| Timestamp::new(*since, 0));
+            let mut lease = json!({
+                "metadata": { "name": marks::heartbeat(&key.name), "namespace": marks::SYSTEM_NAMESPACE },
+                "spec": {
+                    "holderIdentity": "syncer", "leaseDurationSeconds": 30, "renewTime": renewed.to_time(),
+                },
+            });
+            object::set_label(&mut lease, marks::CLUSTER, &key.name);
+            lease
+        };
+        let leases: Vec<Value> =
+            clusters.into_iter().flat_map(|clusters| clusters.keys()).map(lease).collect();
+        json!({ "metadata": { "resourceVersion": self.revision.to_string() }, "items": leases })
     }
 
     /// Nothing happens between a list and its watch, because both begin before the simulation does.

@@ -26,6 +26,8 @@ pub struct Below {
     pub nodes: Vec<Node>,
     /// Whether the control plane and the cluster can reach each other.
     pub is_reachable: bool,
+    /// Whether it cannot be reached because the control plane is cut off.
+    pub is_cut: bool,
     /// Whether the control plane was told that the cluster is Ready.
     pub is_ready: bool,
     pub is_cordoned: bool,
@@ -55,6 +57,7 @@ impl Below {
             region,
             nodes: nodes.iter().map(node).collect(),
             is_reachable: true,
+            is_cut: false,
             is_ready: true,
             is_cordoned: false,
             is_drained: false,
@@ -90,6 +93,12 @@ impl Below {
     /// Whether a node has room for a pod.
     pub fn fits(&self, request: i64) -> bool {
         self.nodes.iter().any(|node| node.size - node.used >= request)
+    }
+
+    /// Pods of a size that certainly find a node beside so many thousandths of cores, wherever those are.
+    pub fn certain_room(&self, requested: i64, request: i64) -> i64 {
+        let lost = i64::try_from(self.nodes.len()).unwrap_or(0) * request;
+        ((self.size() - requested - lost) / request).max(0)
     }
 
     /// Gives a workload this number of pods, on the nodes with most room. Returns whether any came or went.

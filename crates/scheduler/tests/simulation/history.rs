@@ -1,5 +1,8 @@
 //! What happens by chance: clusters fail, join, close and grow; users create, scale, move and delete workloads.
 
+use std::collections::BTreeSet;
+
+use atoll_fleet::Placement;
 use atoll_informer::{Key, WORKSPACE, resources};
 use atoll_placement::intent::ANNOTATION;
 use serde_json::json;
@@ -71,8 +74,7 @@ impl World {
         let crashes = self.random.chance(40);
         self.note(format!("{} fails, crashes: {crashes}", self.clusters[at].name));
         self.count(if crashes { "crashed" } else { "unreachable" });
-        self.clusters[at].is_reachable = false;
-        self.within(Event::Silent(at), (5 * SECOND, 40 * SECOND));
+        self.silence(at);
         if crashes {
             self.clusters[at].crash();
             self.within(Event::Fence(at), (5 * MINUTE, 30 * MINUTE));
@@ -95,10 +97,12 @@ impl World {
             if below.is_removed || !below.is_reachable || self.random.chance(15) {
                 continue;
             }
-            self.clusters[at].is_reachable = false;
-            self.within(Event::Silent(at), (20 * SECOND, 30 * SECOND));
+            self.clusters[at].is_cut = true;
+            self.silence(at);
             self.within(Event::Return(at), (lasts, lasts + 20 * SECOND));
         }
+        let counted = self.clusters.iter().filter(|below| !below.is_removed && !below.is_fenced);
+        self.is_cut_off = counted.clone().filter(|below| below.is_cut).count() * 2 > counted.count();
     }
 
     fn cordon(&mut self) {
@@ -168,6 +172,8 @@ impl World {
             is_deleted,
             changed: now,
             written: now,
+            placement: Placement::default(),
+            on: BTreeSet::new(),
         });
         self.count("created");
         self.api.put(resource, object);
@@ -247,11 +253,32 @@ impl World {
                 continue;
             }
             let below = &mut self.clusters[at];
-            (below.is_cordoned, below.is_drained, below.is_reachable) = (false, false, true);
-            match below.is_ready {
+            (below.is_cordoned, below.is_drained) = (false, false);
+            self.reach(at);
+            match self.clusters[at].is_ready {
                 true => self.opens(at),
                 false => self.happen(Event::Return(at)),
             }
+        }
+    }
+
+    /// Users move what has outgrown its cluster and may not leave it by itself.
+    pub fn move_outgrown(&mut self) {
+        for at in 0..self.workloads.len() {
+            let of = &self.workloads[at];
+            let placed: i64 = self.placed_pods(at);
+            if of.is_deleted || placed >= of.replicas || !self.is_bound(at) {
+                continue;
+            }
+            let room =
+                |cluster: &usize| self.clusters[*cluster].certain_room(self.requested(*cluster), of.request);
+            let open = (0..self.clusters.len()).filter(|cluster| self.clusters[*cluster].is_open());
+            let Some(cluster) = open.max_by_key(room) else { continue };
+            let (name, key) = (self.clusters[cluster].name.clone(), of.key.clone());
+            self.count("moved by users");
+            self.note(format!("{key} is moved to {name}"));
+            self.workloads[at].pinned = Some(name.clone());
+            self.change(at, |object| object["metadata"]["annotations"][ANNOTATION] = name.into());
         }
     }
 

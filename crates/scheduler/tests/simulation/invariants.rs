@@ -12,6 +12,8 @@ use crate::world::{HOUR, MINUTE, SECOND, World};
 
 /// The time after which a workload is where it belongs.
 const REST: u64 = 10 * MINUTE;
+/// The time after a cluster has opened within which workloads move there.
+const CAUSE: u64 = 10 * MINUTE;
 /// The least cap on objects that move within an hour for the sake of balance, and the part of all objects.
 const LEAST_CAP: usize = 60;
 const PART: usize = 10;
@@ -67,7 +69,7 @@ impl World {
         let goes_to = if is_moving(after) { &after.target } else { &after.clusters };
         let (was, is) = (self.pods(workload, &before.clusters), self.pods(workload, goes_to));
         let next = self.pods(workload, &after.clusters);
-        self.check_suspicion(workload, &was, &next);
+        self.check_suspicion(workload, (&was, &next), is_moving(before));
         self.check_availability(workload, (&was, &next), key);
         let loses = |(cluster, pods): (&usize, &i64)| {
             self.clusters[*cluster].is_healthy() && is.get(cluster).is_none_or(|after| after < pods)
@@ -81,11 +83,14 @@ impl World {
             !self.clusters[*cluster].is_healthy() || now - self.clusters[*cluster].changed < 5 * MINUTE
         });
         let is_stuck = self.clusters.iter().any(|below| below.pending.contains_key(&workload));
-        if is_of_user || is_lost || is_stuck {
+        // What has outgrown its clusters moves when there is room elsewhere.
+        let is_lacking = was.values().sum::<i64>() < of.replicas;
+        if is_of_user || is_lost || is_stuck || is_lacking {
             return;
         }
-        // A cluster that could not be reached delays what another one that opened has caused.
-        if now - self.opened > 12 * HOUR {
+        // The hourly cap delays what a cluster that opened has caused.
+        let is_delayed = self.capped.get(&key.workspace).is_some_and(|at| now - at <= 2 * HOUR);
+        if now - self.opened > CAUSE && !is_delayed {
             self.problem(format!("{key} moves without a cause, from {was:?} to {is:?}"));
         }
         self.check_cap(key);
@@ -103,19 +108,30 @@ impl World {
             begun.pop_front();
         }
         let (moved, cap) = (begun.len(), LEAST_CAP.max(objects.div_ceil(PART)));
+        // The scheduler counts moves that have another cause too.
+        if moved * 2 >= cap {
+            self.capped.insert(key.workspace.clone(), now);
+        }
         if moved > cap {
             self.problem(format!("{moved} objects of {} moved within an hour, of {cap}", key.workspace));
         }
     }
 
-    /// Nothing fails over while more than half of the clusters have become unready within a minute.
-    fn check_suspicion(&mut self, workload: usize, was: &BTreeMap<usize, i64>, next: &BTreeMap<usize, i64>) {
-        if !self.is_suspicious() {
+    /// Nothing fails over while the control plane is cut off from more than half of the clusters: from the first one
+    /// that becomes unready until the last one has returned.
+    fn check_suspicion(
+        &mut self,
+        workload: usize,
+        (was, next): (&BTreeMap<usize, i64>, &BTreeMap<usize, i64>),
+        was_moving: bool,
+    ) {
+        if !self.is_cut_off || was_moving {
             return;
         }
         let is_taken = |(cluster, pods): (&usize, &i64)| {
             let below = &self.clusters[*cluster];
-            !below.is_ready && !below.is_fenced && next.get(cluster).is_none_or(|after| after < pods)
+            let is_left = below.is_fenced || below.is_drained;
+            below.is_cut && !is_left && next.get(cluster).is_none_or(|after| after < pods)
         };
         let is_of_user = self.now() - self.workloads[workload].changed < REST;
         if was.iter().any(is_taken) && !is_of_user {
@@ -129,9 +145,8 @@ impl World {
         let mut turned: Vec<u64> =
             counted.clone().filter(|below| !below.is_ready).map(|below| below.changed / SECOND).collect();
         turned.sort_unstable();
-        let most =
-            turned.iter().map(|from| turned.iter().filter(|at| (*from..=from + 60).contains(at)).count());
-        most.max().is_some_and(|most| most >= 2 && most * 2 > counted.count())
+        let together = |from: usize| turned[from..].partition_point(|at| *at <= turned[from] + 60);
+        (0..turned.len()).map(together).max().is_some_and(|most| most >= 2 && most * 2 > counted.count())
     }
 
     /// A step of a move never takes away what is needed: of the replicas that are known to be ready on clusters that
@@ -198,16 +213,58 @@ impl World {
                 continue;
             }
             if let Some(problem) = self.at_rest(workload) {
-                let key = self.workloads[workload].key.clone();
-                let (placement, now) = (self.placement(workload), time(self));
-                let shares = names_of(&placement.clusters);
-                self.problem(format!("{key} {problem}; on {shares} {} since {now}", placement.phase));
+                let (key, placement) = (&self.workloads[workload].key, self.placement(workload));
+                let (shares, target) = (names_of(&placement.clusters), names_of(&placement.target));
+                self.problem(format!("{key} {problem}; on {shares} {} {target}", placement.phase));
             }
         }
         for cluster in 0..self.clusters.len() {
             self.check_room(cluster);
         }
         self.count("checks");
+    }
+
+    /// Pods of the shares of a workload on clusters that work.
+    pub fn placed_pods(&self, workload: usize) -> i64 {
+        let shares = self.pods(workload, &self.placement(workload).clusters);
+        shares.iter().filter(|(cluster, _)| self.clusters[**cluster].is_healthy()).map(|(_, pods)| pods).sum()
+    }
+
+    /// Whether a workload stays where it is although it has outgrown its cluster: it must not run twice, is there with
+    /// others of its namespace, or was put there by its user.
+    pub fn is_bound(&self, workload: usize) -> bool {
+        let of = &self.workloads[workload];
+        let is_neighbour = |other: &usize| {
+            let key = &self.workloads[*other].key;
+            *other != workload && (&key.workspace, &key.namespace) == (&of.key.workspace, &of.key.namespace)
+        };
+        let has_neighbours = || of.on.iter().any(|cluster| self.placed[*cluster].keys().any(is_neighbour));
+        match of.profile {
+            _ if of.pinned.is_some() => true,
+            Profile::RunOnce => true,
+            Profile::Default => has_neighbours(),
+            _ => false,
+        }
+    }
+
+    /// Whether replicas of a workload rightly have no place.
+    fn may_lack(&self, workload: usize) -> bool {
+        let of = &self.workloads[workload];
+        if self.is_final {
+            return false;
+        }
+        let is_full = |cluster: &usize| {
+            let below = &self.clusters[*cluster];
+            !below.is_open() || !below.fits(2 * of.request)
+        };
+        if self.is_bound(workload) {
+            return of.on.iter().all(is_full);
+        }
+        let takes_all = |cluster: usize| {
+            let below = &self.clusters[cluster];
+            below.is_open() && below.certain_room(self.requested(cluster), of.request) >= of.replicas
+        };
+        of.profile.is_single() && !(0..self.clusters.len()).any(takes_all)
     }
 
     /// What is wrong with a workload that is at rest.
@@ -222,15 +279,7 @@ impl World {
         }
         let alive = shares.iter().filter(|(cluster, _)| self.clusters[**cluster].is_healthy());
         let placed: i64 = alive.clone().map(|(_, pods)| pods).sum();
-        // What is on one cluster stays there, and grows no further when that is full.
-        let is_full = |cluster: &usize| {
-            let below = &self.clusters[*cluster];
-            !below.is_open() || !below.fits(2 * of.request)
-        };
-        if placed < of.replicas
-            && (of.profile.is_single() || of.pinned.is_some())
-            && shares.keys().all(is_full)
-        {
+        if placed < of.replicas && self.may_lack(workload) {
             return None;
         }
         if placed != of.replicas {
@@ -251,8 +300,4 @@ impl World {
             alive.map(|(cluster, pods)| (self.clusters[*cluster].region, *pods)).collect();
         of.profile.violation(&regions).filter(|_| of.pinned.is_none())
     }
-}
-
-fn time(world: &World) -> String {
-    crate::world::time_of(world.now())
 }

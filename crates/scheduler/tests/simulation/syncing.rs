@@ -3,10 +3,14 @@
 use atoll_informer::{Key, WORKSPACE, resources};
 use serde_json::json;
 
-use crate::world::{Event, MINUTE, SECOND, World};
+use crate::world::{Event, MINUTE, SECOND, World, seconds};
 
 /// Delays of heartbeats: the latest are half a minute late.
 const HEARTBEAT: (u64, u64) = (SECOND, 30 * SECOND);
+/// The time without heartbeats after which a cluster is not Ready, and how much of it is left when one fails: its last
+/// heartbeats may be late.
+const GRACE_SECONDS: i64 = 40;
+const SILENT: (u64, u64) = (5 * SECOND, 40 * SECOND);
 
 impl World {
     pub fn happen(&mut self, event: Event) {
@@ -25,7 +29,7 @@ impl World {
             }
             Event::Silent(cluster) => self.turn(cluster, false),
             Event::Return(cluster) => {
-                self.clusters[cluster].is_reachable = true;
+                self.reach(cluster);
                 self.turn(cluster, true);
             }
             Event::Fence(cluster) => self.fence(cluster),
@@ -43,15 +47,31 @@ impl World {
         }
     }
 
+    /// A cluster becomes silent. The control plane notices that a grace period after its last heartbeat.
+    pub fn silence(&mut self, cluster: usize) {
+        self.clusters[cluster].is_reachable = false;
+        let left = SILENT.0 + self.random.below(SILENT.1 - SILENT.0 + 1);
+        self.within(Event::Silent(cluster), (left, left));
+        let heard = seconds(self.now() + left) - GRACE_SECONDS;
+        self.api.set_silent(&self.clusters[cluster].name, Some(heard));
+    }
+
+    /// A cluster can be reached again.
+    pub fn reach(&mut self, cluster: usize) {
+        let below = &mut self.clusters[cluster];
+        (below.is_reachable, below.is_cut) = (true, false);
+        self.api.set_silent(&self.clusters[cluster].name, None);
+        self.is_cut_off &= self.clusters.iter().any(|below| below.is_cut);
+    }
+
     /// A syncer gives a workload the pods of its share.
     fn sync(&mut self, cluster: usize, workload: usize) {
         if !self.clusters[cluster].is_reachable {
             return;
         }
-        let placement = self.placement(workload);
         let wanted = match self.workloads[workload].is_deleted {
             true => 0,
-            false => self.share(workload, &placement, cluster).unwrap_or(0),
+            false => self.share(workload, self.placement(workload), cluster).unwrap_or(0),
         };
         let request = self.workloads[workload].request;
         let has_more = wanted > self.clusters[cluster].bound.get(&workload).copied().unwrap_or(0);
@@ -87,8 +107,8 @@ impl World {
         let count = |counts: &crate::below::Counts| counts.get(&workload).copied().unwrap_or(0);
         let (bound, ready, pending) = (count(&below.bound), count(&below.ready), count(&below.pending));
         let name = format!("{}.{}", of.uid, below.name);
-        let placement = self.placement(workload);
-        if placement.share_of(&below.name, &below.uid).is_none() && bound == 0 && pending == 0 {
+        if self.placement(workload).share_of(&below.name, &below.uid).is_none() && bound == 0 && pending == 0
+        {
             let key = Key::new(&of.key.workspace, &of.key.namespace, &name);
             self.api.delete(&resources::OBJECT_STATUSES, &key);
             self.confirm_removal(cluster, workload);
@@ -113,7 +133,7 @@ impl World {
                 "resource": { "group": *of.resource.group, "resource": *of.resource.plural },
             },
             "status": {
-                "state": "Applied", "generation": 1, "observed": true,
+                "state": "Applied", "generation": 1, "observed": true, "replicas": total,
                 "status": {
                     "replicas": total, "readyReplicas": ready, "availableReplicas": ready,
                     "updatedReplicas": total,
@@ -179,6 +199,9 @@ impl World {
     /// A drain ends: nothing is left on the cluster, if it could be reached.
     fn undrain(&mut self, cluster: usize, is_removed: bool) {
         let below = &self.clusters[cluster];
+        if !below.is_drained {
+            return;
+        }
         if !below.is_ready || !below.is_reachable {
             return self.within(Event::Undrain(cluster, is_removed), (10 * MINUTE, 20 * MINUTE));
         }

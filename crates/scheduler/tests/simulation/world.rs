@@ -1,7 +1,7 @@
 //! The simulated world: clusters with their syncers, workloads, and everything that is still to happen.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
@@ -64,6 +64,9 @@ pub struct Workload {
     pub changed: u64,
     /// When its placement was last written.
     pub written: u64,
+    pub placement: Placement,
+    /// Clusters that have a share of it, by position.
+    pub on: BTreeSet<usize>,
 }
 
 /// Something that happens at a time. Numbers are positions of clusters and workloads.
@@ -106,10 +109,18 @@ pub struct World {
     pub placed: Vec<Counts>,
     /// Whether chance still has its way.
     pub is_calm: bool,
+    /// Whether everything must be placed by now.
+    pub is_final: bool,
+    /// Whether most clusters cannot be reached because the control plane is cut off.
+    pub is_cut_off: bool,
     /// When a cluster last opened, in milliseconds.
     pub opened: u64,
     /// Times at which objects began to move for the sake of balance, by workspace.
     pub balanced: BTreeMap<Arc<str>, VecDeque<u64>>,
+    /// When moves in a workspace may have reached the hourly cap.
+    pub capped: BTreeMap<Arc<str>, u64>,
+    /// When the simulation began, by the real clock.
+    pub begun: std::time::Instant,
     pub tally: BTreeMap<&'static str, u64>,
     pub problems: Vec<String>,
     past: VecDeque<String>,
@@ -119,9 +130,10 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64) -> World {
+        let clock = Arc::new(SimulatedClock::new());
         World {
-            api: Arc::default(),
-            clock: Arc::new(SimulatedClock::new()),
+            api: Arc::new(Api::new(clock.clone())),
+            clock,
             random: Random::new(seed),
             clusters: Vec::new(),
             by_name: BTreeMap::new(),
@@ -131,8 +143,12 @@ impl World {
             sequence: 0,
             placed: Vec::new(),
             is_calm: false,
+            is_final: false,
+            is_cut_off: false,
             opened: 0,
             balanced: BTreeMap::new(),
+            capped: BTreeMap::new(),
+            begun: std::time::Instant::now(),
             tally: BTreeMap::new(),
             problems: Vec::new(),
             past: VecDeque::new(),
@@ -210,7 +226,7 @@ impl World {
                 "labels": { "topology.kubernetes.io/region": region },
                 "annotations": { WORKSPACE: "root" },
             },
-            "spec": {},
+            "spec": { "taints": [], "unschedulable": false },
             "status": {},
         });
         self.clusters.push(below);
@@ -259,9 +275,15 @@ impl World {
         self.api.put(&resources::CLUSTERS, written);
     }
 
-    pub fn placement(&self, workload: usize) -> Placement {
+    pub fn placement(&self, workload: usize) -> &Placement {
+        &self.workloads[workload].placement
+    }
+
+    /// Reads the placement of a workload again.
+    pub fn read_placement(&mut self, workload: usize) {
         let Workload { key, resource, .. } = &self.workloads[workload];
-        self.api.get(resource, key).map(|object| Placement::of(&object)).unwrap_or_default()
+        let found = self.api.get(resource, key).map(|object| Placement::of(&object));
+        self.workloads[workload].placement = found.unwrap_or_default();
     }
 
     /// The pods of the share of a cluster; `None` without a share.
@@ -273,20 +295,31 @@ impl World {
 
     /// Updates what the clusters of a workload are asked to run, and lets their syncers learn of it.
     pub fn follow(&mut self, workload: usize) {
-        let placement = self.placement(workload);
-        for cluster in 0..self.clusters.len() {
+        self.read_placement(workload);
+        let placement = self.placement(workload).clone();
+        let position = |name: &str| self.by_name.get(name).copied();
+        let leaving: BTreeSet<usize> =
+            placement.leaving.iter().filter_map(|one| position(&one.name)).collect();
+        let shares = placement.clusters.iter().filter_map(|share| position(&share.name));
+        let near: BTreeSet<usize> = shares
+            .chain(leaving.iter().copied())
+            .chain(self.workloads[workload].on.iter().copied())
+            .collect();
+        for cluster in near {
             let wanted = self.share(workload, &placement, cluster);
             let known = self.placed[cluster].get(&workload).copied();
-            let is_leaving = placement
-                .leaving
-                .iter()
-                .any(|one| one.is_of(&self.clusters[cluster].name, &self.clusters[cluster].uid));
-            if wanted == known && !is_leaving {
+            if wanted == known && !leaving.contains(&cluster) {
                 continue;
             }
             match wanted {
-                Some(pods) => drop(self.placed[cluster].insert(workload, pods)),
-                None => drop(self.placed[cluster].remove(&workload)),
+                Some(pods) => {
+                    self.placed[cluster].insert(workload, pods);
+                    self.workloads[workload].on.insert(cluster);
+                }
+                None => {
+                    self.placed[cluster].remove(&workload);
+                    self.workloads[workload].on.remove(&cluster);
+                }
             }
             self.within(Event::Sync(cluster, workload), (200, 3 * SECOND));
         }
@@ -301,6 +334,7 @@ impl World {
         if placement.leaving.iter().any(|one| one.is_of(name, uid)) {
             set_placement(&mut object, &placement.confirm_removed(name, uid, false));
             self.api.put(resource, object);
+            self.read_placement(workload);
         }
     }
 }
