@@ -9,7 +9,7 @@ use atoll_meta::object;
 use serde_json::{Map, Value};
 
 use crate::log::marks_of;
-use crate::objects::{AboveState, BelowState, CLUSTER, NamespaceRef, ObjectRef};
+use crate::objects::{AboveState, BelowState, NamespaceRef, ObjectRef};
 use crate::test_server::TestServer;
 
 /// Lists without items of other managers, which must have the same length above and below.
@@ -23,6 +23,8 @@ const COMPLETE_LISTS: [&str; 5] = [
 
 /// Differences that are allowed.
 pub struct AllowedDifferences<'a> {
+    /// The name of the cluster.
+    pub cluster: &'a str,
     pub control_plane: &'a str,
     /// Uids of objects that may exist below without an object above.
     pub unknown: &'a BTreeSet<String>,
@@ -34,24 +36,24 @@ pub struct AllowedDifferences<'a> {
     pub late: &'a BTreeSet<String>,
 }
 
-/// Returns the differences between above and below.
+/// Returns the differences between above and a cluster below.
 pub async fn disagreements(
-    above: &TestServer,
+    (above, up): (&TestServer, &AboveState),
     below: &TestServer,
     allowed: &AllowedDifferences<'_>,
 ) -> Vec<String> {
-    let control_plane = allowed.control_plane;
-    let (up, down) = (AboveState::read(above).await, BelowState::read(below, control_plane).await);
-    let wanted = up.wanted();
+    let (control_plane, cluster) = (allowed.control_plane, allowed.cluster);
+    let down = BelowState::read(below, control_plane).await;
+    let wanted = up.wanted(cluster);
     let mut problems = Vec::new();
     let mut claimed = BTreeSet::new();
     for (object_ref, want) in &up.objects {
         let path = object_ref.path();
         let placement = Placement::of(want);
-        if placement.leaving.iter().any(|one| one.name == CLUSTER) {
+        if placement.leaving.iter().any(|one| one.name == cluster) {
             problems.push(format!("{path} is still leaving"));
         }
-        let share = placement.share(CLUSTER);
+        let share = placement.share(cluster);
         if object::is_being_deleted(want) {
             problems.push(format!("{path} is being deleted above and still exists: {}", want["metadata"]));
             continue;
@@ -66,7 +68,7 @@ pub async fn disagreements(
             problems.push(format!("{path} is missing below"));
             continue;
         };
-        let (state, message) = reported_state(above, object_ref, want).await;
+        let (state, message) = reported_state(above, cluster, object_ref, want).await;
         if let Some(conflict) = conflict(object_ref, want, found_below, &path_below, allowed) {
             problems.extend(conflict);
             problems.extend(
@@ -76,7 +78,7 @@ pub async fn disagreements(
             continue;
         }
         claimed.insert(path_below);
-        let mut shaped = shape::shape(want, CLUSTER, share);
+        let mut shaped = shape::shape(want, cluster, share);
         if Drift::of(&Value::Null, want) == Drift::Report
             && let Some(left) = message.strip_prefix(DRIFT_PREFIX)
         {
@@ -100,7 +102,7 @@ pub async fn disagreements(
             problems.push(format!("{path} exists below without a placement"));
         }
     }
-    problems.extend(namespace_disagreements(&up, &down, allowed));
+    problems.extend(namespace_disagreements(up, &down, allowed));
     problems
 }
 
@@ -202,12 +204,17 @@ fn namespace_disagreements(
     problems
 }
 
-/// Returns state and message of the ObjectStatus.
-async fn reported_state(above: &TestServer, object_ref: &ObjectRef, object: &Value) -> (String, String) {
+/// Returns state and message of the ObjectStatus of a cluster.
+pub async fn reported_state(
+    above: &TestServer,
+    cluster: &str,
+    object_ref: &ObjectRef,
+    object: &Value,
+) -> (String, String) {
     let (prefix, namespace, uid) =
         (object_ref.namespace_ref.workspace.prefix, object_ref.namespace_ref.namespace, object::uid(object));
     let path =
-        format!("{prefix}/apis/atoll.dev/v1alpha1/namespaces/{namespace}/objectstatuses/{uid}.{CLUSTER}");
+        format!("{prefix}/apis/atoll.dev/v1alpha1/namespaces/{namespace}/objectstatuses/{uid}.{cluster}");
     let record = above.client.get(&path).await.unwrap_or_default();
     let text = |field: &str| record["status"][field].as_str().unwrap_or_default().to_string();
     (text("state"), text("message"))

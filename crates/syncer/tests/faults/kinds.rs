@@ -1,6 +1,5 @@
 //! The kinds that these tests place: their objects, and changes by users above and below.
 
-use atoll_fleet::view::SyncResource;
 use atoll_meta::object;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -67,16 +66,10 @@ impl TestKind {
         format!("/{base}/{}/namespaces/{namespace}/{}", self.api_version, self.resource)
     }
 
-    /// Returns the resource as in reports.
-    pub fn view_resource(&self) -> SyncResource {
-        let (group, version) = self.api_version.split_once('/').unwrap_or(("", self.api_version));
-        SyncResource {
-            group: group.into(),
-            version: version.into(),
-            resource: self.resource.into(),
-            kind: self.kind.into(),
-            namespaced: true,
-        }
+    /// Returns whether it must not be in two clusters at once.
+    pub fn runs_once(&self) -> bool {
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        atoll_fleet::placement::runs_once(group, self.resource)
     }
 
     /// Adds apiVersion and kind, which items of lists do not have.

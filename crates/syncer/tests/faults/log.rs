@@ -1,7 +1,7 @@
 //! Every write that reached a cluster, and the state before it.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use atoll_fleet::{Locator, marks};
@@ -33,6 +33,8 @@ pub struct WriteRecord {
     pub is_misplaced: bool,
     /// Paths of unmarked objects in a namespace that was deleted.
     pub inside: Vec<String>,
+    /// Other clusters that had the created object at that moment, if it must be in one cluster only.
+    pub also_on: Vec<&'static str>,
 }
 
 #[derive(Default)]
@@ -40,6 +42,8 @@ pub struct Log {
     written: Mutex<Vec<WriteRecord>>,
     /// Paths of lists, and when they were read.
     listed: Mutex<Vec<(String, Duration)>>,
+    /// The other clusters.
+    others: OnceLock<Vec<Arc<TestServer>>>,
 }
 
 /// The state when a request arrived.
@@ -48,6 +52,7 @@ pub struct StateBefore {
     was: Option<Value>,
     is_misplaced: bool,
     inside: Vec<String>,
+    also_on: Vec<&'static str>,
 }
 
 impl WriteRecord {
@@ -74,12 +79,37 @@ impl WriteRecord {
 }
 
 impl Log {
+    /// Sets the other clusters.
+    pub fn set_others(&self, others: Vec<Arc<TestServer>>) {
+        assert!(self.others.set(others).is_ok(), "they are set once");
+    }
+
+    /// Returns the names of other clusters that have an object which is about to be created, if it runs once.
+    async fn clusters_with(&self, path: &str, body: &Bytes) -> Vec<&'static str> {
+        let resource = path.rsplit('/').next().unwrap_or_default();
+        let Some(kind) = KINDS.iter().find(|kind| kind.resource == resource && kind.runs_once()) else {
+            return Vec::new();
+        };
+        let mark = marks_of(&serde_json::from_slice(body).unwrap_or_default());
+        let mut found = Vec::new();
+        for other in self.others.get().into_iter().flatten() {
+            let list = other.client.get(&kind.list()).await.expect("a list");
+            if list["items"].as_array().into_iter().flatten().any(|item| marks_of(item) == mark) {
+                found.push(other.name);
+            }
+        }
+        found
+    }
+
     /// Reads the state that a request is about to change.
     pub async fn before(&self, plane: &TestServer, request: &Request<Bytes>) -> StateBefore {
         let path = request.uri().path();
         let mut before = StateBefore::default();
         match *request.method() {
-            Method::POST => before.is_misplaced = is_misplaced(plane, path, request.body()).await,
+            Method::POST => {
+                before.is_misplaced = is_misplaced(plane, path, request.body()).await;
+                before.also_on = self.clusters_with(path, request.body()).await;
+            }
             Method::DELETE => {
                 before.was = plane.client.get(path).await.ok();
                 if let Some(namespace) =
@@ -114,6 +144,7 @@ impl Log {
             name: object::name(&sent).to_string(),
             is_misplaced: before.is_misplaced,
             inside: before.inside,
+            also_on: before.also_on,
         };
         self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
     }
@@ -174,9 +205,11 @@ pub fn marks_of(found: &Value) -> (String, String) {
     (plane.to_string(), uid.unwrap_or_default().to_string())
 }
 
-/// Requests above and conditions that decide which writes are allowed.
+/// Requests above and conditions that decide which writes to a cluster are allowed.
 #[derive(Default)]
 pub struct Expectations {
+    /// The name of the cluster.
+    pub cluster: &'static str,
     /// Uids of objects and locators of namespaces whose deletion was requested, and when.
     pub requested_deletions: BTreeMap<String, Duration>,
     /// Paths below of objects that other users created first, and when.
@@ -190,19 +223,31 @@ pub struct Expectations {
     pub grace: Duration,
 }
 
-/// Returns all writes that were not allowed.
-pub fn illegal_writes(log: &Arc<Log>, expectations: &Expectations) -> Vec<String> {
+/// Returns all writes that were not allowed. Objects with the uids in `unknown` may be anywhere.
+pub fn illegal_writes(
+    log: &Arc<Log>,
+    expectations: &Expectations,
+    unknown: &BTreeSet<String>,
+) -> Vec<String> {
     log.all()
         .iter()
         .filter(|written| written.succeeded())
-        .filter_map(|written| illegal_write(log, written, expectations))
+        .filter_map(|written| illegal_write(log, written, expectations, unknown))
         .collect()
 }
 
-fn illegal_write(log: &Log, written: &WriteRecord, expectations: &Expectations) -> Option<String> {
+fn illegal_write(
+    log: &Log,
+    written: &WriteRecord,
+    expectations: &Expectations,
+    unknown: &BTreeSet<String>,
+) -> Option<String> {
     let violation = |what: &str| Some(format!("{what}: {written:?}"));
-    if written.plane != "below" {
+    if written.plane != expectations.cluster {
         return violation("another cluster was written to");
+    }
+    if !written.also_on.is_empty() && !written.is_late && !unknown.contains(&written.sent.1) {
+        return violation("it runs twice");
     }
     let within =
         |(from, to): &(Duration, Duration)| written.at > *from + expectations.grace && written.at < *to;

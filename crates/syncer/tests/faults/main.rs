@@ -1,11 +1,12 @@
-//! A syncer between a control plane and a cluster, both real servers in this process, with random faults of
+//! Syncers between a control plane and three clusters, all real servers in this process, with random faults of
 //! everything between them, determined by a seed.
 //!
 //! ```text
 //!  run: user actions ─► above ◄── wire ──► syncer ◄── wire ──► below ◄─ changes by other users
-//!                         ▲       cut, late, twice, lost, rejected      │
+//!       and moves         ▲       cut, late, twice, lost, rejected      │      (three times)
 //!                         └── agreement: placed objects exist below ◄───┤
-//!                             log: no write that is not allowed ◄───────┘
+//!                             log: no write that is not allowed, ◄──────┘
+//!                                  nothing twice that runs once
 //! ```
 //!
 //! The tests use tokio's paused clock, which advances only while no task can run. `ATOLL_SEED=7` repeats one
@@ -30,7 +31,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outage::ReturnMode;
-use run::Simulation;
+use run::{Done, Simulation};
 
 /// The number of seeds of a normal run.
 const SEEDS: u64 = 12;
@@ -44,7 +45,7 @@ fn simulated<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Runs everything that a seed determines.
-fn run_seed(seed: u64) -> (Result<(), String>, Vec<log::WriteRecord>) {
+fn run_seed(seed: u64) -> (Result<(), String>, Vec<log::WriteRecord>, Done) {
     simulated(async {
         let mut run = Simulation::new(seed).await;
         run.start();
@@ -58,9 +59,10 @@ fn run_seed(seed: u64) -> (Result<(), String>, Vec<log::WriteRecord>) {
         }
         let mut outcome = run.settle().await;
         if outcome.is_ok() && run.random.chance(30) {
-            outcome = run.leave_and_join().await.map_err(|problems| format!("after leaving: {problems}"));
+            let site = run.random.below(3) as usize;
+            outcome = run.leave_and_join(site).await.map_err(|problems| format!("after leaving: {problems}"));
         }
-        (outcome, run.log.all())
+        (outcome, run.writes(), run.done)
     })
 }
 
@@ -82,8 +84,11 @@ fn above_and_below_agree_after_faults() {
     };
     println!("seeds {seeds:?}");
     let (mut failed, mut tally) = (Vec::new(), BTreeMap::<String, usize>::new());
+    let (count, mut all_done) = (seeds.end - seeds.start, Done::default());
     for seed in seeds {
-        let (outcome, log) = run_seed(seed);
+        let (outcome, log, done) = run_seed(seed);
+        all_done.moves += done.moves;
+        all_done.deleted_workspaces += done.deleted_workspaces;
         for written in log.iter().filter(|written| written.succeeded() && !written.is_own()) {
             *tally.entry(format!("{} {}", written.method, written.resource())).or_default() += 1;
         }
@@ -95,7 +100,9 @@ fn above_and_below_agree_after_faults() {
             failed.push(seed);
         }
     }
-    println!("written: {tally:?}");
+    println!("written: {tally:?}, {all_done:?}");
+    let is_enough = all_done.moves >= SEEDS as usize / 2 && all_done.deleted_workspaces > 0;
+    assert!(count < SEEDS || is_enough, "{all_done:?}");
     assert!(failed.is_empty(), "these seeds failed: {failed:?}; repeat one with ATOLL_SEED");
 }
 

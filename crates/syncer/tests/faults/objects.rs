@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use atoll_fleet::view::ObjectTarget;
-use atoll_fleet::{Locator, Placement, marks, references};
+use atoll_fleet::placement::{Needed, Share};
+use atoll_fleet::{Locator, Placement, marks, placed_by, references};
 use atoll_informer::WORKSPACE;
 use atoll_meta::object;
 use serde_json::Value;
@@ -11,9 +11,8 @@ use serde_json::Value;
 use crate::kinds::{KINDS, NAMES, TestKind};
 use crate::test_server::TestServer;
 
-pub const CLUSTER: &str = "east";
-/// A cluster without a syncer.
-pub const ELSEWHERE: &str = "west";
+/// The clusters, each with a syncer. All are registered in the first workspace.
+pub const CLUSTER_NAMES: [&str; 3] = ["east", "north", "west"];
 pub const NAMESPACES: [&str; 2] = ["shop", "farm"];
 
 /// A workspace with a fixed id, because names below depend on it.
@@ -24,7 +23,7 @@ pub struct TestWorkspace {
     pub prefix: &'static str,
 }
 
-/// The cluster is registered in the first one. The other is below it.
+/// The clusters are registered in the first one. The other is below it.
 pub const WORKSPACES: [TestWorkspace; 2] = [
     TestWorkspace { id: "root", prefix: "" },
     TestWorkspace { id: "teamteamteamtea", prefix: "/clusters/root:team" },
@@ -96,17 +95,6 @@ impl ObjectRef {
         format!("{}/{}", self.collection(), self.name)
     }
 
-    /// Returns the target as in reports.
-    pub fn target(&self, uid: &str) -> ObjectTarget {
-        ObjectTarget {
-            resource: self.kind.view_resource(),
-            workspace: self.namespace_ref.workspace.id.into(),
-            namespace: self.namespace_ref.namespace.into(),
-            name: self.name.into(),
-            uid: uid.into(),
-        }
-    }
-
     /// Returns the path below, in the given namespace.
     pub fn below(&self, namespace: &str) -> String {
         format!("{}/{}", self.kind.collection(namespace), self.name)
@@ -140,21 +128,18 @@ impl AboveState {
         above
     }
 
-    /// Returns the placement of an object, unless it is placed as a dependent.
-    fn own_placement(object: &Value) -> Option<Placement> {
-        let placement = Placement::of(object);
-        (!placement.clusters.is_empty() && placement.by != "reference").then_some(placement)
-    }
-
     fn is_kept(&self, object_ref: &ObjectRef) -> bool {
         self.objects.get(object_ref).is_some_and(|object| !object::is_being_deleted(object))
             && self.namespaces.get(&object_ref.namespace_ref) == Some(&false)
     }
 
-    /// Returns all objects that must be in the cluster: those placed there, their dependents, and so on.
-    pub fn wanted(&self) -> BTreeSet<ObjectRef> {
+    /// Returns all objects that must be in a cluster: those placed there, their dependents, and so on.
+    pub fn wanted(&self, cluster: &str) -> BTreeSet<ObjectRef> {
         let is_there = |object: &Value| {
-            AboveState::own_placement(object).is_some_and(|placement| placement.share(CLUSTER).is_some())
+            let placement = Placement::of(object);
+            // Clusters that only need an object are added to its own ones.
+            let is_own = |share: &Share| share.needed != Some(Needed::Only);
+            placement.by != placed_by::REFERENCE && placement.share(cluster).is_some_and(is_own)
         };
         let mut next: Vec<ObjectRef> = self
             .objects
@@ -167,9 +152,7 @@ impl AboveState {
             if !self.is_kept(&object_ref) || !wanted.insert(object_ref) {
                 continue;
             }
-            next.extend(self.dependents(&object_ref).into_iter().filter(|dependent| {
-                self.objects.get(dependent).is_some_and(|object| AboveState::own_placement(object).is_none())
-            }));
+            next.extend(self.dependents(&object_ref));
         }
         wanted
     }
@@ -185,7 +168,7 @@ impl AboveState {
     }
 }
 
-/// The state of the cluster, except objects of Atoll and of the system.
+/// The state of a cluster, except objects of Atoll and of the system.
 #[derive(Default)]
 pub struct BelowState {
     /// Objects by path.

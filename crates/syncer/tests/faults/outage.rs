@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::kinds::KINDS;
 use crate::log::WriteRecord;
-use crate::objects::{BelowState, CLUSTER, NamespaceRef, ObjectRef};
-use crate::run::Simulation;
+use crate::objects::{BelowState, CLUSTER_NAMES, NamespaceRef, ObjectRef};
+use crate::run::{Simulation, Site};
 use crate::test_server::TestServer;
 use crate::time;
 use crate::wire::NetworkState;
@@ -37,52 +37,55 @@ pub async fn writes_after_outage(mode: ReturnMode) -> Vec<WriteRecord> {
             let object_ref = ObjectRef { namespace_ref, kind, name: "a" };
             run.create_object(&object_ref, 30, None).await;
             if !kind.is_dependent_kind() {
-                run.place(&object_ref, json!([{ "name": CLUSTER }])).await;
+                run.place(&object_ref, json!([{ "name": CLUSTER_NAMES[0] }])).await;
             }
         }
     }
     run.settle().await.expect("above and below agree");
-    let written = run.log.all().len();
+    let written = run.writes().len();
 
-    run.up.set(NetworkState::Down);
+    run.sites.iter().for_each(|site| site.up.set(NetworkState::Down));
     let copy = run.above.backup().await;
     if mode != ReturnMode::Unchanged {
-        run.kill();
+        run.sites.iter_mut().for_each(Site::kill);
     }
     let deployment = ObjectRef::in_root("deployments", "shop", "a");
-    let below = BelowState::read(&run.below, &run.expectations.control_plane)
+    let below = BelowState::read(&run.east().below, &run.control_plane)
         .await
         .path(&deployment)
         .expect("the Deployment exists below");
     for hour in 0..24 {
-        change_cluster(&run.below, &below, hour).await;
+        change_cluster(&run.east().below, &below, hour).await;
         time::pass(HOUR).await;
     }
     if mode == ReturnMode::FromBackup {
         run.above = TestServer::restored("above", run.above.clock, &copy, copy.revision).await;
-        run.up.connect_to(&run.above);
-        run.controllers_wire.connect_to(&run.above);
-        run.run_controllers();
+        run.connect_to_restored();
     }
     if mode != ReturnMode::Unchanged {
         run.start();
     }
-    run.up.set(NetworkState::Healthy);
+    run.sites.iter().for_each(|site| site.up.set(NetworkState::Healthy));
     time::pass(HOUR).await;
 
     let uid =
         object::uid(&run.above.client.get(&deployment.path()).await.expect("the Deployment exists above"))
             .to_string();
-    let record = format!("/apis/atoll.dev/v1alpha1/namespaces/shop/objectstatuses/{uid}.{CLUSTER}");
+    let record =
+        format!("/apis/atoll.dev/v1alpha1/namespaces/shop/objectstatuses/{uid}.{}", CLUSTER_NAMES[0]);
     let record = run.above.client.get(&record).await.expect("a record");
     assert_eq!(
         record["status"]["status"]["readyReplicas"], 23,
         "the last status must be known above: {mode:?}"
     );
-    let cluster =
-        run.above.client.get(&format!("{}/{CLUSTER}", crate::run::CLUSTERS)).await.expect("a cluster");
+    let cluster = run
+        .above
+        .client
+        .get(&format!("{}/{}", crate::run::CLUSTERS, CLUSTER_NAMES[0]))
+        .await
+        .expect("a cluster");
     assert_eq!(cluster["status"]["nodes"]["total"], 24, "the number of nodes must be known above: {mode:?}");
-    let since = run.log.all().split_off(written).into_iter();
+    let since = run.writes().split_off(written).into_iter();
     since.filter(|written| !written.is_lease()).collect()
 }
 

@@ -3,7 +3,7 @@
 use atoll_client::PatchType;
 use serde_json::json;
 
-use crate::objects::{CLUSTER, NamespaceRef, ObjectRef, WORKSPACES};
+use crate::objects::{CLUSTER_NAMES, NamespaceRef, ObjectRef, WORKSPACES};
 use crate::run::Simulation;
 use crate::simulated;
 use crate::wire::NetworkState;
@@ -14,7 +14,7 @@ async fn settled_run() -> (Simulation, String) {
     run.start();
     let map = ObjectRef::in_root("configmaps", "shop", "a");
     run.create_object(&map, 1, None).await;
-    run.place(&map, json!([{ "name": CLUSTER }])).await;
+    run.place(&map, json!([{ "name": CLUSTER_NAMES[0] }])).await;
     let path = map.path();
     run.settle().await.expect("above and below agree");
     (run, path)
@@ -26,11 +26,11 @@ async fn settled_run() -> (Simulation, String) {
 fn cluster_that_is_replaced_suddenly_is_not_written() {
     simulated(async {
         let (mut run, path) = settled_run().await;
-        run.down.connect_to(&run.other);
+        run.east().down.connect_to(&run.other);
         let change = json!({ "data": { "key": "2" } });
         run.above.client.patch(&path, PatchType::Merge, &change).await.expect("a change");
         crate::time::pass(run.interval * 10).await;
-        run.down.connect_to(&run.below);
+        run.east().down.connect_to(&run.east().below);
         run.settle().await.expect("nothing was written elsewhere");
     });
 }
@@ -40,7 +40,7 @@ fn cluster_that_is_replaced_suddenly_is_not_written() {
 fn delayed_writes_are_reverted() {
     simulated(async {
         let (mut run, path) = settled_run().await;
-        let first = run.below.client.get(&path).await.expect("the object exists below");
+        let first = run.east().below.client.get(&path).await.expect("the object exists below");
         let change = json!({ "data": { "key": "2" } });
         run.above.client.patch(&path, PatchType::Merge, &change).await.expect("a change");
         run.settle().await.expect("above and below agree");
@@ -50,7 +50,12 @@ fn delayed_writes_are_reverted() {
             "metadata": { "name": "a", "namespace": "shop", "labels": labels, "annotations": annotations },
         });
         let applied = format!("{path}?fieldManager=atoll&force=true");
-        run.below.client.patch(&applied, PatchType::Apply, &late).await.expect("the delayed write succeeds");
+        run.east()
+            .below
+            .client
+            .patch(&applied, PatchType::Apply, &late)
+            .await
+            .expect("the delayed write succeeds");
         run.settle().await.expect("the delayed write is reverted");
     });
 }
@@ -61,7 +66,7 @@ fn delayed_writes_are_reverted() {
 fn removed_cluster_is_not_claimed_again() {
     simulated(async {
         let (mut run, _) = settled_run().await;
-        run.leave_and_join().await.expect("the cluster leaves and joins");
+        run.leave_and_join(0).await.expect("the cluster leaves and joins");
     });
 }
 
@@ -77,7 +82,7 @@ fn namespace_is_deleted_despite_temporary_rejections() {
     ] {
         simulated(async {
             let (mut run, _) = settled_run().await;
-            run.down.reject_next(path, code, 2);
+            run.east().down.reject_next(path, code, 2);
             run.delete_namespace_of(NamespaceRef { workspace: &WORKSPACES[0], namespace: "shop" }).await;
             run.settle().await.unwrap_or_else(|wrong| panic!("{path} {code}: {wrong}"));
         });
@@ -105,12 +110,12 @@ fn dependent_is_kept_while_its_referrer_changes() {
             for object_ref in [claim, from, to] {
                 run.create_object(&object_ref, 30, None).await;
             }
-            run.place(&from, json!([{ "name": CLUSTER }])).await;
+            run.place(&from, json!([{ "name": CLUSTER_NAMES[0] }])).await;
             run.settle().await.expect("above and below agree");
             run.controllers_wire.set(NetworkState::Down);
             // One change is observed long before the other.
             run.controllers_wire.reject_next(&format!("/clusters/*{}", to.kind.list()), 503, 5);
-            run.place(&to, json!([{ "name": CLUSTER }])).await;
+            run.place(&to, json!([{ "name": CLUSTER_NAMES[0] }])).await;
             crate::time::pass(run.interval).await;
             run.place(&from, json!([])).await;
             run.controllers_wire.set(NetworkState::Healthy);

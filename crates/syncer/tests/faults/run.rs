@@ -1,105 +1,112 @@
-//! One run: a control plane, a cluster, a syncer between them, and the random events of a seed.
+//! One run: a control plane, its clusters, a syncer for each of them, and the random events of a seed.
 
 mod incidents;
+mod moves;
+mod site;
 mod user_actions;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use atoll_meta::object;
-use atoll_syncer::Settings;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::agreement::{self, AllowedDifferences};
-use crate::log::{Expectations, Log, WriteRecord, illegal_writes};
-use crate::objects::{AboveState, CLUSTER, ELSEWHERE, NamespaceRef, ObjectRef};
+use crate::log::WriteRecord;
+use crate::objects::{AboveState, CLUSTER_NAMES, NamespaceRef, ObjectRef};
 use crate::random::Random;
 use crate::test_server::{Backup, Clock, TestServer};
 use crate::time;
 use crate::wire::{NetworkState, Wire};
 
+use self::moves::Move;
+pub use self::site::Site;
+
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 pub const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
+/// The workspace below root.
+const WORKSPACE: &str = "/apis/atoll.dev/v1alpha1/workspaces/team";
 const INTERVAL: Duration = Duration::from_secs(10);
 /// The time after the last fault in which above and below must agree.
 const CONVERGENCE_TIMEOUT: Duration = Duration::from_secs(900);
 /// The time for which they must then stay unchanged.
 const QUIET_TIME: Duration = Duration::from_secs(200);
 
-struct Syncer {
-    is_alive: Arc<AtomicBool>,
-    task: JoinHandle<()>,
+/// How often something happened that must happen in enough random runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// Objects that have arrived on another cluster.
+    pub moves: usize,
+    pub deleted_workspaces: usize,
 }
 
 pub struct Simulation {
     seed: u64,
     pub random: Random,
+    /// The clock of the syncers.
     pub clock: Clock,
     pub above: Arc<TestServer>,
-    pub below: Arc<TestServer>,
+    pub sites: Vec<Site>,
     /// Another cluster, to which nothing may be written.
     pub other: Arc<TestServer>,
-    pub up: Wire,
-    pub down: Wire,
     /// The wire between the control plane and its controllers.
     pub controllers_wire: Wire,
-    pub log: Arc<Log>,
-    pub expectations: Expectations,
+    /// The identity of the control plane.
+    pub control_plane: String,
     /// The interval of heartbeats.
     pub interval: Duration,
-    syncer: Option<Syncer>,
-    started: u32,
     backups: Vec<Backup>,
-    /// Uids of objects that a restored control plane may not know, or whose creation arrived too late.
+    /// Objects that are moving.
+    moves: Vec<Move>,
+    pub done: Done,
+    /// Uids of objects that a restored control plane may not know.
     unknown: BTreeSet<String>,
-    /// Namespaces that a restored control plane may not know.
-    forgotten: BTreeSet<NamespaceRef>,
 }
 
 impl Simulation {
     pub async fn new(seed: u64) -> Simulation {
         let clock = Clock::new(Instant::now());
         let above = TestServer::new("above", Clock::new(clock.0)).await;
-        let below = TestServer::new("below", Clock::new(clock.0)).await;
         let other = TestServer::new("other", clock).await;
         for NamespaceRef { workspace, namespace } in NamespaceRef::all() {
             let namespaces = format!("{}/api/v1/namespaces", workspace.prefix);
             above.client.create(&namespaces, &named_object(namespace)).await.expect("a namespace");
         }
-        for cluster in [CLUSTER, ELSEWHERE] {
-            above.client.create(CLUSTERS, &cluster_object(cluster)).await.expect("a cluster");
-        }
         let system = above.client.get("/api/v1/namespaces/kube-system").await.expect("a namespace");
         let control_plane = object::uid(&system).to_string();
-        let expectations = Expectations { control_plane, grace: INTERVAL * 3, ..Expectations::default() };
-        let log = Arc::new(Log::default());
-        let controllers_wire = Wire::new(seed, "beside", &above, None);
-        below.run_cluster_controllers();
+        let mut sites = Vec::new();
+        for name in CLUSTER_NAMES {
+            above.client.create(CLUSTERS, &cluster_object(name)).await.expect("a cluster");
+            sites.push(Site::new(seed, name, Clock::new(clock.0), &above, &control_plane).await);
+        }
+        for site in &sites {
+            let others = sites.iter().filter(|other| other.name != site.name);
+            site.log.set_others(others.map(|other| other.below.clone()).collect());
+        }
         let run = Simulation {
-            up: Wire::new(seed, "above", &above, None),
-            down: Wire::new(seed, "below", &below, Some(log.clone())),
-            controllers_wire,
+            controllers_wire: Wire::new(seed, "beside", &above, None),
             random: Random::new(seed),
             seed,
             clock,
             above,
-            below,
+            sites,
             other,
-            log,
-            expectations,
+            control_plane,
             interval: INTERVAL,
-            syncer: None,
-            started: 0,
             backups: Vec::new(),
+            moves: Vec::new(),
+            done: Done::default(),
             unknown: BTreeSet::new(),
-            forgotten: BTreeSet::new(),
         };
         run.run_controllers();
         run
+    }
+
+    /// The first cluster, for tests that need only one.
+    pub fn east(&self) -> &Site {
+        &self.sites[0]
     }
 
     /// Starts the controllers of the control plane, which are subject to network faults.
@@ -107,28 +114,18 @@ impl Simulation {
         self.above.run_controllers(self.controllers_wire.client(&Arc::new(AtomicBool::new(true))));
     }
 
-    pub fn start(&mut self) {
-        self.started += 1;
-        let mut numbers = Random::of(self.seed, "syncer", self.started.into());
-        // Some syncers restart with the previous name, some with another.
-        let instance = if numbers.chance(50) { "one".into() } else { format!("two-{}", self.started) };
-        let numbers = std::sync::Mutex::new(numbers);
-        let random = Arc::new(move || numbers.lock().map_or(0, |mut numbers| numbers.next()));
-        let mut settings = Settings::new(CLUSTER, &instance, random);
-        settings.clock = Arc::new(self.clock);
-        settings.interval = self.interval;
-        let is_alive = Arc::new(AtomicBool::new(true));
-        let (above, below) = (self.up.client(&is_alive), self.down.client(&is_alive));
-        let task = tokio::spawn(atoll_syncer::run(settings, above, below, std::future::pending()));
-        self.syncer = Some(Syncer { is_alive, task });
+    /// Connects everything to a control plane that was restored from a backup.
+    pub fn connect_to_restored(&self) {
+        self.sites.iter().for_each(|site| site.up.connect_to(&self.above));
+        self.controllers_wire.connect_to(&self.above);
+        self.run_controllers();
     }
 
-    /// Kills the syncer in the middle of its work, as a process is killed.
-    pub fn kill(&mut self) {
-        if let Some(Syncer { is_alive, task }) = self.syncer.take() {
-            is_alive.store(false, Ordering::Release);
-            task.abort();
-        }
+    /// Starts the syncers of all clusters that have none.
+    pub fn start(&mut self) {
+        let (seed, clock, interval) = (self.seed, self.clock, self.interval);
+        let stopped = self.sites.iter_mut().filter(|site| !site.is_running());
+        stopped.for_each(|site| site.start(seed, clock, interval));
     }
 
     pub fn now(&self) -> Duration {
@@ -140,37 +137,47 @@ impl Simulation {
         time::pass(Duration::from_millis(millis)).await;
     }
 
+    /// The index of a random cluster.
+    fn random_site(&mut self) -> usize {
+        self.random.below(self.sites.len() as u64) as usize
+    }
+
     /// Performs one random event.
     pub async fn random_event(&mut self) {
-        self.confirm_removals_elsewhere().await;
+        self.advance_moves().await;
+        let site = self.random_site();
         match self.random.below(100) {
-            0..26 => self.create().await,
-            26..44 => self.change().await,
-            44..53 => self.unplace().await,
-            53..61 => self.delete().await,
-            61..64 => self.delete_random_namespace().await,
-            64..71 => self.change_below().await,
-            71..76 => {
-                self.kill();
+            0..23 => self.create().await,
+            23..38 => self.change().await,
+            38..45 => self.rearrange().await,
+            45..53 => self.begin_move().await,
+            53..60 => self.delete().await,
+            60..63 => self.delete_random_namespace().await,
+            63..70 => self.change_below(site).await,
+            70..75 => {
+                self.sites[site].kill();
                 self.pass_random(Duration::from_secs(5)).await;
                 self.start();
             }
-            76..79 => self.backups.push(self.above.backup().await),
-            79..82 => self.restore().await,
-            82..84 => self.lead_to_empty_control_plane().await,
-            84..87 => self.lead_to_wrong_cluster().await,
-            87..89 => self.claim_by_other().await,
-            89..91 => self.pause().await,
-            91 => self.delete_workspace().await,
-            92..96 => self.random.pick(&[&self.up, &self.down, &self.controllers_wire]).cut(),
+            75..78 => self.backups.push(self.above.backup().await),
+            78..81 => self.restore().await,
+            81..83 => self.lead_to_empty_control_plane(site).await,
+            83..86 => self.lead_to_wrong_cluster(site).await,
+            86..88 => self.claim_by_other(site).await,
+            88..90 => self.pause(site).await,
+            90..92 => self.delete_workspace().await,
+            92..96 => {
+                let site = &self.sites[site];
+                self.random.pick(&[&site.up, &site.down, &self.controllers_wire]).cut();
+            }
             _ => match self.random.chance(50) {
                 true => self.above.expire(),
-                false => self.below.expire(),
+                false => self.sites[site].below.expire(),
             },
         }
     }
 
-    /// Sets the clock of the control plane, the cluster or the syncer, by seconds or by days. Its random
+    /// Sets the clock of the control plane, of a cluster or of the syncers, by seconds or by days. Its random
     /// numbers do not affect other events.
     pub fn set_clocks(&mut self, step: u64) {
         let mut random = Random::of(self.seed, "clocks", step);
@@ -190,42 +197,24 @@ impl Simulation {
             86_400 * 400,
             -86_400 * 400,
         ]);
-        let clock = *random.pick(&[self.clock, self.above.clock, self.below.clock]);
-        clock.set(seconds);
-    }
-
-    /// Returns the spec of the Lease above.
-    async fn heartbeat(&self) -> Value {
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/cluster-{CLUSTER}");
-        self.above.client.get(&path).await.unwrap_or_default()["spec"].clone()
+        let clusters = self.sites.iter().map(|site| site.below.clock);
+        let clocks: Vec<Clock> = [self.clock, self.above.clock].into_iter().chain(clusters).collect();
+        random.pick(&clocks).set(seconds);
     }
 
     pub fn set_network_states(&mut self) {
-        let up = *self.random.pick(&[
-            NetworkState::Healthy,
-            NetworkState::Faulty,
-            NetworkState::Faulty,
-            NetworkState::Down,
-        ]);
-        let down = *self.random.pick(&[
-            NetworkState::Healthy,
-            NetworkState::Faulty,
-            NetworkState::Faulty,
-            NetworkState::Down,
-        ]);
-        let controllers_wire = *self.random.pick(&[
+        let Simulation { sites, random, controllers_wire, .. } = self;
+        sites.iter().for_each(|site| site.set_network_states(random));
+        controllers_wire.set(*random.pick(&[
             NetworkState::Healthy,
             NetworkState::Healthy,
             NetworkState::Faulty,
             NetworkState::Down,
-        ]);
-        self.up.set(up);
-        self.down.set(down);
-        self.controllers_wire.set(controllers_wire);
+        ]));
     }
 
-    /// The cluster is emptied and removed, with faults, and joins again.
-    pub async fn leave_and_join(&mut self) -> Result<(), String> {
+    /// All clusters are emptied, with faults. One is removed and joins again, and gets everything.
+    pub async fn leave_and_join(&mut self, site: usize) -> Result<(), String> {
         let object_refs: Vec<ObjectRef> = AboveState::read(&self.above).await.objects.into_keys().collect();
         self.set_network_states();
         for object_ref in &object_refs {
@@ -233,96 +222,102 @@ impl Simulation {
             self.pass_random(Duration::from_secs(2)).await;
         }
         self.settle().await?;
-        let path = format!("{CLUSTERS}/{CLUSTER}");
+        let (name, path) = (self.sites[site].name, self.sites[site].path());
         self.above.client.delete(&path).await.map_err(|status| status.to_string())?;
         // Until the syncer of the deleted Cluster has stopped.
         time::pass(self.interval * 3).await;
-        self.below.client.delete(CLAIM).await.map_err(|status| status.to_string())?;
+        let below = self.sites[site].below.client.clone();
+        below.delete(CLAIM).await.map_err(|status| status.to_string())?;
         time::pass(self.interval * 6).await;
-        if self.below.client.get(CLAIM).await.is_ok() {
+        if below.get(CLAIM).await.is_ok() {
             return Err("a cluster that was removed is claimed again".into());
         }
         self.above
             .client
-            .create(CLUSTERS, &cluster_object(CLUSTER))
+            .create(CLUSTERS, &cluster_object(name))
             .await
             .map_err(|status| status.to_string())?;
         self.set_network_states();
         for object_ref in &object_refs {
-            self.place(object_ref, json!([{ "name": CLUSTER }])).await;
+            self.place(object_ref, json!([{ "name": name }])).await;
             self.pass_random(Duration::from_secs(2)).await;
         }
         self.settle().await
     }
 
-    /// Ends all faults. Then above and below must agree and stay so.
+    /// Ends all faults. Then above and below must agree and stay so, and moves end.
     pub async fn settle(&mut self) -> Result<(), String> {
-        self.up.set(NetworkState::Healthy);
-        self.down.set(NetworkState::Healthy);
+        self.sites.iter().for_each(Site::end_faults);
         self.controllers_wire.set(NetworkState::Healthy);
-        if self.syncer.is_none() {
-            self.start();
-        }
+        self.start();
         let end = Instant::now() + CONVERGENCE_TIMEOUT;
         loop {
-            self.confirm_removals_elsewhere().await;
-            let problems = self.disagreements().await;
-            if problems.is_empty() {
+            self.advance_moves().await;
+            let mut problems = self.disagreements().await;
+            if problems.is_empty() && self.moves.is_empty() {
                 break;
             }
             if Instant::now() > end {
-                let claim = self.below.client.get(CLAIM).await.unwrap_or_default();
-                let cluster =
-                    self.above.client.get(&format!("{CLUSTERS}/{CLUSTER}")).await.unwrap_or_default();
-                let (claim, problem) = (&claim["data"], &cluster["status"]["problem"]);
-                return Err(format!("claim {claim}, problem {problem}\n{}", problems.join("\n")));
+                for site in &self.sites {
+                    problems.push(site.describe(&self.above).await);
+                }
+                return Err(format!("moving: {:?}\n{}", self.moves, problems.join("\n")));
             }
             time::pass(Duration::from_secs(5)).await;
         }
-        let (before, last_heartbeat) = (self.log.all().len(), self.heartbeat().await);
+        let mut before = Vec::new();
+        for site in &self.sites {
+            before.push((site.log.all().len(), site.heartbeat(&self.above).await));
+        }
         time::pass(QUIET_TIME).await;
-        if self.heartbeat().await == last_heartbeat {
-            return Err(format!("no heartbeat arrives any more: {last_heartbeat}"));
-        }
-        let since = self.log.all().split_off(before).into_iter();
-        let late_writes: Vec<WriteRecord> =
-            since.filter(|written| written.succeeded() && !written.is_lease()).collect();
         let mut problems = self.disagreements().await;
-        // Delayed requests may still arrive and are then corrected, but continuous writes are a defect.
-        if late_writes.iter().any(|written| written.at + QUIET_TIME / 2 > self.now()) {
-            problems.push(format!("writes do not stop: {late_writes:#?}"));
+        let unknown = self.all_unknown();
+        for (site, (written, last_heartbeat)) in self.sites.iter().zip(before) {
+            if site.heartbeat(&self.above).await == last_heartbeat {
+                problems.push(format!("no heartbeat of {} arrives any more: {last_heartbeat}", site.name));
+            }
+            let since = site.log.all().split_off(written).into_iter();
+            let late_writes: Vec<WriteRecord> =
+                since.filter(|written| written.succeeded() && !written.is_lease()).collect();
+            // Delayed requests may still arrive and are then corrected, but continuous writes are a defect.
+            if late_writes.iter().any(|written| written.at + QUIET_TIME / 2 > self.now()) {
+                problems.push(format!("writes do not stop: {late_writes:#?}"));
+            }
+            problems.extend(site.illegal_writes(&unknown));
         }
-        problems.extend(illegal_writes(&self.log, &self.expectations));
         if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
     }
 
     async fn disagreements(&self) -> Vec<String> {
-        // Objects created by a request whose sender had given up are not an error of the syncer. Users have
-        // to find them.
-        let mut unknown = self.unknown.clone();
-        let late = |written: &WriteRecord| written.is_late && written.method == "POST";
-        let (mut late_namespaces, all) = (BTreeSet::new(), self.log.all());
-        for written in all.into_iter().filter(late) {
-            if written.path == "/api/v1/namespaces" {
-                late_namespaces.insert(written.name);
-            }
-            unknown.insert(written.sent.1);
+        let (unknown, mut problems) = (self.all_unknown(), Vec::new());
+        let up = AboveState::read(&self.above).await;
+        for site in &self.sites {
+            problems.extend(site.disagreements((&self.above, &up), &unknown).await);
         }
-        let Expectations { control_plane, foreign, .. } = &self.expectations;
-        let allowed = AllowedDifferences {
-            control_plane,
-            unknown: &unknown,
-            foreign,
-            forgotten: &self.forgotten,
-            late: &late_namespaces,
-        };
-        agreement::disagreements(&self.above, &self.below, &allowed).await
+        let workspace = self.above.client.get(WORKSPACE).await.unwrap_or_default();
+        if object::is_being_deleted(&workspace) {
+            problems.push(format!("the workspace is deleted and still exists: {}", workspace["status"]));
+        }
+        problems
+    }
+
+    /// Uids of objects that may exist below without an object above.
+    fn all_unknown(&self) -> BTreeSet<String> {
+        let late = self.sites.iter().flat_map(Site::late_objects);
+        self.unknown.iter().cloned().chain(late).collect()
+    }
+
+    /// All writes to all clusters, in their order.
+    pub fn writes(&self) -> Vec<WriteRecord> {
+        let mut all: Vec<WriteRecord> = self.sites.iter().flat_map(|site| site.log.all()).collect();
+        all.sort_by_key(|written| written.at);
+        all
     }
 }
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        self.kill();
+        self.sites.iter_mut().for_each(Site::kill);
     }
 }
 

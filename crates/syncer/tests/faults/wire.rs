@@ -41,8 +41,8 @@ pub struct Wire {
 
 struct Shared {
     seed: u64,
-    /// The name of the server's side.
-    side: &'static str,
+    /// The name of the server's side, and of the cluster.
+    side: String,
     state: Mutex<WireState>,
     /// How often all connections have been cut.
     cuts: AtomicU64,
@@ -91,15 +91,21 @@ enum End {
 }
 
 impl Wire {
-    pub fn new(seed: u64, side: &'static str, plane: &Arc<TestServer>, log: Option<Arc<Log>>) -> Wire {
+    pub fn new(seed: u64, side: impl Into<String>, plane: &Arc<TestServer>, log: Option<Arc<Log>>) -> Wire {
         let state = WireState {
             plane: plane.clone(),
             network_state: NetworkState::Healthy,
             counts: HashMap::new(),
             rejections: Vec::new(),
         };
-        let shared =
-            Shared { seed, side, state: Mutex::new(state), cuts: AtomicU64::new(0), cut: Notify::new(), log };
+        let shared = Shared {
+            seed,
+            side: side.into(),
+            state: Mutex::new(state),
+            cuts: AtomicU64::new(0),
+            cut: Notify::new(),
+            log,
+        };
         Wire { shared: Arc::new(shared), is_alive: Arc::new(AtomicBool::new(true)) }
     }
 

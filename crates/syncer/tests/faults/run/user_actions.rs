@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use atoll_client::PatchType;
-use atoll_fleet::view::{Record, Report, State};
 use atoll_fleet::{Placement, marks};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use super::{Simulation, named_object};
+use super::{Simulation, WORKSPACE, named_object};
 use crate::kinds::{KINDS, NAMES};
-use crate::objects::{AboveState, CLUSTER, ELSEWHERE, NAMESPACES, NamespaceRef, ObjectRef, WORKSPACES};
+use crate::objects::{AboveState, CLUSTER_NAMES, NAMESPACES, NamespaceRef, ObjectRef, WORKSPACES};
 
 impl Simulation {
     pub(super) fn random_object(&mut self) -> ObjectRef {
@@ -22,38 +21,51 @@ impl Simulation {
     }
 
     /// Returns a random existing object that matches.
-    async fn random_existing(&mut self, matches: impl Fn(&Value) -> bool) -> Option<ObjectRef> {
+    pub(super) async fn random_existing(&mut self, matches: impl Fn(&Value) -> bool) -> Option<ObjectRef> {
         let objects = AboveState::read(&self.above).await.objects;
         let candidates: Vec<ObjectRef> =
             objects.iter().filter(|(_, object)| matches(object)).map(|(object_ref, _)| *object_ref).collect();
         (!candidates.is_empty()).then(|| *self.random.pick(&candidates))
     }
 
-    /// Performs an action that may remove objects from the cluster, and records the requested deletions if
-    /// the action succeeds.
+    /// Performs an action that may remove objects from clusters, and records the requested deletions if the
+    /// action succeeds. An additional object leaves all clusters but those in a list.
     async fn with_requested_deletions(
         &mut self,
-        additional: Option<&ObjectRef>,
+        additional: Option<(&ObjectRef, &[&str])>,
         action: impl AsyncFnOnce(&Simulation) -> bool,
     ) {
         let (now, before) = (self.now(), AboveState::read(&self.above).await);
         if !action(self).await {
             return;
         }
-        let after = AboveState::read(&self.above).await.wanted();
-        let removed: BTreeSet<ObjectRef> =
-            before.wanted().difference(&after).copied().chain(additional.copied()).collect();
-        for object in removed.iter().filter_map(|object_ref| before.objects.get(object_ref)) {
-            self.expectations.requested_deletions.entry(object::uid(object).to_string()).or_insert(now);
+        let after = AboveState::read(&self.above).await;
+        for site in &mut self.sites {
+            let wanted = after.wanted(site.name);
+            let leaves = additional.filter(|(_, stays)| !stays.contains(&site.name));
+            let leaves = leaves.map(|(object_ref, _)| *object_ref);
+            let removed: BTreeSet<ObjectRef> =
+                before.wanted(site.name).difference(&wanted).copied().chain(leaves).collect();
+            for object in removed.iter().filter_map(|object_ref| before.objects.get(object_ref)) {
+                site.expectations.requested_deletions.entry(object::uid(object).to_string()).or_insert(now);
+            }
+        }
+    }
+
+    /// Records that the deletion of an object, or of a namespace, was requested everywhere.
+    fn deletion_requested(&mut self, uid_or_locator: &str) {
+        let now = self.now();
+        for site in &mut self.sites {
+            site.expectations.requested_deletions.entry(uid_or_locator.to_string()).or_insert(now);
         }
     }
 
     pub async fn place(&mut self, object_ref: &ObjectRef, clusters: Value) {
-        let is_leaving =
-            !clusters.as_array().is_some_and(|all| all.iter().any(|share| share["name"] == CLUSTER));
+        let all = clusters.as_array().into_iter().flatten();
+        let stays: Vec<&str> = all.filter_map(|share| share["name"].as_str()).collect();
         let patch = json!({ "spec": { "clusters": clusters, "by": "hand" } });
         let path = format!("{}/placement", object_ref.path());
-        self.with_requested_deletions(Some(object_ref).filter(|_| is_leaving), async |run| {
+        self.with_requested_deletions(Some((object_ref, &stays[..])), async |run| {
             // Objects that are being deleted cannot be placed, and nothing can be placed while paused.
             run.above.client.patch(&path, PatchType::Merge, &patch).await.is_ok()
         })
@@ -87,10 +99,8 @@ impl Simulation {
         if object_ref.kind.is_dependent_kind() && self.random.chance(40) {
             return;
         }
-        let share = match object_ref.kind.is_divided() && self.random.chance(50) {
-            true => json!({ "name": CLUSTER, "replicas": number % 7 }),
-            false => json!({ "name": CLUSTER }),
-        };
+        let cluster = *self.random.pick(&CLUSTER_NAMES);
+        let share = self.random_share(&object_ref, cluster);
         self.place(&object_ref, json!([share])).await;
     }
 
@@ -104,18 +114,10 @@ impl Simulation {
         .await;
     }
 
-    /// Removes an object from the cluster, or moves it to the other one.
-    pub(super) async fn unplace(&mut self) {
-        let is_placed = |object: &Value| Placement::of(object).share(CLUSTER).is_some();
-        let Some(object_ref) = self.random_existing(is_placed).await else { return };
-        let clusters = if self.random.chance(50) { json!([]) } else { json!([{ "name": ELSEWHERE }]) };
-        self.place(&object_ref, clusters).await;
-    }
-
     pub(super) async fn delete(&mut self) {
         let Some(object_ref) = self.random_existing(|_| true).await else { return };
         let path = format!("{}?propagationPolicy=Background", object_ref.path());
-        self.with_requested_deletions(Some(&object_ref), async |run| {
+        self.with_requested_deletions(Some((&object_ref, &[][..])), async |run| {
             run.above.client.delete(&path).await.is_ok()
         })
         .await;
@@ -133,59 +135,40 @@ impl Simulation {
     }
 
     pub async fn delete_namespace_of(&mut self, namespace_ref: NamespaceRef) {
-        let (now, before) = (self.now(), AboveState::read(&self.above).await);
-        let is_in = |(object_ref, object): (&ObjectRef, &Value)| {
-            let is_placed = Placement::of(object).share(CLUSTER).is_some();
-            object_ref.namespace_ref == namespace_ref && is_placed && !object::is_being_deleted(object)
-        };
-        // A restored control plane knows the namespace now.
-        if before.objects.iter().any(is_in) {
-            self.forgotten.remove(&namespace_ref);
+        let before = AboveState::read(&self.above).await;
+        let is_in = |object_ref: &ObjectRef| object_ref.namespace_ref == namespace_ref;
+        for site in &mut self.sites {
+            let is_there = |(object_ref, object): (&ObjectRef, &Value)| {
+                let is_placed = Placement::of(object).share(site.name).is_some();
+                is_in(object_ref) && is_placed && !object::is_being_deleted(object)
+            };
+            // A restored control plane knows the namespace now.
+            if before.objects.iter().any(is_there) {
+                site.forgotten.remove(&namespace_ref);
+            }
         }
-        for (_, object) in
-            before.objects.iter().filter(|(object_ref, _)| object_ref.namespace_ref == namespace_ref)
-        {
-            self.expectations.requested_deletions.entry(object::uid(object).to_string()).or_insert(now);
+        for (_, object) in before.objects.iter().filter(|(object_ref, _)| is_in(object_ref)) {
+            self.deletion_requested(object::uid(object));
         }
-        let locator = namespace_ref.locator(&self.expectations.control_plane).text();
-        self.expectations.requested_deletions.entry(locator).or_insert(now);
+        self.deletion_requested(&namespace_ref.locator(&self.control_plane).text());
         let _ = self.above.client.delete(&namespace_ref.path()).await;
     }
 
     /// Deletes a workspace with all its namespaces. Its id is never used again.
     pub(super) async fn delete_workspace(&mut self) {
-        let (now, workspace) = (self.now(), &WORKSPACES[1]);
+        let workspace = &WORKSPACES[1];
         let before = AboveState::read(&self.above).await;
         for (_, object) in
             before.objects.iter().filter(|(object_ref, _)| object_ref.namespace_ref.workspace == workspace)
         {
-            self.expectations.requested_deletions.entry(object::uid(object).to_string()).or_insert(now);
+            self.deletion_requested(object::uid(object));
         }
         for namespace_ref in NamespaceRef::all().filter(|namespace_ref| namespace_ref.workspace == workspace)
         {
-            let locator = namespace_ref.locator(&self.expectations.control_plane).text();
-            self.expectations.requested_deletions.entry(locator).or_insert(now);
+            self.deletion_requested(&namespace_ref.locator(&self.control_plane).text());
         }
-        let name = workspace.prefix.rsplit(':').next().unwrap_or_default();
-        let _ = self.above.client.delete(&format!("/apis/atoll.dev/v1alpha1/workspaces/{name}")).await;
-    }
-
-    /// Confirms all removals from the other cluster immediately.
-    pub(super) async fn confirm_removals_elsewhere(&self) {
-        let mut records = Vec::new();
-        for (object_ref, object) in &AboveState::read(&self.above).await.objects {
-            let placement = Placement::of(object);
-            let is_leaving = placement.leaving.iter().any(|one| one.name == ELSEWHERE);
-            let is_going = object::is_being_deleted(object) && placement.share(ELSEWHERE).is_some();
-            if is_leaving || is_going {
-                let target = object_ref.target(object::uid(object));
-                records.push(Record { target, state: State::Gone, ..Record::default() });
-            }
-        }
-        if !records.is_empty() {
-            let report = serde_json::to_value(Report { records, ..Report::default() }).expect("a report");
-            let path = format!("/services/sync/{ELSEWHERE}");
-            self.above.client.create(&path, &report).await.expect("the report must be accepted");
+        if self.above.client.delete(WORKSPACE).await.is_ok() {
+            self.done.deleted_workspaces += 1;
         }
     }
 }
