@@ -192,14 +192,12 @@ fn with_leaving(mut placement: Value, before: &Value) -> Value {
 fn placement_summary(resource: &ApiResource, namespace: &str, name: &str, placement: &Value) -> String {
     let shares: Vec<Share> =
         serde_json::from_value(placement["spec"]["clusters"].clone()).unwrap_or_default();
-    let mut leaving: Vec<Share> = placement["status"]["leaving"]
+    let leaving: Vec<Share> = placement["status"]["leaving"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(|name| Some(Share { name: name.as_str()?.to_string(), ..Share::default() }))
         .collect();
-    // The order of placements depends on how they came about.
-    leaving.sort_by(|one, other| one.name.cmp(&other.name));
     let slash = if namespace.is_empty() { "" } else { "/" };
     let mut text =
         format!("{} {namespace}{slash}{name} is placed on {}", resource.kind, shares::format_list(&shares));

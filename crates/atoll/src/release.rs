@@ -49,6 +49,7 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
     for (resource, object) in wanted {
         let clusters = clusters(&fleet, options, resource, &object).await?;
         let at = path(resource, object::namespace(&object), object::name(&object));
+        let above = dependents::autoscalers_above(&fleet.api, &resources, &object).await?;
         let kind = (resource.group.as_str(), resource.name.as_str());
         intent::let_go(&fleet.api, kind, &at, &clusters).await?;
         for cluster in &clusters {
@@ -59,6 +60,12 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
         intent::give_back(&fleet.api, &at).await?;
         let shown = shown(&resource.kind, &object);
         let here = &fleet.session.current;
+        for name in above.iter().filter(|_| !clusters.is_empty()) {
+            output::print(&format!(
+                "HorizontalPodAutoscaler {}/{name} acted in {here} and is in no cluster; create one there if it is to be scaled.\n",
+                object::namespace(&object)
+            ));
+        }
         if options.delete {
             let this = json!({ "uid": uid(&object) });
             fleet.api.delete_this(&at, this).await?;

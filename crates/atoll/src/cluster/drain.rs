@@ -1,6 +1,6 @@
 //! `atoll cluster drain`: moves everything off a cluster, make before break.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 use atoll_fleet::view::ObjectTarget;
@@ -116,6 +116,8 @@ async fn wait(fleet: &Fleet, cluster: &str, deadline: Instant) -> Result<(), Fai
 /// The objects of a cluster that is drained.
 struct DrainContents {
     objects: Vec<(Course, ObjectTarget)>,
+    /// Uids of objects whose placement says that they cannot leave.
+    blocked: HashSet<String>,
     /// Objects that the cluster has still to remove.
     leaving: usize,
     paths: WorkspacePaths,
@@ -126,16 +128,20 @@ impl DrainContents {
         let placed = placed_objects::read(fleet, cluster).await?;
         let id = fleet.workspace_id().await?;
         let paths = WorkspacePaths::read(&fleet.session, id).await?;
-        let mut objects = Vec::new();
+        let (mut objects, mut blocked) = (Vec::new(), HashSet::new());
         for target in placed.assigned {
             let Some(path) = paths.object(&target) else { continue };
             let found = match fleet.session.client.call(Method::GET, &path, None).await {
                 Err(problem) if problem.is("NotFound") => continue,
                 found => found?,
             };
-            objects.push((course(&target, &Placement::of(&found)), target));
+            let placement = Placement::of(&found);
+            if !placement.blocked.is_empty() {
+                blocked.insert(target.uid.clone());
+            }
+            objects.push((course(&target, &placement), target));
         }
-        Ok(DrainContents { objects, leaving: placed.leaving.len(), paths })
+        Ok(DrainContents { objects, blocked, leaving: placed.leaving.len(), paths })
     }
 
     fn of(&self, course: Course) -> Vec<&ObjectTarget> {
@@ -170,7 +176,8 @@ impl DrainContents {
         for target in moving.iter().take(MOST_NAMED) {
             let Some(workspace) = self.paths.workspace(&target.workspace) else { continue };
             let Ok(api) = Api::above(&context, &in_workspace(workspace, "")) else { continue };
-            if let Some(why) = last_warning(&api, &target.namespace, &target.name).await {
+            let is_blocked = self.blocked.contains(&target.uid);
+            if let Some(why) = last_warning(&api, &target.namespace, &target.name, is_blocked).await {
                 blocked.insert(title(target), why);
             }
         }

@@ -25,7 +25,8 @@ use crate::advice::Failure;
 const ATTEMPTS: usize = 10;
 
 /// Group and resource of the kinds that have dependents: objects that they refer to are placed with them.
-pub const REFERRERS: [(&str, &str); 8] = [
+pub const REFERRERS: [(&str, &str); 9] = [
+    ("", "replicationcontrollers"),
     ("batch", "cronjobs"),
     ("apps", "daemonsets"),
     ("apps", "deployments"),

@@ -56,8 +56,15 @@ fn summary(title: &str, placement: &Value, explanation: &Explanation) -> String 
     if !target.is_empty() {
         text.push_str(&format!("; it is moving to {}", shares::format_list(&target)));
     }
+    let blocked = placement["spec"]["blocked"].as_str().filter(|blocked| !blocked.is_empty());
+    if let Some(blocked) = blocked {
+        text.push_str(&format!("; it is to leave a cluster and stays ({blocked})"));
+    }
     match (explanation.unplaced, explanation.replicas) {
         (0, _) => {}
+        (unplaced, Some(replicas)) if blocked.is_some() => {
+            text.push_str(&format!("; {unplaced} of {replicas} replicas have no other place"));
+        }
         (unplaced, Some(replicas)) => {
             text.push_str(&format!("; {unplaced} of {replicas} replicas have no place"));
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use atoll_fleet::placed_by;
 use atoll_fleet::placed_condition::CONDITION;
 use atoll_fleet::placement::Share;
+use atoll_fleet::scheduled::COMMAND_MANAGER;
 use atoll_joining::client::Problem;
 use atoll_meta::views::condition;
 use atoll_placement::intent::{ANNOTATION, Amount, Intent};
@@ -68,8 +69,8 @@ impl PlaceRequest<'_> {
             Err(problem) => return Err(placement_failure(self.api, self.resource, self.path, problem).await),
         };
         let patch = json!({ "metadata": { "annotations": { ANNOTATION: self.intent.to_string() } } });
-        let query = if self.options.dry_run { "?dryRun=All" } else { "" };
-        self.api.merge(&format!("{}{query}", self.path), &patch).await?;
+        let dry_run = if self.options.dry_run { "&dryRun=All" } else { "" };
+        self.api.merge(&format!("{}?fieldManager={COMMAND_MANAGER}{dry_run}", self.path), &patch).await?;
         if !self.options.dry_run {
             self.hand_over(current).await?;
         }

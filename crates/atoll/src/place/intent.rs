@@ -4,6 +4,7 @@
 use atoll_fleet::placed_by;
 use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
+use atoll_fleet::scheduled::COMMAND_MANAGER;
 use atoll_joining::client::Problem;
 use atoll_meta::object;
 use atoll_placement::intent::{ANNOTATION, Intent, NONE};
@@ -144,6 +145,6 @@ async fn write(
 
 async fn annotate(api: &Api, path: &str, intent: Option<&str>, dry_run: bool) -> Result<(), Problem> {
     let patch = json!({ "metadata": { "annotations": { ANNOTATION: intent } } });
-    let query = if dry_run { "?dryRun=All" } else { "" };
-    api.merge(&format!("{path}{query}"), &patch).await.map(drop)
+    let dry_run = if dry_run { "&dryRun=All" } else { "" };
+    api.merge(&format!("{path}?fieldManager={COMMAND_MANAGER}{dry_run}"), &patch).await.map(drop)
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use atoll_client::path;
 use atoll_fleet::placement::Share;
+use atoll_fleet::scheduled::COMMAND_MANAGER;
 use atoll_meta::object;
 use atoll_scheduler::ACCEPT_EMPTY_VOLUMES;
 use serde_json::{Value, json};
@@ -48,7 +49,7 @@ async fn move_objects(options: &MoveOptions) -> Result<(), Failure> {
         }
         if options.accept_empty_volumes {
             let patch = json!({ "metadata": { "annotations": { ACCEPT_EMPTY_VOLUMES: "true" } } });
-            api.merge(&object_path, &patch).await?;
+            api.merge(&format!("{object_path}?fieldManager={COMMAND_MANAGER}"), &patch).await?;
         }
         let place = PlaceOptions { on: Some(options.to.clone()), ..PlaceOptions::default() };
         let request =
@@ -92,7 +93,7 @@ impl MoveProgress<'_> {
             let has_arrived = has_ended && is_followed(&options.to, &placement);
             let text = match has_arrived {
                 true => format!("{} runs on {}.\n", self.title, on(&placement, "clusters")),
-                false => step(&self.title, &placement, self.blocked().await),
+                false => step(&self.title, &placement, self.blocked(&placement).await),
             };
             if text != self.told {
                 output::print(&text);
@@ -112,8 +113,9 @@ impl MoveProgress<'_> {
     }
 
     /// The message of the last event that says why the object stays.
-    async fn blocked(&self) -> Option<String> {
-        last_warning(self.api, self.namespace, self.name).await
+    async fn blocked(&self, placement: &Value) -> Option<String> {
+        let is_blocked = placement["spec"]["blocked"].is_string();
+        last_warning(self.api, self.namespace, self.name, is_blocked).await
     }
 }
 
@@ -121,15 +123,16 @@ impl MoveProgress<'_> {
 const BLOCKING: [&str; 6] =
     ["MoveBlocked", "VolumesStay", "NotFenced", "Paused", "Unschedulable", "PlacementRefused"];
 
-/// The message of the last event that says why an object stays where it is. Events may not be readable.
-pub async fn last_warning(api: &Api, namespace: &str, name: &str) -> Option<String> {
+/// The message of the last event that says why an object stays where it is. Events may not be readable. Unless its
+/// placement says that it `is_blocked`, a later event about a move means that it does not stay.
+pub async fn last_warning(api: &Api, namespace: &str, name: &str, is_blocked: bool) -> Option<String> {
     let selector = encoded(&format!("involvedObject.name={name}"));
     let events =
         api.get(&format!("/api/v1/namespaces/{namespace}/events?fieldSelector={selector}")).await.ok()?;
     let all = events["items"].as_array()?;
     let about = |event: &&Value| {
         let reason = event["reason"].as_str().unwrap_or_default();
-        BLOCKING.contains(&reason) || matches!(reason, "Placed" | "Moving" | "FailedOver")
+        BLOCKING.contains(&reason) || (!is_blocked && matches!(reason, "Placed" | "Moving" | "FailedOver"))
     };
     let time = |event: &&Value| event["lastTimestamp"].as_str().map(str::to_string);
     let version = |event: &&Value| object::resource_version(event).parse::<u64>().unwrap_or(0);

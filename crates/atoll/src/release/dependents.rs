@@ -10,6 +10,7 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use crate::advice::Failure;
+use crate::cluster::Api;
 use crate::cluster::connection::ClusterConnection;
 use crate::cluster::object_release::REFERRERS;
 use crate::place::resources::ApiResource;
@@ -56,7 +57,8 @@ impl Dependents {
             }
         }
         let selecting = selecting(connection, resources, object).await?;
-        if closure.is_empty() && selecting.is_empty() {
+        let owned = owned(connection, resources, object).await?;
+        if closure.is_empty() && selecting.is_empty() && owned.is_empty() {
             return Ok(Dependents::default());
         }
         let others = referrers(connection, resources, namespace).await?;
@@ -81,6 +83,25 @@ impl Dependents {
                 false => dependents.released.push((resource, found)),
             }
         }
+        for (resource, found) in owned {
+            let is_found = |(_, known): &(ApiResource, Value)| object::uid(known) == object::uid(&found);
+            if dependents.released.iter().chain(&dependents.kept).any(is_found) {
+                continue;
+            }
+            let refers = |(_, other): &(String, Value)| {
+                let mut needed = references(other).into_iter();
+                resource.group.is_empty()
+                    && needed.any(|it| it.resource == resource.name && it.name == object::name(&found))
+            };
+            let is_needed = others.iter().filter(|other| !is_root(other)).any(refers);
+            match is_needed
+                || has_other_owner(&found, object)
+                || Placement::of(&found).by != placed_by::REFERENCE
+            {
+                true => dependents.kept.push((resource, found)),
+                false => dependents.released.push((resource, found)),
+            }
+        }
         Ok(dependents)
     }
 }
@@ -93,6 +114,25 @@ fn scales(autoscaler: &Value, target: &Value) -> bool {
     let group = object::split_api_version(object::api_version(target)).map_or("", |(group, _)| group);
     let target = ScaleTarget { group, kind: object::kind(target), name: object::name(target) };
     ScaleTarget::of(autoscaler) == Some(target)
+}
+
+/// Names of the autoscalers of an object that act in the control plane.
+pub async fn autoscalers_above(
+    api: &Api,
+    resources: &[ApiResource],
+    object: &Value,
+) -> Result<Vec<String>, Failure> {
+    let is_it = |it: &&ApiResource| (it.group.as_str(), it.name.as_str()) == AUTOSCALERS;
+    let Some(resource) = resources.iter().find(is_it).filter(|_| !object::namespace(object).is_empty())
+    else {
+        return Ok(Vec::new());
+    };
+    let list = api.get(&resource.collection(object::namespace(object))).await?;
+    let all = list["items"].as_array().into_iter().flatten();
+    let is_above = |item: &&Value| {
+        Placement::of(item).is_empty() && !object::is_being_deleted(item) && scales(item, object)
+    };
+    Ok(all.filter(is_above).map(|item| object::name(item).to_string()).collect())
 }
 
 /// The objects on the cluster that select the Pods of an object, or scale it.
@@ -117,6 +157,40 @@ async fn selecting(
                 _ => selector(&resource.kind, item).is_some_and(|selector| selects(&selector, object)),
             };
             if is_there && !object::is_being_deleted(item) && is_selecting() {
+                let mut item = item.clone();
+                object::set_type(&mut item, &resource.api_version(), &resource.kind);
+                all.push((resource.clone(), item));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Whether an object has other owners than this one, which may keep it in its clusters.
+fn has_other_owner(found: &Value, owner: &Value) -> bool {
+    object::owner_references(found).any(|reference| reference.uid != object::uid(owner))
+}
+
+/// The objects on the cluster that an object owns.
+async fn owned(
+    connection: &ClusterConnection,
+    resources: &[ApiResource],
+    owner: &Value,
+) -> Result<Vec<(ApiResource, Value)>, Failure> {
+    let (namespace, uid) = (object::namespace(owner), object::uid(owner));
+    let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
+    let lists =
+        |it: &&ApiResource| it.placeable && it.namespaced && it.verbs.iter().any(|verb| verb == "list");
+    for resource in resources.iter().filter(|_| !namespace.is_empty()).filter(lists) {
+        // Preferred versions are first.
+        if !seen.insert((&resource.group, &resource.name)) {
+            continue;
+        }
+        let list = connection.fleet.api.get(&resource.collection(namespace)).await?;
+        for item in list["items"].as_array().into_iter().flatten() {
+            let is_there = Placement::of(item).share(&connection.name).is_some();
+            let is_owned = object::owner_references(item).any(|reference| reference.uid == uid);
+            if is_there && is_owned && !object::is_being_deleted(item) {
                 let mut item = item.clone();
                 object::set_type(&mut item, &resource.api_version(), &resource.kind);
                 all.push((resource.clone(), item));

@@ -125,6 +125,12 @@ async fn released_workload_keeps_running_without_a_trace() {
         .await;
     }
     let (web, store) = (format!("{APPS}/deployments/web"), format!("{APPS}/deployments/store"));
+    let mut owned = object("v1", "ConfigMap", "owned", json!({ "data": { "a": "1" } }));
+    let uid = above.get(&web).await.expect(200)["metadata"]["uid"].clone();
+    owned["metadata"]["ownerReferences"] =
+        json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": uid }]);
+    create(&above, &format!("{CORE}/configmaps"), owned).await;
+    wait_for("the owned object exists below", &below, &format!("{CORE}/configmaps/owned"), |_| true).await;
     let sets = marked_replica_sets(&below).await;
     let before = below.get(&web).await.expect(200);
     let pods = below.get(&format!("{CORE}/pods?labelSelector=app%3Dweb")).await.expect(200);
@@ -132,6 +138,7 @@ async fn released_workload_keeps_running_without_a_trace() {
     let printed = fleet.run("release deploy/web -n shop");
     for words in [
         "ConfigMap shop/own is released as well: only Deployment shop/web needs it.\n",
+        "ConfigMap shop/owned is released as well: only Deployment shop/web needs it.\n",
         "Deployment shop/web keeps running in east and is no longer managed by Atoll.\n",
         "Deployment shop/web stays in root; delete it there if it is not needed, or place it on other clusters.\n",
     ] {
@@ -139,6 +146,7 @@ async fn released_workload_keeps_running_without_a_trace() {
     }
     let after = assert_no_trace(&below, &web).await;
     assert_no_trace(&below, &format!("{CORE}/configmaps/own")).await;
+    assert_no_trace(&below, &format!("{CORE}/configmaps/owned")).await;
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(after["spec"], before["spec"]);
     // Owned objects have no trace either, and they are the same objects as before.

@@ -76,7 +76,7 @@ async fn cluster_joins_gets_labelled_objects_and_leaves() {
 
     // A Deployment is divided between the clusters by kcp's policy, as its splitter does.
     let policies = admin.get("/apis/atoll.dev/v1alpha1/clusterplacementpolicies").await.expect(200);
-    assert_eq!(names(&policies), ["kcp"]);
+    assert_eq!(names(&policies), ["kcp", "kcp-objects"]);
     let web = "/apis/apps/v1/namespaces/default/deployments/web";
     let labels = json!({ "app": "web" });
     let pods = json!({

@@ -117,6 +117,17 @@ pub async fn expect_placed(admin: &Client, path: &str, expected: &str) -> Value 
     wait_until(admin, path, &format!("{path} is on {expected}"), |object| summary(object) == expected).await
 }
 
+/// Waits until an object is placed like this in a phase of a move, and returns it.
+pub async fn expect_phase(admin: &Client, path: &str, expected: &str, phase: &str) -> Value {
+    wait_until(admin, path, &format!("{path} is on {expected}, {phase:?}"), |object| {
+        let placement = Placement::of(object);
+        summary(object) == expected
+            && placement.phase == phase
+            && placement.target.is_empty() == phase.is_empty()
+    })
+    .await
+}
+
 /// Waits until an object meets a condition, and returns it. Shows the object if it never does.
 pub async fn wait_until(admin: &Client, path: &str, what: &str, is_met: impl Fn(&Value) -> bool) -> Value {
     let waiting = Waiting::until(what);

@@ -93,10 +93,16 @@ async fn burst_with_late_heartbeats_fills_clusters_and_does_not_overcommit() {
 
 /// Sends heartbeats of all clusters.
 async fn live(admin: &Client) {
-    for (name, cores) in SIZES {
+    live_without(admin, "").await;
+}
+
+/// Sends heartbeats of all clusters but one.
+async fn live_without(admin: &Client, silent: &str) {
+    for (name, cores) in SIZES.into_iter().filter(|(name, _)| *name != silent) {
         let free = json!({ "nodes": 1, "cpu": cores.to_string(), "memory": "64Gi", "pods": "1000" });
         let heartbeat = json!({
             "id": name, "syncer": { "version": "1", "instance": "one" }, "free": [free],
+            "leaseDurationSeconds": 15,
         });
         admin.post(&format!("/services/sync/{name}"), json!({ "heartbeat": heartbeat })).await.expect(200);
     }
@@ -156,6 +162,51 @@ async fn nothing_is_written_while_the_control_plane_is_cut_off() {
     eventually("all clusters are back", async || {
         live(&admin).await;
         ready("True").await
+    })
+    .await;
+    assert_eq!(placements(&admin).await, before, "no placement is written");
+}
+
+/// The control plane is cut off, and the last heartbeat of one cluster arrived long before those of the others: when it
+/// would fail over, the others are still Ready, but late.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_becomes_unready_first_waits_for_others_that_are_late() {
+    let controllers = format!("{CONTROLLERS},clusterhealth");
+    let setup = Setup::new().flag("--controllers", controllers).flag("--cluster-grace-period", 20);
+    let atoll = setup.start();
+    let admin = atoll.admin();
+    for (name, _) in SIZES {
+        let cluster = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name }, "spec": { "mode": "none" },
+        });
+        admin.post(CLUSTERS, cluster).await.expect(201);
+    }
+    let ready = async |name: &str, expected: &str| {
+        let cluster = admin.get(&format!("{CLUSTERS}/{name}")).await.expect(200);
+        condition(&cluster, "Ready").0 == expected
+    };
+    for (name, _) in SIZES {
+        eventually("all clusters are ready", async || {
+            live(&admin).await;
+            ready(name, "True").await
+        })
+        .await;
+    }
+    admin.post(DEPLOYMENTS, deployment("web", 3, REQUEST)).await.expect(201);
+    expect_placed(&admin, &path("web"), "east=3 by default").await;
+    eventually("the first cluster is silent", async || {
+        live_without(&admin, "east").await;
+        ready("east", "False").await
+    })
+    .await;
+    let before = placements(&admin).await;
+    // The others become unready 20 seconds later, and the first one would be lost after 15.
+    for name in ["north", "west"] {
+        eventually("the others are silent", async || ready(name, "False").await).await;
+    }
+    eventually("an event says what the control plane suspects", async || {
+        let events = admin.get("/api/v1/events").await.expect(200);
+        events["items"].as_array().unwrap().iter().any(|event| event["reason"] == "ControlPlaneSuspect")
     })
     .await;
     assert_eq!(placements(&admin).await, before, "no placement is written");

@@ -3,26 +3,15 @@
 use atoll_fleet::Placement;
 use atoll_testkit::Client;
 use atoll_testkit::wait::eventually;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::fleet::{
-    DEPLOYMENTS, annotate, annotated, deployment, expect_placed, has_event, path, report_all_pods,
-    report_gone, report_pods, scale, set_ready, summary, wait_until, with_clusters,
+    DEPLOYMENTS, annotate, annotated, condition, deployment, expect_phase, expect_placed, has_event, path,
+    report_all_pods, report_gone, report_pods, scale, summary, wait_until, with_clusters,
 };
 
-/// Waits until an object is placed like this in a phase of a move, and returns it.
-async fn expect_phase(admin: &Client, path: &str, expected: &str, phase: &str) -> Value {
-    wait_until(admin, path, &format!("{path} is on {expected}, {phase:?}"), |object| {
-        let placement = Placement::of(object);
-        summary(object) == expected
-            && placement.phase == phase
-            && placement.target.is_empty() == phase.is_empty()
-    })
-    .await
-}
-
 /// A Deployment of three replicas that are available on east.
-async fn on_east(admin: &Client) -> String {
+pub async fn on_east(admin: &Client) -> String {
     let web = path("web");
     admin.post(DEPLOYMENTS, annotated(deployment("web", 3, 100), "east")).await.expect(201);
     expect_placed(admin, &web, "east=3 by annotation").await;
@@ -58,91 +47,6 @@ async fn old_replicas_stay_until_new_ones_are_available() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn moves_continue_after_a_kill_in_any_phase() {
-    let (mut atoll, admin) = with_clusters(&[("east", 4), ("west", 4)]).await;
-    let web = on_east(&admin).await;
-    annotate(&admin, &web, Some("west")).await;
-    expect_phase(&admin, &web, "east=3 west=3 by annotation", "adding").await;
-    atoll.kill();
-    atoll.restart();
-    let admin = atoll.admin();
-    expect_phase(&admin, &web, "east=3 west=3 by annotation", "adding").await;
-    report_pods(&admin, &web, "west", 1).await;
-    expect_phase(&admin, &web, "east=2 west=3 by annotation", "removing").await;
-    atoll.kill();
-    atoll.restart();
-    let admin = atoll.admin();
-    report_pods(&admin, &web, "west", 3).await;
-    expect_phase(&admin, &web, "west=3 by annotation", "").await;
-    atoll.kill();
-    atoll.restart();
-    let admin = atoll.admin();
-    report_gone(&admin, &web, "east").await;
-    wait_until(&admin, &web, "east has let go", |web| Placement::of(web).leaving.is_empty()).await;
-    assert_eq!(summary(&admin.get(&web).await.expect(200)), "west=3 by annotation");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn run_once_work_does_not_run_twice_after_a_kill_in_any_phase() {
-    let (mut atoll, admin) = with_clusters(&[("east", 4), ("west", 4)]).await;
-    let sets = "/apis/apps/v1/namespaces/default/statefulsets";
-    let mut set = annotated(deployment("db", 2, 100), "east");
-    set["kind"] = "StatefulSet".into();
-    set["spec"]["serviceName"] = "db".into();
-    admin.post(sets, set).await.expect(201);
-    let db = format!("{sets}/db");
-    expect_placed(&admin, &db, "east=2 by annotation").await;
-    report_all_pods(&admin, &db, "east", 2).await;
-    annotate(&admin, &db, Some("west")).await;
-    expect_phase(&admin, &db, "nowhere", "stopping").await;
-    atoll.kill();
-    atoll.restart();
-    let admin = atoll.admin();
-    // Another workload that is placed shows that the scheduler works again.
-    admin.post(DEPLOYMENTS, deployment("other", 1, 100)).await.expect(201);
-    wait_until(&admin, &path("other"), "it is placed", |other| summary(other) != "nowhere").await;
-    let stopping = expect_phase(&admin, &db, "nowhere", "stopping").await;
-    assert_eq!(Placement::of(&stopping).leaving[0].name, "east", "it may still run there");
-    report_gone(&admin, &db, "east").await;
-    expect_phase(&admin, &db, "west=2 by annotation", "").await;
-    atoll.kill();
-    atoll.restart();
-    let admin = atoll.admin();
-    report_all_pods(&admin, &db, "west", 2).await;
-    let moved = expect_phase(&admin, &db, "west=2 by annotation", "").await;
-    assert!(Placement::of(&moved).leaving.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn replaced_shares_return_after_a_kill_in_any_phase() {
-    let (mut atoll, admin) = with_clusters(&[("east", 16), ("west", 8), ("north", 4)]).await;
-    let web = path("web");
-    admin.post(DEPLOYMENTS, deployment("web", 3, 100)).await.expect(201);
-    expect_placed(&admin, &web, "east=3 by default").await;
-    report_all_pods(&admin, &web, "east", 3).await;
-    set_ready(&admin, "east", false, 60).await;
-    expect_phase(&admin, &web, "west=3 by default", "away").await;
-    atoll.kill();
-    atoll.restart();
-    let admin = atoll.admin();
-    report_pods(&admin, &web, "west", 3).await;
-    expect_phase(&admin, &web, "west=3 by default", "away").await;
-    set_ready(&admin, "east", true, 3600).await;
-    report_gone(&admin, &web, "east").await;
-    expect_phase(&admin, &web, "east=3 west=3 by default", "adding").await;
-    atoll.kill();
-    atoll.restart();
-    let admin = atoll.admin();
-    report_pods(&admin, &web, "east", 2).await;
-    expect_phase(&admin, &web, "east=3 west=1 by default", "removing").await;
-    atoll.kill();
-    atoll.restart();
-    let admin = atoll.admin();
-    report_pods(&admin, &web, "east", 3).await;
-    expect_phase(&admin, &web, "east=3 by default", "").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn moves_without_room_are_blocked_and_say_so() {
     let (_atoll, admin) = with_clusters(&[("east", 4), ("west", 2), ("north", 1)]).await;
     let large = path("large");
@@ -151,6 +55,17 @@ async fn moves_without_room_are_blocked_and_say_so() {
     report_all_pods(&admin, &large, "east", 3).await;
     annotate(&admin, &large, Some("west")).await;
     eventually("an event says why", async || has_event(&admin, "large", "MoveBlocked").await).await;
+    let blocked = wait_until(&admin, &large, "its condition says so", |large| {
+        condition(large, "Placed").1 == "MoveBlocked"
+    })
+    .await;
+    let (status, _, message) = condition(&blocked, "Placed");
+    assert_eq!(status, "False");
+    assert!(message.ends_with("see: atoll explain deployment/large"), "{message}");
+    assert_eq!(
+        (Placement::of(&blocked).blocked.as_str(), Placement::of(&blocked).missing),
+        ("MoveBlocked", 0)
+    );
     assert_eq!(summary(&admin.get(&large).await.expect(200)), "east=3 by annotation");
     // A move to clusters with enough room together begins at once, and takes room on both sides.
     annotate(&admin, &large, Some("west=2,north=1")).await;
@@ -159,7 +74,10 @@ async fn moves_without_room_are_blocked_and_say_so() {
     eventually("nothing else fits there", async || has_event(&admin, "late", "Unschedulable").await).await;
     report_pods(&admin, &large, "west", 2).await;
     report_pods(&admin, &large, "north", 1).await;
-    expect_phase(&admin, &large, "north=1 west=2 by annotation", "").await;
+    let moved = expect_phase(&admin, &large, "north=1 west=2 by annotation", "").await;
+    assert_eq!(Placement::of(&moved).blocked, "");
+    wait_until(&admin, &large, "it is where it belongs", |large| condition(large, "Placed").0 == "True")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

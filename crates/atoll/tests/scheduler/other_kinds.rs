@@ -4,40 +4,46 @@ use atoll_testkit::Client;
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    CLUSTERS, DEPLOYMENTS, annotate, annotated, deployment, expect_placed, join, path, summary, wait_until,
-    with_clusters,
+    CLUSTERS, DEPLOYMENTS, annotate, annotated, deployment, expect_placed, join, path, report_object,
+    summary, wait_until, with_clusters,
 };
 
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const SERVICES: &str = "/api/v1/namespaces/default/services";
-const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+pub const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub const SERVICES: &str = "/api/v1/namespaces/default/services";
+pub const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
-const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+pub const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-fn config_map(name: &str) -> Value {
+pub fn config_map(name: &str) -> Value {
     json!({ "metadata": { "name": name }, "data": { "a": "b" } })
 }
 
-fn widget(name: &str) -> Value {
+pub fn widget(name: &str) -> Value {
     json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": name } })
 }
 
-/// Defines the kind Widget below a path prefix.
-async fn define_widgets(admin: &Client, prefix: &str) {
+/// The definition of a kind of the group example.com.
+pub fn definition(plural: &str, kind: &str) -> Value {
     let schema =
         json!({ "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } });
-    let definition = json!({
+    let (singular, list) = (kind.to_lowercase(), format!("{kind}List"));
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "widgets.example.com" },
+        "metadata": { "name": format!("{plural}.example.com") },
         "spec": {
             "group": "example.com", "scope": "Namespaced",
-            "names": { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" },
+            "names": { "plural": plural, "singular": singular, "kind": kind, "listKind": list },
             "versions": [{ "name": "v1", "served": true, "storage": true, "schema": schema }],
         },
-    });
+    })
+}
+
+/// Defines the kind Widget below a path prefix.
+pub async fn define_widgets(admin: &Client, prefix: &str) {
+    let definition = definition("widgets", "Widget");
     admin.post(&format!("{prefix}{DEFINITIONS}"), definition).await.expect(201);
     wait_until(admin, &format!("{prefix}{DEFINITIONS}/widgets.example.com"), "it is served", |definition| {
         let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -46,12 +52,12 @@ async fn define_widgets(admin: &Client, prefix: &str) {
     .await;
 }
 
-async fn expect_nowhere(admin: &Client, path: &str) {
+pub async fn expect_nowhere(admin: &Client, path: &str) {
     wait_until(admin, path, &format!("{path} is nowhere"), |object| summary(object) == "nowhere").await;
 }
 
 /// Waits until an object, of any namespace, has an event with this text.
-async fn expect_event(admin: &Client, prefix: &str, name: &str, text: &str) {
+pub async fn expect_event(admin: &Client, prefix: &str, name: &str, text: &str) {
     let path = format!("{prefix}/api/v1/events");
     wait_until(admin, &path, &format!("an event about {name} has {text:?}"), |events| {
         let all = events["items"].as_array().cloned().unwrap_or_default();
@@ -84,7 +90,9 @@ async fn an_annotation_places_any_kind() {
         expect_placed(&admin, &at, "east by annotation").await;
         annotate(&admin, &at, Some("east,west")).await;
         expect_placed(&admin, &at, "east west by annotation").await;
+        // It leaves a cluster when the other one has it.
         annotate(&admin, &at, Some("west")).await;
+        report_object(&admin, &at, "west", json!({ "state": "Applied" })).await;
         expect_placed(&admin, &at, "west by annotation").await;
         annotate(&admin, &at, Some("none")).await;
         expect_nowhere(&admin, &at).await;
@@ -99,6 +107,33 @@ async fn an_annotation_places_any_kind() {
     expect_event(&admin, "", "plain", "no cluster serves this workspace under the name north").await;
     join(&admin, "north", 4).await;
     expect_placed(&admin, &plain, "north by annotation").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_without_replicas_leave_a_cluster_when_the_next_one_has_them() {
+    let (_atoll, admin) = with_clusters(&[("east", 4), ("west", 4)]).await;
+    define_widgets(&admin, "").await;
+    for (collection, object, others) in
+        [(MAPS, config_map("a"), ["b", "c"]), (WIDGETS, widget("a"), ["d", "e"])]
+    {
+        let at = format!("{collection}/a");
+        admin.post(collection, annotated(object, "east")).await.expect(201);
+        expect_placed(&admin, &at, "east by annotation").await;
+        report_object(&admin, &at, "east", json!({ "state": "Applied" })).await;
+        annotate(&admin, &at, Some("west")).await;
+        expect_placed(&admin, &at, "east west by annotation").await;
+        // Refused, it is not there either.
+        report_object(&admin, &at, "west", json!({ "state": "Refused", "message": "no" })).await;
+        expect_event(&admin, "", "a", "it stays where it is, because west does not take it").await;
+        for name in others {
+            admin.post(MAPS, annotated(config_map(name), "west")).await.expect(201);
+            expect_placed(&admin, &format!("{MAPS}/{name}"), "west by annotation").await;
+        }
+        let placed = expect_placed(&admin, &at, "east west by annotation").await;
+        assert_eq!(atoll_fleet::Placement::of(&placed).phase, "adding");
+        report_object(&admin, &at, "west", json!({ "state": "Applied" })).await;
+        expect_placed(&admin, &at, "west by annotation").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,12 @@ pub struct SimulatedFleet {
 impl SimulatedFleet {
     /// Starts clusters of one node each, and waits until they are ready.
     pub async fn start(names: &[&'static str]) -> SimulatedFleet {
-        let above = Setup::new().start();
+        SimulatedFleet::start_with(names, Setup::new()).await
+    }
+
+    /// The same with settings of the control plane.
+    pub async fn start_with(names: &[&'static str], setup: Setup) -> SimulatedFleet {
+        let above = setup.start();
         let below: BTreeMap<&str, Atoll> =
             names.iter().map(|name| (*name, Atoll::simulate(&["--name", name, "--nodes", "1"]))).collect();
         for (name, cluster) in &below {

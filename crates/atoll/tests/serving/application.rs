@@ -1,4 +1,4 @@
-//! An application with everything that it needs, divided between two clusters by a policy.
+//! An application with everything that it needs, divided between clusters by a policy.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,35 @@ pub async fn wait_until_cluster(admin: &Client, name: &str, is_ready: bool) {
         ready.is_some_and(|ready| (ready["status"] == "True") == is_ready)
     })
     .await;
+}
+
+/// Limits the CPU that the workloads of the control plane may request on a cluster, or removes the limit.
+pub async fn limit_cpu(admin: &Client, name: &str, cpu: Option<&str>) {
+    let limits = cpu.map(|cpu| json!({ "cpu": cpu }));
+    let patch = json!({ "spec": { "limits": limits } });
+    admin.merge(&format!("/apis/atoll.dev/v1alpha1/clusters/{name}"), patch).await.expect(200);
+}
+
+/// Waits for something that takes long on a busy machine: the timeout begins anew with every step.
+struct Steps {
+    what: String,
+    waiting: Waiting<'static>,
+    last: String,
+}
+
+impl Steps {
+    fn until(what: String) -> Steps {
+        eprintln!("waiting until {what}");
+        Steps { what, waiting: Waiting::until("the next step is made"), last: String::new() }
+    }
+
+    async fn again(&mut self, now: String) {
+        if now != self.last {
+            eprintln!("{}: {now}", self.what);
+            (self.waiting, self.last) = (Waiting::until("the next step is made"), now);
+        }
+        self.waiting.again().await;
+    }
 }
 
 /// The Deployment `web` of the workspace.
@@ -103,15 +132,55 @@ impl Application {
 
     /// Waits until all replicas have the latest template and are available.
     pub async fn expect_updated(&self) {
-        eventually("all replicas have the new image", async || {
+        let mut steps = Steps::until("all replicas have the new image".to_string());
+        loop {
             let web = self.admin.get(DEPLOYMENT).await.expect(200);
             let (status, replicas) = (&web["status"], &web["spec"]["replicas"]);
-            ["updatedReplicas", "availableReplicas", "replicas"]
-                .iter()
-                .all(|field| status[*field] == *replicas)
+            let counts = ["updatedReplicas", "availableReplicas", "replicas"].map(|field| &status[field]);
+            if counts.iter().all(|count| *count == replicas)
                 && status["observedGeneration"] == web["metadata"]["generation"]
+            {
+                return;
+            }
+            steps.again(format!("{counts:?}")).await;
+        }
+    }
+
+    /// Waits until the condition of the Deployment says that it cannot leave a cluster.
+    pub async fn expect_blocked(&self) {
+        eventually("the move is blocked", async || {
+            let web = self.admin.get(DEPLOYMENT).await.expect(200);
+            let conditions = web["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|one| {
+                one["type"] == "Placed" && one["status"] == "False" && one["reason"] == "MoveBlocked"
+            })
         })
         .await;
+    }
+
+    /// Waits until replicas are divided evenly between clusters, run there only, and can be reached.
+    pub async fn expect_even(&self, clusters: &[&str], replicas: i64) {
+        let count = i64::try_from(clusters.len()).unwrap();
+        let even = replicas / count..=(replicas + count - 1) / count;
+        let mut steps = Steps::until(format!("{replicas} replicas are divided between {clusters:?}"));
+        loop {
+            let web = self.admin.get(DEPLOYMENT).await.expect(200);
+            let (placement, reached) = (Placement::of(&web), self.ready_endpoints().await);
+            let shares: BTreeMap<&str, i64> = placement
+                .clusters
+                .iter()
+                .map(|share| (share.name.as_str(), share.replicas.unwrap_or(-1)))
+                .collect();
+            let is_even = shares.keys().eq(clusters)
+                && shares.values().all(|share| even.contains(share))
+                && shares.values().sum::<i64>() == replicas;
+            let placed: Vec<String> = shares.iter().map(|(name, share)| format!("{name}={share}")).collect();
+            let is_settled = placement.phase.is_empty() && placement.leaving.is_empty();
+            if is_even && is_settled && reached == placed.join(" ") {
+                return;
+            }
+            steps.again(format!("{} {:?}, ready {reached}", placed.join(" "), placement.phase)).await;
+        }
     }
 
     /// Waits until the replicas are placed like this, run there only, and can be reached.

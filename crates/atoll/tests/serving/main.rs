@@ -25,6 +25,9 @@ use crate::application::{Application, REPLICAS};
 use crate::clients::Clients;
 use crate::joining::{Mode, join, start_agent};
 
+/// Replicas after scaling: a node takes at most 110 Pods.
+const MANY: i64 = 100;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_while_an_application_moves_between_real_clusters() {
     let began = Instant::now();
@@ -47,7 +50,13 @@ async fn no_request_fails_while_an_application_moves_between_real_clusters() {
     report_progress("the application is spread");
 
     let clients = Clients::start(&admin, web.path(), 200, REPLICAS).await;
+    // Seven replicas fit.
+    application::limit_cpu(&admin, "west", Some("70m")).await;
     web.annotate(Some("west")).await;
+    web.expect_on("east=3 west=7").await;
+    web.expect_blocked().await;
+    report_progress("the move is blocked, because west has no room for all");
+    application::limit_cpu(&admin, "west", None).await;
     web.expect_on("west=10").await;
     report_progress("it has moved to west");
     web.annotate(None).await;
@@ -86,12 +95,29 @@ async fn no_request_fails_while_an_application_moves_between_real_clusters() {
     web.expect_on("east=5 west=5").await;
     report_progress("east is back");
     clients.finish("losing a cluster, and its return").await;
-    assert_nothing_was_restarted(&east, &west).await;
+
+    let Some([north]) = RealCluster::start() else { return };
+    report_progress("a third cluster is ready");
+    join(&control_plane, "north", &north.kubeconfig(), Mode::Push, credentials.path());
+    application::wait_until_cluster(&admin, "north", true).await;
+    let all = ["east", "north", "west"];
+    let clients = Clients::start(&admin, web.path(), 50, REPLICAS).await;
+    web.expect_even(&all, REPLICAS).await;
+    clients.finish("a third cluster takes its share").await;
+    report_progress("it is spread over three clusters");
+    web.scale(MANY).await;
+    web.expect_even(&all, MANY).await;
+    report_progress("it has a hundred replicas");
+    web.set_image("localhost/web:1").await;
+    web.expect_updated().await;
+    web.expect_even(&all, MANY).await;
+    report_progress("all of them have another image");
+    assert_nothing_was_restarted(&[&east, &west, &north]).await;
 }
 
 /// Containers of an application that only moves are never restarted.
-async fn assert_nothing_was_restarted(east: &RealCluster, west: &RealCluster) {
-    for cluster in [east, west] {
+async fn assert_nothing_was_restarted(clusters: &[&RealCluster]) {
+    for cluster in clusters {
         let below = Client::from_kubeconfig(&cluster.kubeconfig());
         let pods = below.get("/api/v1/namespaces/default/pods").await.expect(200);
         let restarts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"].as_i64();

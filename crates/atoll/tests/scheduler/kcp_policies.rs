@@ -1,0 +1,74 @@
+//! The policies of kcp's dialect: what its splitter divides, and what goes to one cluster.
+
+use atoll_testkit::names;
+use serde_json::{Value, json};
+
+use crate::fleet::{
+    CLUSTERS, DEPLOYMENTS, deployment, expect_placed, path, summary, wait_until, with_clusters,
+};
+use crate::other_kinds::{DEFINITIONS, WIDGETS, define_widgets, definition, expect_nowhere, widget};
+
+const CLUSTER_POLICIES: &str = "/apis/atoll.dev/v1alpha1/clusterplacementpolicies";
+const APPS: &str = "/apis/apps/v1/namespaces/default";
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_all_types_are_placed_by_policies_that_can_be_changed() {
+    let (atoll, admin) = with_clusters(&[("east", 4), ("west", 4)]).await;
+    define_widgets(&admin, "").await;
+    admin.post(DEFINITIONS, definition("gadgets", "Gadget")).await.expect(201);
+    let gadgets = WIDGETS.replace("widgets", "gadgets");
+    atoll.run("dialect enable kcp");
+    assert_eq!(names(&admin.get(CLUSTER_POLICIES).await.expect(200)), ["kcp", "kcp-objects"]);
+    for name in ["kcp", "kcp-objects"] {
+        wait_until(&admin, &format!("{CLUSTER_POLICIES}/{name}"), "the policy is known", |policy| {
+            policy["status"]["observedGeneration"] == 1
+        })
+        .await;
+    }
+
+    admin.post(DEPLOYMENTS, deployment("web", 4, 100)).await.expect(201);
+    expect_placed(&admin, &path("web"), "east=2 west=2 by clusterplacementpolicy/kcp").await;
+    let mut agent = deployment("agent", 1, 100);
+    agent["kind"] = "DaemonSet".into();
+    agent["spec"].as_object_mut().unwrap().remove("replicas");
+    admin.post(&format!("{APPS}/daemonsets"), agent).await.expect(201);
+    expect_placed(&admin, &format!("{APPS}/daemonsets/agent"), "east west by clusterplacementpolicy/kcp")
+        .await;
+    let by = "by clusterplacementpolicy/kcp-objects";
+    let is_on_one = |object: &Value| summary(object).ends_with(by) && summary(object).split(' ').count() == 3;
+    let mut set = deployment("set", 2, 100);
+    set["kind"] = "StatefulSet".into();
+    set["spec"]["serviceName"] = "set".into();
+    admin.post(&format!("{APPS}/statefulsets"), set).await.expect(201);
+    wait_until(&admin, &format!("{APPS}/statefulsets/set"), "the StatefulSet is whole", is_on_one).await;
+    let volume = json!({ "metadata": { "name": "disk" }, "spec": {
+        "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "hostPath": { "path": "/data" },
+    } });
+    admin.post(VOLUMES, volume).await.expect(201);
+    wait_until(&admin, &format!("{VOLUMES}/disk"), "the volume is on one cluster", is_on_one).await;
+
+    // Of custom kinds, those are placed that a cluster serves, as soon as it does.
+    admin.post(WIDGETS, widget("a")).await.expect(201);
+    let mut gadget = widget("a");
+    gadget["kind"] = "Gadget".into();
+    admin.post(&gadgets, gadget).await.expect(201);
+    let served = |resources: Value| {
+        json!({ "status": { "apis": [
+            { "group": "apps", "resources": ["daemonsets", "deployments", "statefulsets"] },
+            { "group": "", "resources": ["persistentvolumes"] },
+            { "group": "example.com", "resources": resources },
+        ] } })
+    };
+    admin.merge(&format!("{CLUSTERS}/west/status"), served(json!(["widgets"]))).await.expect(200);
+    admin.merge(&format!("{CLUSTERS}/east/status"), served(json!([]))).await.expect(200);
+    expect_placed(&admin, &format!("{WIDGETS}/a"), &format!("west {by}")).await;
+    assert_eq!(summary(&admin.get(&format!("{gadgets}/a")).await.expect(200)), "nowhere");
+    admin.merge(&format!("{CLUSTERS}/east/status"), served(json!(["gadgets"]))).await.expect(200);
+    expect_placed(&admin, &format!("{gadgets}/a"), &format!("east {by}")).await;
+    // The policy can be changed.
+    let objects = json!({ "spec": { "objects": [{ "group": "example.com", "kind": "Widget" }] } });
+    admin.merge(&format!("{CLUSTER_POLICIES}/kcp-objects"), objects).await.expect(200);
+    expect_nowhere(&admin, &format!("{gadgets}/a")).await;
+    expect_placed(&admin, &format!("{WIDGETS}/a"), &format!("west {by}")).await;
+}
