@@ -7,6 +7,7 @@
 //!   heartbeats (Leases) ─► health ─► conditions of the Cluster
 //! ```
 
+mod changed_clusters;
 pub(crate) mod cluster_lookup;
 mod dependents;
 mod endpoints;

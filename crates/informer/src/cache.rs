@@ -128,6 +128,11 @@ impl Cache {
         keys.filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
+    /// Number of objects with an owner reference to `uid`, also of those that are elsewhere.
+    pub fn count_owned(&self, uid: &str) -> usize {
+        self.read().owned.get(uid).map_or(0, BTreeSet::len)
+    }
+
     /// Adds an index and returns its number. Adding the same function again returns the same number.
     pub fn index(&self, index: Index) -> usize {
         let mut state = self.write();
@@ -149,6 +154,11 @@ impl Cache {
         let state = self.read();
         let keys = state.indices.get(index).and_then(|(_, found)| found.get(value)).into_iter().flatten();
         keys.filter_map(|key| state.objects.get(key).cloned()).collect()
+    }
+
+    /// Number of objects with the given value in an index.
+    pub fn count_by_index(&self, index: usize, value: &str) -> usize {
+        self.read().indices.get(index).and_then(|(_, found)| found.get(value)).map_or(0, BTreeSet::len)
     }
 
     pub fn len(&self) -> usize {

@@ -79,7 +79,7 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         follower.heartbeats.cluster_changed(change);
         follower.pending.retry();
         if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
-            follower.scope_changed(&change.key.workspace, "", ChangeScope::DaemonSets);
+            follower.scope_changed(&change.key.workspace, "", &ChangeScope::DaemonSets);
         }
     });
     let follower = scheduler.clone();
@@ -109,9 +109,9 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
     });
     let follower = scheduler.clone();
     scheduler.claims.cache.listen(move |change| {
-        for key in follower.claims.changed(change, &follower.kinds.workloads) {
-            follower.changes.object(key.clone());
-            follower.queue.add(key);
+        if follower.claims.is_mounted(change, &follower.kinds.workloads) {
+            let claim = ChangeScope::Claim(change.key.name.to_string());
+            follower.scope_changed(&change.key.workspace, &change.key.namespace, &claim);
         }
     });
     let follower = scheduler.clone();
@@ -123,7 +123,7 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
             None => metadata(new).0.is_some(),
         };
         if is_changed {
-            follower.scope_changed(&change.key.workspace, &change.key.name, ChangeScope::Namespace);
+            follower.scope_changed(&change.key.workspace, &change.key.name, &ChangeScope::Namespace);
         }
     });
     let policies = &scheduler.policies;
@@ -132,14 +132,14 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         if follower.has_new_policy(change) {
             follower.policies.kinds_changed.notify_one();
             let (workspace, namespace) = (&change.key.workspace, &change.key.namespace);
-            follower.scope_changed(workspace, namespace, ChangeScope::NamespacePolicies);
+            follower.scope_changed(workspace, namespace, &ChangeScope::NamespacePolicies);
         }
     });
     let follower = scheduler.clone();
     policies.of_workspaces.listen(move |change| {
         if follower.has_new_policy(change) {
             follower.policies.kinds_changed.notify_one();
-            follower.scope_changed(&change.key.workspace, "", ChangeScope::WorkspacePolicies);
+            follower.scope_changed(&change.key.workspace, "", &ChangeScope::WorkspacePolicies);
         }
     });
 }

@@ -57,21 +57,25 @@ impl Claims {
         demand.need_storage(claims.filter_map(|claim| storage_class(&claim).map(str::to_string)));
     }
 
-    /// The queue keys of workloads that mount a claim whose storage class has changed.
-    pub fn changed(&self, change: &Change, workloads: &[Arc<Cache>]) -> Vec<Key> {
+    /// Whether workloads mount a claim whose storage class has changed.
+    pub fn is_mounted(&self, change: &Change, workloads: &[Arc<Cache>]) -> bool {
         let class = |claim: &Option<Arc<Value>>| {
             let claim = claim.as_deref().filter(|claim| !object::is_being_deleted(claim))?;
             Some(storage_class(claim)?.to_string())
         };
-        if class(&change.old) == class(&change.new) {
-            return Vec::new();
-        }
         let key = claim_key(&change.key);
-        let found = workloads.iter().zip(&self.by_claim).enumerate().flat_map(|(kind, (cache, index))| {
-            let mounting = cache.by_index(*index, &key).into_iter();
-            mounting.map(move |object| workloads::queue_key(kind, &Key::of(&object)))
-        });
-        found.collect()
+        class(&change.old) != class(&change.new)
+            && workloads
+                .iter()
+                .zip(&self.by_claim)
+                .any(|(cache, index)| cache.count_by_index(*index, &key) > 0)
+    }
+
+    /// The workloads that mount a claim, with the numbers of their kinds.
+    pub fn mounting(&self, claim: &Key, workloads: &[Arc<Cache>]) -> Vec<(usize, Vec<Arc<Value>>)> {
+        let key = claim_key(claim);
+        let caches = workloads.iter().zip(&self.by_claim).enumerate();
+        caches.map(|(kind, (cache, index))| (kind, cache.by_index(*index, &key))).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Late heartbeats: clusters that are still Ready, and may not be for long.
 //!
 //! ```text
-//!   a share is to be replaced soon ─► request ─► list of Leases ─► late clusters ─► wait for them, or replace it
+//!   a share is to be replaced soon ─► request ─► Leases ─► late clusters ─► wait for them, or replace it
 //! ```
 //!
 //! When the control plane is cut off, clusters become unready one after the other. Whether the first of them is lost
@@ -13,16 +13,17 @@ use std::time::Duration;
 
 use atoll_fleet::{ClusterView, marks};
 use atoll_informer::{Change, Key, resources};
-use atoll_meta::{object, time};
+use atoll_meta::time;
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use crate::Scheduler;
 
-/// Seconds for which a list of Leases tells which heartbeats are late.
+/// Seconds for which Leases that were read tell which heartbeats are late.
 const RECENT_SECONDS: i64 = 5;
-/// Time for listing the Leases of a workspace.
-const LIST_TIME: Duration = Duration::from_secs(5);
+/// Time for reading the Leases of a workspace.
+const READ_TIME: Duration = Duration::from_secs(5);
 /// The duration of a Lease without any, in seconds, and the longest one that counts.
 const LEASE_SECONDS: i64 = 30;
 const LONGEST_LEASE_SECONDS: i64 = 600;
@@ -35,10 +36,10 @@ pub struct Heartbeats {
 
 #[derive(Default)]
 struct State {
-    /// When Leases are to be listed next, in seconds, by id of the workspace.
+    /// When Leases are to be read next, in seconds, by id of the workspace.
     requests: BTreeMap<Arc<str>, i64>,
-    /// When they were last listed.
-    listed: HashMap<Arc<str>, i64>,
+    /// When they were last read.
+    read: HashMap<Arc<str>, i64>,
     /// Clusters whose heartbeats were late then.
     late: HashSet<Key>,
     /// Clusters that are Ready although their last heartbeat reported a problem.
@@ -46,7 +47,7 @@ struct State {
 }
 
 impl Heartbeats {
-    /// Lets the Leases of workspaces, by id, be listed at a time in seconds.
+    /// Lets the Leases of workspaces, by id, be read at a time in seconds.
     pub fn request(&self, workspaces: impl IntoIterator<Item = Arc<str>>, at: i64) {
         let mut state = self.state();
         for workspace in workspaces {
@@ -62,7 +63,7 @@ impl Heartbeats {
     pub fn late(&self, workspaces: &[Arc<str>], now: i64) -> Option<HashSet<Key>> {
         let state = self.state();
         let is_recent = |workspace: &Arc<str>| {
-            state.listed.get(workspace).is_some_and(|at| (*at..=at + RECENT_SECONDS).contains(&now))
+            state.read.get(workspace).is_some_and(|at| (*at..=at + RECENT_SECONDS).contains(&now))
         };
         let is_known = workspaces.iter().all(is_recent);
         is_known.then(|| state.late.union(&state.troubled).cloned().collect())
@@ -85,14 +86,14 @@ impl Heartbeats {
     }
 
     /// Records the late clusters of a workspace at a time in seconds.
-    fn listed(&self, workspace: &Arc<str>, late: HashSet<Key>, now: i64) {
+    fn set_late(&self, workspace: &Arc<str>, late: HashSet<Key>, now: i64) {
         let mut state = self.state();
-        // A workspace is listed again before the next loss there.
-        state.listed.retain(|_, at| at.saturating_add(RECENT_SECONDS) >= now);
-        let State { listed, late: known, .. } = &mut *state;
-        known.retain(|key| key.workspace != *workspace && listed.contains_key(&key.workspace));
+        // The Leases are read again before the next loss there.
+        state.read.retain(|_, at| at.saturating_add(RECENT_SECONDS) >= now);
+        let State { read, late: known, .. } = &mut *state;
+        known.retain(|key| key.workspace != *workspace && read.contains_key(&key.workspace));
         known.extend(late);
-        listed.insert(workspace.clone(), now);
+        read.insert(workspace.clone(), now);
     }
 
     /// The time of the next request.
@@ -116,9 +117,10 @@ impl Heartbeats {
     }
 }
 
-/// Lists Leases as they are requested, for as long as it is polled.
-pub async fn run(scheduler: &Scheduler) {
+/// Reads Leases as they are requested, until it is dropped. A workspace does not wait for another one.
+pub async fn run(scheduler: Arc<Scheduler>) {
     let (heartbeats, clock) = (&scheduler.heartbeats, &scheduler.writer.clock);
+    let mut reading = JoinSet::new();
     loop {
         let now = clock.seconds();
         match heartbeats.due() {
@@ -129,39 +131,37 @@ pub async fn run(scheduler: &Scheduler) {
                 let _ = tokio::time::timeout(left, heartbeats.requested.notified()).await;
             }
             Some(_) => {
+                while reading.try_join_next().is_some() {}
                 for workspace in heartbeats.take(now) {
-                    list(scheduler, &workspace).await;
+                    reading.spawn(read(scheduler.clone(), workspace));
                 }
             }
         }
     }
 }
 
-async fn list(scheduler: &Scheduler, workspace: &Arc<str>) {
+/// Reads the Lease of each Cluster of a workspace. A list would have all other Leases of the namespace, too, and a
+/// tenant may create any number of them.
+async fn read(scheduler: Arc<Scheduler>, workspace: Arc<str>) {
     let (api, clock) = (&scheduler.api, &scheduler.writer.clock);
-    let mut late = HashSet::new();
-    if scheduler.clusters.list(workspace, "").is_empty() {
-        return scheduler.heartbeats.listed(workspace, late, clock.seconds());
-    }
-    let read = |page: Vec<Value>| {
-        let now = clock.seconds();
-        let names = page.iter().filter_map(cluster_of).filter(|(_, lease)| is_late(lease, now));
-        let keys = names.map(|(name, _)| Key::new(workspace, "", name));
-        // Leases of other names and of Clusters that do not exist may be of any number.
-        late.extend(keys.filter(|key| scheduler.clusters.get(key).is_some()));
+    let reading = async {
+        let mut late = HashSet::new();
+        for cluster in scheduler.clusters.list(&workspace, "") {
+            let key = Key::of(&cluster);
+            let lease = Key::new(&workspace, marks::SYSTEM_NAMESPACE, &marks::heartbeat(&key.name));
+            match api.get(&resources::LEASES, &lease).await {
+                Ok(lease) if is_late(&lease, clock.seconds()) => drop(late.insert(key)),
+                Err(status) if status.reason() != "NotFound" => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(late)
     };
-    let listing = api.list_pages(&resources::LEASES, workspace, marks::SYSTEM_NAMESPACE, false, read);
-    match tokio::time::timeout(LIST_TIME, listing).await {
-        Ok(Ok(())) => scheduler.heartbeats.listed(workspace, late, clock.seconds()),
-        Ok(Err(status)) => tracing::debug!(%status, %workspace, "cannot list the Leases of clusters"),
-        Err(_) => tracing::debug!(%workspace, "the Leases of clusters were not listed in time"),
+    match tokio::time::timeout(READ_TIME, reading).await {
+        Ok(Ok(late)) => scheduler.heartbeats.set_late(&workspace, late, clock.seconds()),
+        Ok(Err(status)) => tracing::debug!(%status, %workspace, "cannot read the Leases of clusters"),
+        Err(_) => tracing::debug!(%workspace, "the Leases of clusters were not read in time"),
     }
-}
-
-/// The name of the cluster that a Lease belongs to.
-fn cluster_of(lease: &Value) -> Option<(&str, &Value)> {
-    let name = object::label(lease, marks::CLUSTER)?;
-    (object::name(lease) == marks::heartbeat(name)).then_some((name, lease))
 }
 
 /// Whether two of the three heartbeats within the duration of a Lease are missing. The syncer of a Lease without a
@@ -208,19 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_belong_to_the_cluster_in_their_name() {
-        let lease = |name: &str, cluster: &str| json!({ "metadata": { "name": name, "labels": { "atoll.dev/cluster": cluster } } });
-        for (lease, expected) in [
-            (lease("cluster-east", "east"), Some("east")),
-            (lease("cluster-west", "east"), None),
-            (json!({ "metadata": { "name": "cluster-east" } }), None),
-        ] {
-            assert_eq!(cluster_of(&lease).map(|(name, _)| name), expected, "{lease}");
-        }
-    }
-
-    #[test]
-    fn lists_count_for_a_while() {
+    fn leases_count_for_a_while() {
         let heartbeats = Heartbeats::default();
         let [one, other]: [Arc<str>; 2] = ["one", "other"].map(Arc::from);
         let key = |workspace: &str, name: &str| Key::new(workspace, "", name);
@@ -232,12 +220,12 @@ mod tests {
             Some(found.join(" "))
         };
         assert_eq!(late(&[&one], 100), None);
-        heartbeats.listed(&one, HashSet::from([key("one", "a")]), 100);
+        heartbeats.set_late(&one, HashSet::from([key("one", "a")]), 100);
         assert_eq!((late(&[&one], 105), late(&[&one], 106)), (Some("a".into()), None));
         assert_eq!(late(&[&one, &other], 100), None);
-        heartbeats.listed(&other, HashSet::from([key("other", "b")]), 104);
+        heartbeats.set_late(&other, HashSet::from([key("other", "b")]), 104);
         assert_eq!(late(&[&one, &other], 104), Some("a b".into()));
-        heartbeats.listed(&one, HashSet::new(), 104);
+        heartbeats.set_late(&one, HashSet::new(), 104);
         assert_eq!(late(&[&one, &other], 104), Some("b".into()));
         // Requests wait for the earliest time that was asked for.
         heartbeats.request([one.clone()], 130);

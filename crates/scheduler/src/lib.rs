@@ -201,11 +201,10 @@ pub async fn run(setup: Setup) {
     let (waking, balancing) = (scheduler.clone(), scheduler.clone());
     tasks.spawn(async move { waking.pending.wake(&waking.queue).await });
     tasks.spawn(async move { rebalancing::run(&balancing).await });
-    let beating = scheduler.clone();
-    tasks.spawn(async move { heartbeats::run(&beating).await });
-    let (counting, scaling) = (scheduler.clone(), scheduler.clone());
-    tasks.spawn(async move { policy_status::run(&counting).await });
+    let scaling = scheduler.clone();
     tasks.spawn(async move { autoscalers::run(&scaling).await });
+    tasks.spawn(heartbeats::run(scheduler.clone()));
+    tasks.spawn(policy_status::run(scheduler.clone()));
     tasks.spawn(selected.clone().run());
     tasks.spawn(named::run(scheduler.clone(), selected));
     tasks.spawn(scopes::run(scheduler.clone()));

@@ -12,6 +12,7 @@ use atoll_meta::object;
 use atoll_placement::cluster::resource_name;
 
 use crate::round::{DecidedStep, Round};
+use crate::scopes::{AT_ONCE_BY_LISTENERS, ChangeScope};
 use crate::writer::{PlacementTarget, Wanted};
 use crate::{Scheduler, workloads};
 
@@ -22,7 +23,12 @@ impl Scheduler {
     /// Adds the objects that an object owns whose clusters have changed.
     pub fn enqueue_owned(&self, change: &Change) {
         let uid = object::uid(change.object());
-        for (kind, cache) in self.kinds.others_in(&change.key.workspace) {
+        let others = self.kinds.others_in(&change.key.workspace);
+        if others.iter().map(|(_, cache)| cache.count_owned(uid)).sum::<usize>() > AT_ONCE_BY_LISTENERS {
+            let owned = ChangeScope::Owned(uid.to_string());
+            return self.scope_changed(&change.key.workspace, &change.key.namespace, &owned);
+        }
+        for (kind, cache) in others {
             for owned in cache.owned_by(&change.key, uid) {
                 self.queue.add(workloads::queue_key(kind, &Key::of(&owned)));
             }

@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 pub struct Policies {
     pub of_namespaces: Arc<Cache>,
     pub of_workspaces: Arc<Cache>,
+    /// Indexes of both caches by uid.
+    by_uid: [usize; 2],
     /// Notified when a policy may name other kinds than before.
     pub kinds_changed: Notify,
     /// Parsed policies by uid, with the revision that they were parsed from.
@@ -43,7 +45,16 @@ impl NamedKind {
 
 impl Policies {
     pub fn new(of_namespaces: Arc<Cache>, of_workspaces: Arc<Cache>) -> Policies {
-        Policies { of_namespaces, of_workspaces, kinds_changed: Notify::new(), parsed: Mutex::default() }
+        let by_uid =
+            [&of_namespaces, &of_workspaces].map(|cache| cache.index(|it| vec![object::uid(it).to_string()]));
+        let (kinds_changed, parsed) = (Notify::new(), Mutex::default());
+        Policies { of_namespaces, of_workspaces, by_uid, kinds_changed, parsed }
+    }
+
+    /// The policy with this uid.
+    pub fn of_uid(&self, uid: &str) -> Option<Arc<Value>> {
+        let caches = [&self.of_namespaces, &self.of_workspaces].into_iter().zip(self.by_uid);
+        caches.flat_map(|(cache, index)| cache.by_index(index, uid)).next()
     }
 
     /// Returns the policies that may apply to objects in a namespace: its own, those of the workspace, and

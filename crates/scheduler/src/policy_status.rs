@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_informer::Cache;
+use atoll_informer::{Key, Next, Queue};
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -13,37 +13,47 @@ use crate::counts::Count;
 /// The condition of a policy that applies to an object.
 const MATCHED: &str = "Matched";
 
-/// Writes the status of policies whose counts have changed, for as long as it is polled.
-pub async fn run(scheduler: &Scheduler) {
-    loop {
-        let changed = scheduler.counts.next().await;
-        for cache in [&scheduler.policies.of_namespaces, &scheduler.policies.of_workspaces] {
-            for policy in cache.all().into_iter().filter(|policy| changed.contains(object::uid(policy))) {
-                if let Err(status) = write(scheduler, cache, &policy).await {
-                    tracing::debug!(%status, policy = object::name(&policy), "the status of a policy cannot be written");
-                    scheduler.counts.policy_changed(object::uid(&policy));
+/// Statuses that are written at the same time. A workspace has at most half of them.
+const WORKERS: usize = 8;
+
+/// Writes the status of policies whose counts have changed, until it is dropped.
+pub async fn run(scheduler: Arc<Scheduler>) {
+    let (queue, worker) = (Queue::new(), scheduler.clone());
+    let adding = async {
+        loop {
+            for uid in scheduler.counts.next().await {
+                if let Some(policy) = scheduler.policies.of_uid(&uid) {
+                    queue.add(Key::of(&policy));
                 }
             }
         }
-    }
+    };
+    let writing = queue.work("statuses of policies", WORKERS, move |key| {
+        let scheduler = worker.clone();
+        async move { write(&scheduler, &key).await }
+    });
+    tokio::join!(adding, writing);
 }
 
-async fn write(scheduler: &Scheduler, cache: &Cache, policy: &Arc<Value>) -> Result<(), Status> {
-    let count = scheduler.counts.of(object::uid(policy));
+async fn write(scheduler: &Scheduler, key: &Key) -> Result<Next, Status> {
+    let policies = &scheduler.policies;
+    let cache = if key.namespace.is_empty() { &policies.of_workspaces } else { &policies.of_namespaces };
+    let Some(policy) = cache.get(key) else { return Ok(Next::Done) };
+    let count = scheduler.counts.of(object::uid(&policy));
     let now = scheduler.writer.clock.now().to_time();
-    let status = status(policy, count, &now);
+    let status = status(&policy, count, &now);
     if policy["status"] == status {
-        return Ok(());
+        return Ok(Next::Done);
     }
     let mut changed = policy.as_ref().clone();
     changed["status"] = status;
     match scheduler.api.update_status(&cache.resource, &changed).await {
         Ok(written) => {
             cache.wrote(&written);
-            Ok(())
+            Ok(Next::Done)
         }
         // The workspace may be at its limit.
-        Err(status) if matches!(status.code(), 403 | 404) => Ok(()),
+        Err(status) if matches!(status.code(), 403 | 404) => Ok(Next::Done),
         Err(status) => Err(status),
     }
 }

@@ -1,5 +1,5 @@
-//! Changes that concern many objects: those of a namespace, of a workspace and the workspaces below it, or all
-//! DaemonSets.
+//! Changes that concern many objects: those of a namespace, of a workspace and the workspaces below it, all
+//! DaemonSets, the workloads that mount a claim, or the objects that one object owns.
 //!
 //! Listing the objects takes long where there are many, and a listener of a cache delays all other listeners. So a
 //! listener only notes the scope. A worker lists its objects, and the scope rests afterwards: changes that follow
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use atoll_informer::{Key, Next};
+use atoll_informer::{Cache, Key, Next};
 use serde_json::Value;
 
 use crate::{Scheduler, workloads};
@@ -22,8 +22,11 @@ const REST: u32 = 4;
 /// Objects after which other tasks get a turn.
 const AT_A_TIME: usize = 256;
 
+/// Most objects that a listener adds to the queue itself.
+pub const AT_ONCE_BY_LISTENERS: usize = 32;
+
 /// The objects that a change concerns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeScope {
     /// All objects of a namespace: its metadata has changed.
     Namespace,
@@ -34,34 +37,43 @@ pub enum ChangeScope {
     /// The DaemonSets of a workspace and of the workspaces below it. They run on every cluster that their rules
     /// allow, also on those that join later.
     DaemonSets,
+    /// The workloads that mount the claim with this name: its storage class has changed.
+    Claim(String),
+    /// The objects that the object with this uid owns: its clusters have changed.
+    Owned(String),
 }
 
 impl ChangeScope {
-    const ALL: [ChangeScope; 4] = [
-        ChangeScope::Namespace,
-        ChangeScope::NamespacePolicies,
-        ChangeScope::WorkspacePolicies,
-        ChangeScope::DaemonSets,
-    ];
-
-    fn name(self) -> &'static str {
+    /// The name of the scope in queue keys.
+    fn name(&self) -> String {
         match self {
-            ChangeScope::Namespace => "namespace",
-            ChangeScope::NamespacePolicies => "namespace-policies",
-            ChangeScope::WorkspacePolicies => "workspace-policies",
-            ChangeScope::DaemonSets => "daemonsets",
+            ChangeScope::Namespace => "namespace".to_string(),
+            ChangeScope::NamespacePolicies => "namespace-policies".to_string(),
+            ChangeScope::WorkspacePolicies => "workspace-policies".to_string(),
+            ChangeScope::DaemonSets => "daemonsets".to_string(),
+            ChangeScope::Claim(name) => format!("claim/{name}"),
+            ChangeScope::Owned(uid) => format!("owned/{uid}"),
         }
     }
 
-    fn has_new_rules(self) -> bool {
-        matches!(self, ChangeScope::NamespacePolicies | ChangeScope::WorkspacePolicies)
+    /// The scope with this name.
+    fn named(name: &str) -> Option<ChangeScope> {
+        Some(match (name, name.split_once('/')) {
+            ("namespace", _) => ChangeScope::Namespace,
+            ("namespace-policies", _) => ChangeScope::NamespacePolicies,
+            ("workspace-policies", _) => ChangeScope::WorkspacePolicies,
+            ("daemonsets", _) => ChangeScope::DaemonSets,
+            (_, Some(("claim", name))) => ChangeScope::Claim(name.to_string()),
+            (_, Some(("owned", uid))) => ChangeScope::Owned(uid.to_string()),
+            _ => return None,
+        })
     }
 }
 
 impl Scheduler {
     /// Notes that the objects of a scope are to be decided about again.
-    pub fn scope_changed(&self, workspace: &str, namespace: &str, scope: ChangeScope) {
-        self.scopes.add(Key::new(workspace, namespace, scope.name()));
+    pub fn scope_changed(&self, workspace: &str, namespace: &str, scope: &ChangeScope) {
+        self.scopes.add(Key::new(workspace, namespace, &scope.name()));
     }
 
     /// Adds the objects of all noted scopes to the queue.
@@ -73,44 +85,57 @@ impl Scheduler {
         }
     }
 
-    /// The objects of a noted scope, with their numbers of kinds.
+    /// The objects of a noted scope, and how each is added to the queue.
     fn objects_of(&self, key: &Key) -> Vec<(EnqueuedAs, Arc<Value>)> {
-        let Some(scope) = ChangeScope::ALL.into_iter().find(|scope| scope.name() == &*key.name) else {
-            return Vec::new();
-        };
-        let has_new_rules = scope.has_new_rules();
+        let Some(scope) = ChangeScope::named(&key.name) else { return Vec::new() };
+        let in_namespace =
+            |(kind, cache): (usize, Arc<Cache>)| (kind, cache.list(&key.workspace, &key.namespace));
         let mut below: HashMap<Arc<str>, bool> = HashMap::new();
-        let mut is_below = |object: &Value| {
+        let mut is_below = |object: &Arc<Value>| {
             let workspace = Key::of(object).workspace;
             *below.entry(workspace.clone()).or_insert_with(|| self.is_below(&workspace, &key.workspace))
         };
-        let mut found = Vec::new();
-        let workloads = self.kinds.workloads.iter().cloned().enumerate();
-        let kinds = match scope {
-            ChangeScope::Namespace | ChangeScope::NamespacePolicies => {
-                workloads.chain(self.kinds.others_in(&key.workspace)).collect()
-            }
-            ChangeScope::WorkspacePolicies | ChangeScope::DaemonSets => self.kinds.all(),
+        let mut in_workspaces = |(kind, cache): (usize, Arc<Cache>)| {
+            let mut all = cache.all();
+            all.retain(&mut is_below);
+            (kind, all)
         };
-        for (kind, cache) in kinds {
-            let listed = match scope {
-                ChangeScope::Namespace | ChangeScope::NamespacePolicies => {
-                    cache.list(&key.workspace, &key.namespace)
-                }
-                ChangeScope::DaemonSets if &*cache.resource.kind != "DaemonSet" => continue,
-                ChangeScope::WorkspacePolicies | ChangeScope::DaemonSets => {
-                    let mut all = cache.all();
-                    all.retain(|object| is_below(object));
-                    all
-                }
-            };
-            found.extend(listed.into_iter().map(|object| (EnqueuedAs { kind, has_new_rules }, object)));
-        }
-        found
+        let others = || self.kinds.others_in(&key.workspace).into_iter();
+        let found: Vec<(usize, Vec<Arc<Value>>)> = match &scope {
+            ChangeScope::Namespace | ChangeScope::NamespacePolicies => {
+                let workloads = self.kinds.workloads.iter().cloned().enumerate();
+                workloads.chain(others()).map(in_namespace).collect()
+            }
+            ChangeScope::WorkspacePolicies => self.kinds.all().into_iter().map(in_workspaces).collect(),
+            ChangeScope::DaemonSets => {
+                let is_daemon_set = |(_, cache): &(usize, Arc<Cache>)| &*cache.resource.kind == "DaemonSet";
+                self.kinds.all().into_iter().filter(is_daemon_set).map(&mut in_workspaces).collect()
+            }
+            ChangeScope::Claim(name) => {
+                let claim = Key::new(&key.workspace, &key.namespace, name);
+                self.claims.mounting(&claim, &self.kinds.workloads)
+            }
+            ChangeScope::Owned(uid) => {
+                others().map(|(kind, cache)| (kind, cache.owned_by(key, uid))).collect()
+            }
+        };
+        let enqueued_as = |kind| EnqueuedAs {
+            kind,
+            has_new_rules: matches!(scope, ChangeScope::NamespacePolicies | ChangeScope::WorkspacePolicies),
+            has_new_demand: matches!(scope, ChangeScope::Claim(_)),
+        };
+        let with_kind = |(kind, objects): (usize, Vec<Arc<Value>>)| {
+            objects.into_iter().map(move |object| (enqueued_as(kind), object))
+        };
+        found.into_iter().flat_map(with_kind).collect()
     }
 
-    fn enqueue(&self, EnqueuedAs { kind, has_new_rules }: EnqueuedAs, object: &Value) {
+    fn enqueue(&self, how: EnqueuedAs, object: &Value) {
+        let EnqueuedAs { kind, has_new_rules, has_new_demand } = how;
         let key = workloads::queue_key(kind, &Key::of(object));
+        if has_new_demand {
+            self.changes.object(key.clone());
+        }
         if has_new_rules {
             self.changes.new_rules(key.clone());
         }
@@ -123,7 +148,10 @@ impl Scheduler {
 struct EnqueuedAs {
     /// The number of its kind.
     kind: usize,
+    /// Whether its policies have changed.
     has_new_rules: bool,
+    /// Whether the ledger is to be updated.
+    has_new_demand: bool,
 }
 
 /// Lists the objects of changed scopes until it is dropped.
@@ -147,4 +175,24 @@ pub async fn run(scheduler: Arc<Scheduler>) {
         }
     };
     scheduler.scopes.work_with_share("objects of changed scopes", AT_ONCE, PER_WORKSPACE, list).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_are_found_by_their_names() {
+        for scope in [
+            ChangeScope::Namespace,
+            ChangeScope::NamespacePolicies,
+            ChangeScope::WorkspacePolicies,
+            ChangeScope::DaemonSets,
+            ChangeScope::Claim("data".into()),
+            ChangeScope::Owned("1-2/3".into()),
+        ] {
+            assert_eq!(ChangeScope::named(&scope.name()), Some(scope));
+        }
+        assert_eq!(ChangeScope::named("pods/web"), None);
+    }
 }

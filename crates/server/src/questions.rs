@@ -1,6 +1,8 @@
 //! Questions to the scheduler. Those of one sort are answered one at a time, because each takes a copy of the
-//! scheduler's state, or lets the scheduler wait. Tenants take turns: a tenant has one question in the queue, and its
-//! others wait behind it. A request that ends leaves the queue, and the answer that is being computed for it is given up.
+//! scheduler's state, or lets the scheduler wait. After an answer the next one waits for as long as it took, so that
+//! questions let the scheduler wait for at most half of the time. Tenants take turns: a tenant has one question in the
+//! queue, and its others wait behind it. A request that ends leaves the queue, and the answer that is being computed for
+//! it is given up.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +15,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(30);
 const TOO_LONG: &str = "the scheduler could not answer within 30 seconds";
+
+/// The longest time between two answers.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Questions about the effect of a change.
 pub static WHAT_IF: LazyLock<Questions> = LazyLock::new(Questions::new);
@@ -44,10 +49,10 @@ impl Questions {
         let request = Request::default();
         let is_dropped = request.0.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let _permits = (turn, only);
             let began = Instant::now();
             let is_over = || is_dropped.load(Ordering::Relaxed) || began.elapsed() > LIMIT;
             let answer = answer(&is_over);
+            rest((turn, only), began.elapsed());
             (!is_over()).then_some(answer)
         });
         let done = done.await.map_err(|error| Status::internal_error(error.to_string()))?;
@@ -68,6 +73,14 @@ impl Questions {
 
 async fn acquire(semaphore: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Status> {
     semaphore.acquire_owned().await.map_err(|error| Status::internal_error(error.to_string()))
+}
+
+/// Keeps the permits of a question for as long as its answer took.
+fn rest(permits: (OwnedSemaphorePermit, OwnedSemaphorePermit), answered: Duration) {
+    tokio::spawn(async move {
+        tokio::time::sleep(answered.min(LONGEST_REST)).await;
+        drop(permits);
+    });
 }
 
 /// Tells the thread when the request is dropped.

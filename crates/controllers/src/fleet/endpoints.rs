@@ -19,7 +19,8 @@ use atoll_informer::{Cache, Key, Next, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use super::cluster_lookup::{self, ClusterLookup};
+use super::changed_clusters::{self, ChangedCluster, ClusterChange};
+use super::cluster_lookup::ClusterLookup;
 use crate::context::Context;
 use crate::network::slice_writes::{self, MANAGED_BY, SERVICE_NAME};
 use merge::{ClusterEndpoints, MANAGER};
@@ -50,8 +51,7 @@ fn by_service(record: &Value) -> Vec<String> {
 
 /// Index of reports about Services by cluster.
 fn by_cluster(record: &Value) -> Vec<String> {
-    let cluster = record["spec"]["cluster"].as_str().filter(|_| is_of_service(record));
-    cluster.map(str::to_string).into_iter().collect()
+    changed_clusters::of_report(record).filter(|_| is_of_service(record)).into_iter().collect()
 }
 
 /// Index of merged slices by their Service.
@@ -106,23 +106,18 @@ pub async fn run(context: Context) {
             slice_service(slice).into_iter().for_each(|key| adding.add(key));
         }
     });
-    let adding = queue.clone();
-    clusters.listen(move |change| {
-        let health =
-            |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| cluster_lookup::health(cluster));
-        if health(&change.old) == health(&change.new) {
-            return;
+    let (adding, reports) = (queue.clone(), records.clone());
+    let affected = move |cluster: &ChangedCluster| {
+        if cluster.what == ClusterChange::Health {
+            let found = cluster.index_keys().into_iter().flat_map(|key| reports.by_index(of_cluster, &key));
+            found.filter_map(|record| service_key(&record)).for_each(|key| adding.add(key));
         }
-        for record in records.by_index(of_cluster, &change.key.name) {
-            service_key(&record).into_iter().for_each(|key| adding.add(key));
-        }
+    };
+    let working = queue.work("endpoints of placed Services", WORKERS, move |key| {
+        let controller = controller.clone();
+        async move { controller.sync(&key).await }
     });
-    queue
-        .work("endpoints of placed Services", WORKERS, move |key| {
-            let controller = controller.clone();
-            async move { controller.sync(&key).await }
-        })
-        .await;
+    tokio::join!(working, changed_clusters::follow(&clusters, affected));
 }
 
 struct Controller {
@@ -134,8 +129,8 @@ struct Controller {
     slices_of_service: usize,
     lookup: ClusterLookup,
     recorder: Recorder,
-    /// Numbers of endpoints that were left out, as last told, by Service and cluster.
-    cut: Mutex<HashMap<(Key, String), i64>>,
+    /// Numbers of endpoints that were left out, by Service and cluster. Each cluster was told about once.
+    cut: Mutex<HashMap<Key, HashMap<String, i64>>>,
 }
 
 impl Controller {
@@ -194,19 +189,22 @@ impl Controller {
     /// Records an event when endpoints are left out.
     fn tell_cut(&self, key: &Key, service: Option<&Value>, endpoints: &[ClusterEndpoints]) {
         let mut told = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_cut = |cluster: &str| endpoints.iter().any(|of| of.cluster == cluster && of.endpoints.cut > 0);
-        told.retain(|(of, cluster), _| of != key || is_cut(cluster));
+        let before = told.remove(key).unwrap_or_default();
         let Some(service) = service else { return };
-        for ClusterEndpoints { cluster, endpoints, .. } in endpoints.iter().filter(|of| of.endpoints.cut > 0)
-        {
-            let cut = endpoints.cut;
-            if told.insert((key.clone(), cluster.clone()), cut).is_none() {
+        let cut =
+            endpoints.iter().map(|of| (of.cluster.clone(), of.endpoints.cut)).filter(|(_, cut)| *cut > 0);
+        let cut: HashMap<String, i64> = cut.collect();
+        for (cluster, cut) in &cut {
+            if !before.contains_key(cluster) {
                 let message = format!(
                     "cluster {cluster} has {cut} endpoints that are not shown: at most {MAX_ENDPOINTS} are, and only with addresses \
                      that are valid in an EndpointSlice"
                 );
                 self.recorder.warning(&resources::SERVICES, service, "EndpointsCut", message);
             }
+        }
+        if !cut.is_empty() {
+            told.insert(key.clone(), cut);
         }
     }
 }

@@ -13,7 +13,8 @@ use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource,
 use atoll_meta::{Status, object, time};
 use serde_json::Value;
 
-use super::cluster_lookup::{self, AcceptanceTerms, ClusterLookup};
+use super::changed_clusters::{self, ChangedCluster, ClusterChange};
+use super::cluster_lookup::ClusterLookup;
 use super::reports::{self, by_object, is_refusal, object_key, problem, reported_uid, target};
 use crate::context::{Context, WorkloadScope};
 use crate::shared::conditions;
@@ -31,7 +32,7 @@ const UNPLACED: &str = "";
 
 /// Index of reports by cluster.
 fn by_cluster(record: &Value) -> Vec<String> {
-    record["spec"]["cluster"].as_str().map(str::to_string).into_iter().collect()
+    changed_clusters::of_report(record).into_iter().collect()
 }
 
 fn own_key(object: &Value) -> Vec<String> {
@@ -42,7 +43,8 @@ fn own_key(object: &Value) -> Vec<String> {
 fn placed_on(object: &Value) -> Vec<String> {
     let placement = Placement::of(object);
     let nowhere = placement.clusters.is_empty().then(|| UNPLACED.to_string());
-    placement.names().map(str::to_string).chain(nowhere).collect()
+    let clusters = placement.cluster_refs().map(|(name, uid)| changed_clusters::index_key(name, uid));
+    clusters.chain(nowhere).collect()
 }
 
 /// Workloads of one kind.
@@ -100,39 +102,39 @@ pub async fn run(context: Context) {
         }
     }
     let kinds = Arc::new(kinds);
-    let (adding, affected, all) = (queue.clone(), kinds.clone(), records.clone());
-    clusters.listen(move |change| {
-        let health =
-            |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| cluster_lookup::health(cluster));
-        let terms =
-            |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| AcceptanceTerms::of(cluster));
-        // The status of unplaced objects names a cluster that would accept them.
-        if terms(&change.old) != terms(&change.new) {
-            let unplaced = affected.iter().flat_map(|kind| kind.cache.by_index(kind.by_cluster, UNPLACED));
-            unplaced.for_each(|object| adding.add(key_of(&object)));
-        }
-        let (before, now) = (health(&change.old), health(&change.new));
-        if before == now {
-            return;
-        }
-        for kind in affected.iter() {
-            let found = kind.cache.by_index(kind.by_cluster, &change.key.name);
-            found.iter().for_each(|object| adding.add(key_of(object)));
-        }
-        for record in all.by_index(of_cluster, &change.key.name) {
-            let at = Key::of(&record);
-            if let Some(uid) = reported_uid(&record) {
-                adding.add(Key::new(&at.workspace, &at.namespace, uid));
-            }
-        }
-    });
     records.synced().await;
     clusters.synced().await;
     for kind in kinds.iter() {
         kind.cache.synced().await;
     }
     let recorder = context.events.recorder("atoll-fleet");
-    let lookup = ClusterLookup { clusters, api: context.api().clone(), intents: context.intents.clone() };
+    let (adding, placed, reports, api) =
+        (queue.clone(), kinds.clone(), records.clone(), context.api().clone());
+    let affected = move |cluster: &ChangedCluster| match cluster.what {
+        ClusterChange::Health => {
+            for key in cluster.index_keys() {
+                let found = placed.iter().flat_map(|kind| kind.cache.by_index(kind.by_cluster, &key));
+                found.for_each(|object| adding.add(key_of(&object)));
+                for record in reports.by_index(of_cluster, &key) {
+                    let at = Key::of(&record);
+                    if let Some(uid) = reported_uid(&record) {
+                        adding.add(Key::new(&at.workspace, &at.namespace, uid));
+                    }
+                }
+            }
+        }
+        // The status of unplaced objects names a cluster that would accept them.
+        ClusterChange::Terms => {
+            let unplaced = placed.iter().flat_map(|kind| kind.cache.by_index(kind.by_cluster, UNPLACED));
+            let is_served = |object: &Arc<Value>| cluster.serves(&api, &Key::of(object).workspace);
+            unplaced.filter(is_served).for_each(|object| adding.add(key_of(&object)));
+        }
+    };
+    let lookup = ClusterLookup {
+        clusters: clusters.clone(),
+        api: context.api().clone(),
+        intents: context.intents.clone(),
+    };
     let controller = Arc::new(Controller {
         context,
         recorder,
@@ -143,12 +145,11 @@ pub async fn run(context: Context) {
         lookup,
         lost_report,
     });
-    queue
-        .work("statuses of placed objects", WORKERS, move |key| {
-            let controller = controller.clone();
-            async move { controller.sync(&key).await }
-        })
-        .await;
+    let working = queue.work("statuses of placed objects", WORKERS, move |key| {
+        let controller = controller.clone();
+        async move { controller.sync(&key).await }
+    });
+    tokio::join!(working, changed_clusters::follow(&clusters, affected));
 }
 
 /// Returns the queue key of an object: its uid, as in reports.
@@ -177,11 +178,14 @@ impl LostReports {
     }
 }
 
+/// Events by object uid and cluster.
+type Recorded = HashMap<String, HashMap<String, String>>;
+
 struct Controller {
     context: Context,
     recorder: Recorder,
     /// Last event by object uid and cluster.
-    recorded: Mutex<HashMap<(String, String), String>>,
+    recorded: Mutex<Recorded>,
     records: Arc<Cache>,
     index: usize,
     kinds: Arc<Vec<Workloads>>,
@@ -227,7 +231,7 @@ impl Controller {
                 let of_workload = workload.map(|(resource, known)| (resource, Key::of(&known)));
                 let of_record = records.first().and_then(|record| target(record, key));
                 let Some((resource, at)) = of_workload.or(of_record).or(lost_report.cloned()) else {
-                    self.recorded().remove(&(key.name.to_string(), String::new()));
+                    self.recorded().remove(&*key.name);
                     return Ok(Next::Done);
                 };
                 match self.context.api().get(&resource, &at).await {
@@ -396,7 +400,7 @@ impl Controller {
         (found["status"] != wanted).then_some(wanted)
     }
 
-    fn recorded(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -415,8 +419,7 @@ impl Controller {
             created.is_some_and(|created| self.context.clock.now().seconds - created.seconds < NEW_SECONDS);
         let is_absent =
             || self.lookup.choice((&resource.group, &resource.plural), found) == ClusterChoice::NoCluster;
-        let key = (object::uid(found).to_string(), String::new());
-        if is_new && !is_absent() && self.recorded().insert(key, NOT_PLACED.to_string()).is_none() {
+        if is_new && !is_absent() && self.is_news(found, UNPLACED, NOT_PLACED) {
             let message = format!(
                 "the object is not placed on any cluster, so nothing runs; {}",
                 self.lookup.advice(resource, found)
@@ -456,24 +459,39 @@ impl Controller {
 
     /// Records problems and tolerated drift of an object in its clusters, each once.
     fn record_problems(&self, resource: &Resource, found: &Value, reports: &[(String, Record)]) {
-        let mut recorded = self.recorded();
         for (cluster, record) in reports {
-            let key = (object::uid(found).to_string(), cluster.clone());
-            let Some((reason, what)) = problem(record) else {
-                recorded.remove(&key);
-                continue;
-            };
-            let ancestry = format!("{reason}: {what}");
-            if recorded.get(&key).is_some_and(|before| *before == ancestry) {
-                continue;
+            match problem(record) {
+                None => self.forget_event(object::uid(found), cluster),
+                Some((reason, what)) => {
+                    if self.is_news(found, cluster, &format!("{reason}: {what}")) {
+                        let message = format!("in cluster {cluster}, {what}");
+                        self.recorder.warning(resource, found, reason, message);
+                    }
+                }
             }
-            self.recorder.warning(resource, found, reason, format!("in cluster {cluster}, {what}"));
-            recorded.insert(key, ancestry);
+        }
+    }
+
+    /// Whether an event differs from the last one about an object and a cluster.
+    fn is_news(&self, found: &Value, cluster: &str, event: &str) -> bool {
+        let mut recorded = self.recorded();
+        let of_object = recorded.entry(object::uid(found).to_string()).or_default();
+        let before = of_object.insert(cluster.to_string(), event.to_string());
+        before.is_none_or(|before| before != event)
+    }
+
+    fn forget_event(&self, uid: &str, cluster: &str) {
+        let mut recorded = self.recorded();
+        if let Some(of_object) = recorded.get_mut(uid) {
+            of_object.remove(cluster);
+            if of_object.is_empty() {
+                recorded.remove(uid);
+            }
         }
     }
 
     async fn forget(&self, uid: &str, records: &[Arc<Value>]) -> Result<Next, Status> {
-        self.recorded().retain(|(about, _), _| about != uid);
+        self.recorded().remove(uid);
         for record in records {
             let (key, uid) = (Key::of(record), object::uid(record));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };

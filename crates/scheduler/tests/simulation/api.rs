@@ -150,7 +150,7 @@ impl Api {
         match (request.method(), target.subresource.as_str()) {
             (&Method::GET, _) if query.contains("watch=true") => Ok(state.watch(&target.table)),
             (&Method::GET, _) if target.table == resources::LEASES.collection("") => {
-                Ok(respond(&state.leases(self.clock.now())))
+                Ok(respond(&state.lease(&target.name, self.clock.now())))
             }
             (&Method::GET, _) if target.name.is_empty() => Ok(respond(&state.list(&target.table))),
             (&Method::PATCH, "placement") => {
@@ -195,23 +195,15 @@ impl State {
         json!({ "metadata": { "resourceVersion": self.revision.to_string() }, "items": objects })
     }
 
-    /// The Leases of all clusters.
-    fn leases(&self, now: Timestamp) -> Value {
-        let clusters = self.tables.get(&resources::CLUSTERS.collection("")).map(|table| &table.objects);
-        let lease = |key: &Key| {
-            let renewed = self.silent.get(&*key.name).map_or(now, |since| Timestamp::new(*since, 0));
-            let mut lease = json!({
-                "metadata": { "name": marks::heartbeat(&key.name), "namespace": marks::SYSTEM_NAMESPACE },
-                "spec": {
-                    "holderIdentity": "syncer", "leaseDurationSeconds": 30, "renewTime": renewed.to_time(),
-                },
-            });
-            object::set_label(&mut lease, marks::CLUSTER, &key.name);
-            lease
-        };
-        let leases: Vec<Value> =
-            clusters.into_iter().flat_map(|clusters| clusters.keys()).map(lease).collect();
-        json!({ "metadata": { "resourceVersion": self.revision.to_string() }, "items": leases })
+    /// The Lease of a cluster.
+    fn lease(&self, name: &str, now: Timestamp) -> Value {
+        let is_its = |cluster: &&String| marks::heartbeat(cluster) == name;
+        let silent = self.silent.keys().find(is_its).and_then(|cluster| self.silent.get(cluster));
+        let renewed = silent.map_or(now, |since| Timestamp::new(*since, 0)).to_time();
+        json!({
+            "metadata": { "name": name, "namespace": marks::SYSTEM_NAMESPACE },
+            "spec": { "holderIdentity": "syncer", "leaseDurationSeconds": 30, "renewTime": renewed },
+        })
     }
 
     /// Nothing happens between a list and its watch, because both begin before the simulation does.
