@@ -65,6 +65,8 @@ impl Round<'_> {
         let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);
         let unconfirmed = unconfirmed(&demand, &reports);
         let awaits_removal = !unconfirmed.is_empty();
+        // A lost cluster may confirm much later. When it returns, everything is balanced again.
+        let awaits_removal_soon = unconfirmed.iter().any(|uid| !self.is_lost(uid));
         demand.evicted.extend(unconfirmed);
 
         let mut asked = match is_moving {
@@ -78,7 +80,7 @@ impl Round<'_> {
         if is_balanced {
             // Lost shares go to any other cluster, however new that is.
             let may_move = !is_moving && !demand.is_paused && losses.replaced.is_empty();
-            self.scheduler.rebalancing.set_waiting(key, !may_move || awaits_removal);
+            self.scheduler.rebalancing.set_waiting(key, !may_move || awaits_removal_soon);
             if may_move {
                 returns = self.balance(key, &mut asked, (placement, &bound_for), &rules, now);
             }
@@ -195,6 +197,12 @@ impl Round<'_> {
         self.outcome(key, target, placement, wanted, told)
     }
 
+    /// Whether a cluster does not work or does not exist any more.
+    fn is_lost(&self, uid: &str) -> bool {
+        let state = self.ledger.fleet.cluster(uid);
+        state.is_none_or(|state| state.is_fenced || state.readiness.is_not_ready())
+    }
+
     /// The object stays as it is, and its placement says why.
     fn stays(
         &self,
@@ -203,10 +211,7 @@ impl Round<'_> {
         code: &'static str,
         message: String,
     ) -> DecidedStep {
-        let is_lost = |share: &Share| {
-            let state = self.ledger.fleet.cluster(&share.uid);
-            state.is_none_or(|state| state.is_fenced || state.readiness.is_not_ready())
-        };
+        let is_lost = |share: &Share| self.is_lost(&share.uid);
         let wanted = Wanted { blocked: code.to_string(), ..Wanted::present(placement) };
         // Nothing is written because a cluster is lost: the control plane may be the one that is cut off.
         match wanted.is_same(placement)
