@@ -249,6 +249,19 @@ impl ApiScope {
         Ok(self.placed(patched, &key.workspace))
     }
 
+    /// Sends a merge patch for an object under the name of a field manager.
+    pub async fn patch_as(
+        &self,
+        manager: &str,
+        resource: &Resource,
+        key: &Key,
+        patch: &Value,
+    ) -> Result<Value, Status> {
+        let path = format!("{}?fieldManager={}", self.path(resource, key)?, encoded(manager));
+        let patched = self.client.patch(&path, PatchType::Merge, patch).await?;
+        Ok(self.placed(patched, &key.workspace))
+    }
+
     /// Sends a strategic merge patch for an object of a built-in kind.
     pub async fn patch_strategic(
         &self,

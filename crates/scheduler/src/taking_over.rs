@@ -1,6 +1,7 @@
 //! Placements that were made by hand, without a scheduler, become intents. No replica moves: numbers become
 //! pins, and what is whole stays whole.
 
+use atoll_fleet::scheduled::COMMAND_MANAGER;
 use atoll_fleet::{Placement, placed_by};
 use atoll_informer::{ApiScope, Next, Resource};
 use atoll_meta::{Status, object};
@@ -35,7 +36,8 @@ pub async fn write(api: &ApiScope, target: &PlacementTarget, intent: &Intent) ->
     let patch = json!({ "metadata": {
         "uid": uid, "resourceVersion": revision, "annotations": { ANNOTATION: text },
     } });
-    let written = match api.patch(&target.resource, &target.at, "", &patch).await {
+    // As if its user had used the command, so that it stays when a manifest without it is replaced.
+    let written = match api.patch_as(COMMAND_MANAGER, &target.resource, &target.at, &patch).await {
         Err(status) if matches!(status.code(), 404 | 409) => return Ok(Next::Again),
         written => written?,
     };

@@ -42,6 +42,10 @@ async fn placements_by_hand_become_intents_and_nothing_moves() {
         let taken = expect_placed(&admin, &path(name), placement).await;
         assert_eq!(taken["metadata"]["annotations"]["atoll.dev/clusters"], intent, "{name}");
     }
+    // A manifest that is replaced again and again does not have the annotation, which stays all the same.
+    let manifest = deployment("divided", 3, 100);
+    let replaced = admin.put(&path("divided"), manifest).await.expect(200);
+    assert_eq!(replaced["metadata"]["annotations"]["atoll.dev/clusters"], "east==2,west==1");
     wait_until(&admin, &path("divided"), "nothing is leaving", |web| {
         atoll_fleet::Placement::of(web).leaving.is_empty()
     })

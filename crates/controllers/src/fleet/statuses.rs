@@ -1,8 +1,10 @@
 //! Aggregates the reports of all clusters that have an object into one status above.
 
+mod recent_writes;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use atoll_fleet::Placement;
 use atoll_fleet::placed_condition::{self, Health, NOT_PLACED, PlacedObject};
@@ -13,6 +15,7 @@ use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource,
 use atoll_meta::{Status, object, time};
 use serde_json::Value;
 
+use self::recent_writes::RecentWrites;
 use super::changed_clusters::{self, ChangedCluster, ClusterChange};
 use super::cluster_lookup::ClusterLookup;
 use super::reports::{self, by_object, is_refusal, object_key, problem, reported_uid, target};
@@ -144,6 +147,7 @@ pub async fn run(context: Context) {
         kinds,
         lookup,
         lost_report,
+        recent_writes: RecentWrites::default(),
     });
     let working = queue.work("statuses of placed objects", WORKERS, move |key| {
         let controller = controller.clone();
@@ -191,10 +195,14 @@ struct Controller {
     kinds: Arc<Vec<Workloads>>,
     lookup: ClusterLookup,
     lost_report: Arc<LostReports>,
+    recent_writes: RecentWrites,
 }
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        if let Some(left) = self.recent_writes.time_left(&key.name, Instant::now()) {
+            return Ok(Next::After(left));
+        }
         let object_key = object_key(&key.workspace, &key.name);
         let lost_report = self.lost_report.take(&object_key);
         let outcome = self.sync_object(key, lost_report.as_ref()).await;
@@ -275,6 +283,7 @@ impl Controller {
             Err(status) if matches!(status.reason(), "NotFound" | "MethodNotAllowed") => Ok(Next::Done),
             written => {
                 self.record_placed_condition(&resource, &found, &written?);
+                self.recent_writes.record(&key.name, Instant::now());
                 Ok(Next::Done)
             }
         }
