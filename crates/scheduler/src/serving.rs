@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
+use atoll_fleet::scheduled::stays_above;
 use atoll_fleet::selecting::{selector, selects};
 use atoll_informer::{Cache, Change, Key};
 use atoll_meta::object;
@@ -58,11 +59,12 @@ impl Serving {
             demand.current.iter().filter(stays).map(|share| share.uid.clone()).collect();
         for service in self.selecting(at, workload) {
             let placement = Placement::of(&service);
+            let is_on = |uid: &str| placement.clusters.iter().any(|of| of.uid == uid);
+            let goes_along = !stays_above(&service) && demand.current.iter().any(|share| is_on(&share.uid));
             let endpoints = reports.endpoints(&at.workspace, object::uid(&service));
             for share in demand.current.iter_mut().filter(|share| stays.contains(&share.uid)) {
-                if placement.clusters.iter().any(|of| *of.uid == *share.uid) {
-                    share.ready = share.ready.min(most_ready(&endpoints, &share.uid));
-                }
+                let most = most_ready(&endpoints, (is_on(&share.uid), goes_along), &share.uid);
+                share.ready = share.ready.min(most);
             }
         }
     }
@@ -89,10 +91,18 @@ pub fn first_by_name(mut objects: Vec<Arc<Value>>, most: usize) -> Vec<Arc<Value
     objects
 }
 
-/// The most replicas that can be reached in a cluster: none before the Service is there, any number if its
-/// endpoints are not known.
-fn most_ready(endpoints: &HashMap<String, Option<i64>>, cluster: &str) -> i64 {
-    endpoints.get(cluster).copied().unwrap_or(Some(0)).unwrap_or(i64::MAX)
+/// The most replicas that can be reached in a cluster: none before a Service that goes along with them is there, any
+/// number if its endpoints are not known or it stays elsewhere.
+fn most_ready(
+    endpoints: &HashMap<String, Option<i64>>,
+    (is_there, goes_along): (bool, bool),
+    cluster: &str,
+) -> i64 {
+    match (is_there, goes_along) {
+        (true, _) => endpoints.get(cluster).copied().unwrap_or(Some(0)).unwrap_or(i64::MAX),
+        (false, true) => 0,
+        (false, false) => i64::MAX,
+    }
 }
 
 /// Whether a change of a Service may let moves of the workloads in its namespace go on.
@@ -124,8 +134,15 @@ mod tests {
     #[test]
     fn replicas_count_when_their_endpoints_are_known() {
         let endpoints = HashMap::from([("a".to_string(), Some(2)), ("b".to_string(), None)]);
-        for (cluster, expected) in [("a", 2), ("b", i64::MAX), ("c", 0)] {
-            assert_eq!(most_ready(&endpoints, cluster), expected, "{cluster}");
+        for (cluster, service, expected) in [
+            ("a", (true, true), 2),
+            ("b", (true, true), i64::MAX),
+            ("c", (true, true), 0),
+            // The Service is placed a moment after the workload.
+            ("a", (false, true), 0),
+            ("a", (false, false), i64::MAX),
+        ] {
+            assert_eq!(most_ready(&endpoints, service, cluster), expected, "{cluster} {service:?}");
         }
     }
 }
