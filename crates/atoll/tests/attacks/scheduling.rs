@@ -176,6 +176,35 @@ async fn targets_of_moves_take_no_room_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn shared_clusters_get_no_more_than_the_scheduler_has_room_for() {
+    let (server, ann, bob) = start().await;
+    let admin = server.admin();
+    join(&admin, "shared", json!({ "mode": "none" }), json!([nodes("10")])).await;
+    join(&ann, "own", json!({ "mode": "none" }), json!([nodes("10")])).await;
+    fits(&ann, "web", "shared").await;
+    let owner =
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "a", "uid": "1", "controller": true });
+    let mut owned = deployment("owned", 1, None);
+    owned["metadata"]["ownerReferences"] = json!([owner]);
+    ann.post(DEPLOYMENTS, owned).await.expect(201);
+    let public = DEPLOYMENTS.replace("default", "kube-public");
+    ann.post(&public, deployment("public", 1, None)).await.expect(201);
+    let placement = |by: &str, cluster: &str, replicas: i64| json!({ "spec": { "by": by, "clusters": [{ "name": cluster, "replicas": replicas }] } });
+    let (web, owned) = (format!("{DEPLOYMENTS}/web/placement"), format!("{DEPLOYMENTS}/owned/placement"));
+    for (path, by) in
+        [(&web, "annotation"), (&owned, "hand"), (&format!("{public}/public/placement"), "hand")]
+    {
+        let message = ann.merge(path, placement(by, "shared", 300)).await.expect_status(403, "Forbidden");
+        assert!(message.contains("the verb update on clusters.atoll.dev"), "{path}: {message}");
+    }
+    // The rest has room, and clusters of the tenant's own are its own business.
+    fits(&bob, "other", "shared").await;
+    ann.merge(&owned, placement("hand", "own", 300)).await.expect(200);
+    ann.merge(&web, placement("annotation", "shared", 1)).await.expect(200);
+    admin.workspace("root:ann").merge(&web, placement("annotation", "shared", 2)).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn impersonated_controllers_write_no_placements() {
     let (server, ann, _bob) = start().await;
     let admin = server.admin();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use atoll_testkit::wait::eventually;
 use atoll_testkit::{Client, Watch};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,8 +40,14 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Starts sending so many requests a second, and follows the number of available replicas.
+    /// Starts sending so many requests a second, and follows the number of available replicas, once enough of them are.
     pub async fn start(admin: &Client, deployment: &str, rate: u32, least: i64) -> Clients {
+        // Endpoints may be known before the status of the Deployment is written.
+        eventually("enough replicas are available", async || {
+            let web = admin.get(deployment).await.expect(200);
+            web["status"]["availableReplicas"].as_i64().unwrap_or(0) >= least
+        })
+        .await;
         let (known, began) = (Arc::new(Known::default()), Instant::now());
         let slices = admin.get(SLICES).await.expect(200);
         for slice in slices["items"].as_array().unwrap() {

@@ -6,8 +6,12 @@
 //! - a dry run, which checks an intent before it is written;
 //! - one that follows the intent of the object, onto clusters that the scheduler does not choose by itself;
 //! - a release: the clusters that stay are not changed, and the object is given back afterwards.
+//!
+//! None of them puts more of a workload on a cluster of a workspace above, unless the client may change that Cluster: it
+//! is shared with others, and only the scheduler knows how much room there is.
 
 use atoll_authn::{MASTERS, User};
+use atoll_authz::{Attributes, Target};
 use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
 use atoll_fleet::scheduled::{has_intent, is_left_to_scheduler, is_placed_alone};
@@ -15,11 +19,14 @@ use atoll_fleet::{Placement, placed_by};
 use atoll_meta::{Status, object};
 use atoll_placement::intent::{ANNOTATION, Amount, Intent, Part};
 use atoll_registry::Row;
+use atoll_registry::catalog::ATOLL;
 use serde_json::Value;
 
 use crate::Server;
 use crate::chain::Call;
 use crate::local::is_controller;
+
+const CLUSTERS: &str = "clusters";
 
 /// The placement that a client wants to write.
 pub struct WantedPlacement<'a> {
@@ -41,8 +48,11 @@ pub fn check(
     let is_left = is_left_to_scheduler(resource, existing)
         || (!is_workload(resource) && has_intent(existing) && is_placed_alone(existing));
     let is_made_by_scheduler = server.runs_scheduler && is_left && !object::is_being_deleted(existing);
-    if !is_made_by_scheduler || is_controller(&call.user) || is_allowed(existing, current, wanted) {
+    if is_controller(&call.user) {
         return Ok(());
+    }
+    if !is_made_by_scheduler || is_allowed(existing, current, wanted) {
+        return check_shared_clusters(server, row, call, current, wanted);
     }
     let (namespace, name) = (object::namespace(existing), object::name(existing));
     let flag = if namespace == "default" { String::new() } else { format!(" --namespace {namespace}") };
@@ -52,6 +62,48 @@ pub fn check(
         intent(wanted.shares)
     );
     Err(Status::forbidden(&row.group, &row.resource, name, message))
+}
+
+/// Checks that the client may put more of a workload on the clusters of workspaces above.
+fn check_shared_clusters(
+    server: &Server,
+    row: &Row,
+    call: &Call,
+    current: &Placement,
+    wanted: &WantedPlacement<'_>,
+) -> Result<(), Status> {
+    let is_checked = server.runs_scheduler && is_workload((&row.group, &row.resource)) && !wanted.dry_run;
+    if !is_checked {
+        return Ok(());
+    }
+    let workspace = call.workspace.id()?;
+    let above = server.registry.ancestry(workspace);
+    for share in wanted.shares.iter().filter(|share| is_more(share, current)) {
+        let registered = server.registry.cluster(workspace, &share.name, &share.uid);
+        let levels = registered.and_then(|found| above.iter().position(|id| *id == found.workspace));
+        let Some(levels) = levels.filter(|levels| *levels > 0) else { continue };
+        let (subresource, namespace, name) = ("", "", share.name.as_str());
+        let target = Target::Resource { group: ATOLL, resource: CLUSTERS, subresource, namespace, name };
+        let attributes = Attributes { user: &call.user, verb: "update", target };
+        if !server.is_allowed_above(&call.workspace, levels, &attributes) {
+            let message = format!(
+                "cluster {name:?} belongs to a workspace above, where workloads are placed by the scheduler and by users with \
+                 the verb update on {CLUSTERS}.{ATOLL} {name:?}"
+            );
+            return Err(Status::forbidden(&row.group, &row.resource, &call.info.name, message));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a share is new, or larger than it was.
+fn is_more(share: &Share, current: &Placement) -> bool {
+    let Some(known) = current.share_of(&share.name, &share.uid) else { return true };
+    let is_less =
+        |new: Option<i64>, old: Option<i64>| new == old || new.zip(old).is_some_and(|(n, o)| n <= o);
+    !is_less(share.replicas, known.replicas)
+        || !is_less(share.completions, known.completions)
+        || !is_less(share.parallelism, known.parallelism)
 }
 
 /// Whether a client is a scheduler: the server's own, or one that runs elsewhere if the server has none.
@@ -133,6 +185,24 @@ mod tests {
             let found = is_allowed(&object(intent), &placed(before), &wanted);
             assert_eq!(found, expected, "{intent} {before} {by} {clusters:?} {dry_run}");
         }
+    }
+
+    #[test]
+    fn shares_that_grow_are_more() {
+        let share = |replicas| Share { replicas, ..Share::on("east", "1") };
+        let current = |replicas| Placement { clusters: vec![share(replicas)], ..Placement::default() };
+        for (before, after, expected) in [
+            (Some(2), Some(2), false),
+            (Some(2), Some(1), false),
+            (Some(2), Some(3), true),
+            (Some(2), None, true),
+            (None, None, false),
+            (None, Some(3), true),
+        ] {
+            assert_eq!(is_more(&share(after), &current(before)), expected, "{before:?} {after:?}");
+        }
+        assert!(is_more(&Share::on("west", "2"), &current(None)));
+        assert!(is_more(&Share::on("east", "2"), &current(None)), "another cluster of that name");
     }
 
     #[test]
