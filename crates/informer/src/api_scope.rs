@@ -6,6 +6,7 @@ use atoll_client::path::{self, encoded};
 use atoll_client::{Client, PatchType};
 use atoll_meta::{Status, names, object};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{Key, Pages, Resource, Tree, WORKSPACE};
 
@@ -13,6 +14,9 @@ use crate::{Key, Pages, Resource, Tree, WORKSPACE};
 pub(crate) const UNKNOWN: &str = "UnknownWorkspace";
 /// The status subresource.
 const STATUS: &str = "status";
+/// Objects of a page of a list whose objects may be large, and the turns of such lists.
+const LARGE_PAGE: usize = 16;
+static LARGE_LISTS: Semaphore = Semaphore::const_new(1);
 
 #[derive(Clone)]
 pub struct ApiScope {
@@ -229,6 +233,32 @@ impl ApiScope {
                 Value::Array(items) => items,
                 _ => Vec::new(),
             });
+            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
+            if token.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lists objects that may be large, a few at a time. Such lists of all controllers take turns, because each takes
+    /// much memory.
+    pub async fn list_large(
+        &self,
+        resource: &Resource,
+        workspace: &str,
+        namespace: &str,
+        mut show: impl FnMut(Vec<Value>),
+    ) -> Result<(), Status> {
+        let collection = self.collection(resource, workspace, namespace)?;
+        let mut token = String::new();
+        loop {
+            // The semaphore is never closed.
+            let _turn = LARGE_LISTS.acquire().await;
+            let page = format!("{collection}?limit={LARGE_PAGE}&continue={}", encoded(&token));
+            let mut page = self.client.get(&page).await?;
+            if let Value::Array(items) = page["items"].take() {
+                show(items);
+            }
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
             if token.is_empty() {
                 return Ok(());

@@ -28,6 +28,8 @@ pub struct Fleet {
     shares: HashMap<Arc<str>, Vec<usize>>,
     /// Number of clusters with a taint that only asks to be avoided.
     avoided: usize,
+    /// Indexes of the clusters whose accounts are to be settled, while many objects change.
+    unsettled: Option<BTreeSet<usize>>,
 }
 
 /// A cluster of the fleet.
@@ -115,6 +117,28 @@ impl Fleet {
         }
     }
 
+    /// Begins many changes. Until [`Fleet::end_changes`], pods are not seated again, which takes long.
+    pub fn begin_changes(&mut self) {
+        self.unsettled.get_or_insert_default();
+    }
+
+    /// Seats the pods of all clusters again whose shares have changed.
+    pub fn end_changes(&mut self) {
+        for index in self.unsettled.take().unwrap_or_default() {
+            self.change(index, Account::settle);
+        }
+    }
+
+    fn set_share(&mut self, index: usize, object: &ObjectKey, needs: &Arc<Needs>, pods: i64) {
+        match &mut self.unsettled {
+            Some(unsettled) => {
+                unsettled.insert(index);
+                self.change(index, |account| account.set_share_later(object, needs, pods));
+            }
+            None => self.change(index, |account| account.set_share(object, needs, pods)),
+        }
+    }
+
     /// Sets the last report of a cluster; ignored if the cluster is not known.
     pub fn set_report(&mut self, uid: &str, report: Arc<CapacityReport>) {
         if let Some(index) = self.by_uid.get(uid).copied() {
@@ -132,11 +156,11 @@ impl Fleet {
         let before = self.shares.insert(object.uid.clone(), after).unwrap_or_default();
         for index in before {
             if !shares.iter().any(|(other, _)| *other == index) {
-                self.change(index, |account| account.set_share(object, needs, 0));
+                self.set_share(index, object, needs, 0);
             }
         }
         for (index, pods) in shares {
-            self.change(index, |account| account.set_share(object, needs, pods));
+            self.set_share(index, object, needs, pods);
         }
     }
 
@@ -145,7 +169,7 @@ impl Fleet {
         let object = ObjectKey { uid: uid.into(), ..ObjectKey::default() };
         let needs = Arc::default();
         for index in self.shares.remove(uid).unwrap_or_default() {
-            self.change(index, |account| account.set_share(&object, &needs, 0));
+            self.set_share(index, &object, &needs, 0);
         }
     }
 

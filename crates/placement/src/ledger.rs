@@ -33,6 +33,8 @@ pub struct Account {
     /// Requests of all shares together, bound or not: what limits apply to.
     placed: Resources,
     room: i64,
+    /// Whether pods are to be seated again.
+    is_stale: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +64,20 @@ impl Account {
 
     /// Sets the share of an object; `replicas` of 0 remove it.
     pub fn set_share(&mut self, object: &ObjectKey, needs: &Arc<Needs>, replicas: i64) {
+        self.set_share_later(object, needs, replicas);
+        self.settle();
+    }
+
+    /// Seats all pods again, if shares have changed since.
+    pub fn settle(&mut self) {
+        if self.is_stale {
+            self.seat_all();
+        }
+    }
+
+    /// The same as [`Account::set_share`], but the room is right only after [`Account::settle`]: seating many pods takes
+    /// long.
+    pub fn set_share_later(&mut self, object: &ObjectKey, needs: &Arc<Needs>, replicas: i64) {
         let bound = self.bound(&object.uid);
         let before = self.shares.get(&object.uid).map(|share| (share.replicas, share.needs.clone()));
         let unbound = |replicas: i64| (replicas - bound).max(0);
@@ -89,10 +105,10 @@ impl Account {
         // More pods find seats beside the others. Fewer leave seats that depend on the order in which they
         // were taken, so that all are seated again.
         let more = unbound(replicas) - waited;
-        if waited == 0 || (is_same && more >= 0) {
-            self.seat_more(&object.uid, more);
+        if self.is_stale || !(waited == 0 || (is_same && more >= 0)) {
+            self.is_stale = true;
         } else {
-            self.seat_all();
+            self.seat_more(&object.uid, more);
         }
     }
 
@@ -107,6 +123,7 @@ impl Account {
 
     /// Seats all pods that are not bound, large ones first, because small ones fit into the gaps.
     fn seat_all(&mut self) {
+        self.is_stale = false;
         let Some(report) = self.report.clone() else { return };
         self.seats = Seats::of(&report);
         let mut shares: Vec<_> = self.shares.iter_mut().collect();

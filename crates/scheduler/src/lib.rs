@@ -56,6 +56,7 @@ pub use self::advance::{ACCEPT_EMPTY_VOLUMES, DRAIN};
 pub use self::moving::AWAY;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -102,6 +103,9 @@ const BATCH_TIME: Duration = Duration::from_millis(100);
 /// The same for the objects of one workspace. The rest of them waits for as long as the decisions took, so that a
 /// workspace uses at most half of the time.
 const WORKSPACE_TIME: Duration = Duration::from_millis(20);
+/// Time for updating the ledger with changed objects before the decisions of a batch. The rest of them follows before the
+/// next one: a change may concern very many objects of one workspace.
+const UPDATE_TIME: Duration = Duration::from_millis(20);
 /// The component of events.
 const COMPONENT: &str = "atoll-scheduler";
 
@@ -145,6 +149,10 @@ struct Scheduler {
     /// Changes that concern many objects.
     scopes: Queue,
     writer: Writer,
+    /// Whether the ledger has been updated.
+    is_loaded: AtomicBool,
+    /// Time for updating it again.
+    update_time: Duration,
 }
 
 /// Runs the scheduler until it is dropped. Without clusters it does nothing: the watches would only cost memory.
@@ -188,6 +196,8 @@ pub async fn run(setup: Setup) {
         queue: Queue::new(),
         scopes: Queue::new(),
         writer: Writer { api: api.clone(), clock, recorder },
+        is_loaded: AtomicBool::new(false),
+        update_time: UPDATE_TIME,
         api,
     });
     changes::listen(&scheduler);
@@ -256,9 +266,18 @@ impl Scheduler {
                 },
             }
         }
+        // All placements must be known before the first decision.
+        let time =
+            if self.is_loaded.swap(true, Ordering::Relaxed) { self.update_time } else { Duration::MAX };
+        let begun = Instant::now();
+        ledger.fleet.begin_changes();
         for key in objects {
-            self.update_object(ledger, &key);
+            match begun.elapsed() < time {
+                true => self.update_object(ledger, &key),
+                false => self.changes.object(key),
+            }
         }
+        ledger.fleet.end_changes();
     }
 
     /// Updates what an object takes to what the cache shows.

@@ -277,7 +277,8 @@ impl Selected {
             return Ok(backends::shares(listed.iter()));
         }
         for workload in workloads::kinds() {
-            listed.extend(self.api.list(workload, &at.workspace, &at.namespace, false).await?);
+            let add = |page: Vec<Value>| listed.extend(page.iter().map(selectable));
+            self.api.list_large(workload, &at.workspace, &at.namespace, add).await?;
         }
         Ok(shares(kinds()[kind], found, listed.iter()))
     }
@@ -330,6 +331,24 @@ impl Selected {
         });
         self.api.patch(resource, at, subresource, &patch).await
     }
+}
+
+/// The parts of a workload that [`shares`] depend on. The rest may be large.
+fn selectable(workload: &Value) -> Value {
+    let mut small = json!({ "metadata": {}, "spec": { "template": { "metadata": {} } } });
+    if let Some(time) = workload["metadata"].get("deletionTimestamp") {
+        small["metadata"]["deletionTimestamp"] = time.clone();
+    }
+    if let Some(placement) = object::annotation(workload, atoll_fleet::marks::PLACEMENT) {
+        object::set_annotation(&mut small, atoll_fleet::marks::PLACEMENT, placement);
+    }
+    if let Some(labels) = pod_labels(workload) {
+        small["spec"]["template"]["metadata"]["labels"] = labels.clone().into();
+    }
+    if let Some(replicas) = workload["spec"].get("replicas") {
+        small["spec"]["replicas"] = replicas.clone();
+    }
+    small
 }
 
 /// The clusters of a workload with the replicas on each.

@@ -7,7 +7,9 @@
 //! ```
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use atoll_fleet::placement::Share;
 use atoll_fleet::{Placement, marks};
@@ -88,6 +90,8 @@ impl Trial {
             queue: Queue::new(),
             scopes: Queue::new(),
             writer,
+            is_loaded: AtomicBool::new(true),
+            update_time: Duration::MAX,
         });
         drop(ledger);
         changes::listen(&scheduler);

@@ -57,6 +57,11 @@ impl History {
         self.order.is_empty()
     }
 
+    /// Whether the next large events let the oldest ones leave early.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= self.limits.bytes / 10 * 9
+    }
+
     pub fn push(&mut self, event: Arc<Event>) {
         self.bytes += event.weight();
         for part in event.shared_parts() {

@@ -309,6 +309,11 @@ impl Cache {
         self.expired.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Whether the history contains so many bytes that events leave it before they are old.
+    pub fn has_full_history(&self) -> bool {
+        self.watch_state().history.is_full()
+    }
+
     /// Removes events and pinned snapshots that are older than `age`. Returns the revision through which the
     /// store may be compacted.
     pub fn expire(&self, age: Duration) -> Revision {

@@ -8,6 +8,7 @@ use atoll_authn::service_account;
 use atoll_registry::{definitions, expiry};
 use atoll_server::Server;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::settings::PlaneSettings;
 
@@ -21,12 +22,17 @@ pub fn start(tasks: &mut JoinSet<()>, server: &Arc<Server>, settings: &PlaneSett
     tasks.spawn(definitions::run(server.registry.clone()));
 }
 
-/// Removes old history from memory, then from the disk.
+/// Removes old history from memory, then from the disk. Large objects that change often fill the disk quickly, so what
+/// they have displaced from memory is removed every second.
 async fn compact_history(server: Arc<Server>, age: Duration) {
-    let mut interval =
-        tokio::time::interval((age / 5).clamp(Duration::from_secs(1), Duration::from_secs(60)));
+    let every = (age / 5).clamp(Duration::from_secs(1), Duration::from_secs(60));
+    let (mut interval, mut due) = (tokio::time::interval(Duration::from_secs(1)), Instant::now());
     loop {
         interval.tick().await;
+        if Instant::now() < due && !server.registry.cache.has_full_history() {
+            continue;
+        }
+        due = Instant::now() + every;
         let through = server.registry.cache.expire(age);
         server.registry.placements.parsed.clear();
         if let Err(error) = server.registry.store.compact(through).await {

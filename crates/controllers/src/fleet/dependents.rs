@@ -7,13 +7,14 @@ mod owners;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use atoll_fleet::Placement;
+use atoll_fleet::marks::PLACEMENT as PLACEMENT_MARK;
 use atoll_fleet::owners::owner_shares;
 use atoll_fleet::placed_by::REFERENCE as BY_REFERENCE;
 use atoll_fleet::placement::{Share, are_same, next_needed};
-use atoll_fleet::references::{RESOURCES, references};
+use atoll_fleet::references::{NEEDS, RESOURCES, Reference, references};
 use atoll_fleet::scheduled::stays_above;
 use atoll_informer::{
     Cache, Change, Key, ListWatch, ListWatchEvent, Next, Queue, Resource, list_and_watch, resources,
@@ -26,7 +27,12 @@ use self::custom::CustomObjects;
 use self::owners::OwnedObjects;
 use crate::context::Context;
 
+/// Dependents that are looked at at the same time, in all and of one workspace.
 const WORKERS: usize = 16;
+const PER_WORKSPACE: usize = 2;
+/// Very many objects may refer to a dependent. After looking at them, other work of the workspace waits for so many times
+/// as long as it took.
+const REST: u32 = 4;
 /// Delay before a refused placement is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Delay before a removal is looked at again that depends on objects which are not known yet.
@@ -90,8 +96,26 @@ fn reference_key(resource: &str, namespace: &str, name: &str) -> String {
     format!("{resource}/{namespace}/{name}")
 }
 
+/// Whether dependents do not depend on a change. Most changes are those of a status.
+fn is_irrelevant(kind: &str, change: &Change) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return false };
+    let annotations = |object: &Value| {
+        [PLACEMENT_MARK, NEEDS].map(|name| object::annotation(object, name).map(str::to_string))
+    };
+    let is_same_metadata = object::is_being_deleted(old) == object::is_being_deleted(new)
+        && annotations(old) == annotations(new);
+    let is_same_field =
+        |name: &str| matches!(name, "metadata" | "status" | "apiVersion" | "kind") || old[name] == new[name];
+    is_same_metadata
+        && (new.as_object().is_some_and(|fields| fields.keys().all(|name| is_same_field(name)))
+            || reference_keys(kind, old) == reference_keys(kind, new))
+}
+
 /// Adds what an object refers to, or has referred to.
 fn enqueue_references(kind: &str, change: &Change, queue: &Queue) {
+    if is_irrelevant(kind, change) {
+        return;
+    }
     for object in [&change.old, &change.new].into_iter().flatten() {
         for reference_key in reference_keys(kind, object) {
             queue.add(queue_key(&change.key.workspace, &reference_key));
@@ -130,7 +154,7 @@ pub async fn run(context: Context) {
         ));
     }
     let worker = controller.clone();
-    let working = queue.work("dependents", WORKERS, move |key| {
+    let working = queue.work_with_share("dependents", WORKERS, PER_WORKSPACE, move |key| {
         let controller = worker.clone();
         async move { controller.sync(&key).await }
     });
@@ -199,17 +223,21 @@ impl Controller {
     }
 
     /// Lists all objects of a namespace that may need dependents.
-    async fn list_referrers(&self, workspace: &str, namespace: &str) -> Result<Vec<Value>, Status> {
+    async fn list_referrers(&self, workspace: &str, namespace: &str) -> Result<Vec<Referrer>, Status> {
         let mut all = Vec::new();
         for (resource, _) in &REFERRERS {
             let resource = resource();
-            for mut found in self.context.api().list(&resource, workspace, namespace, false).await? {
-                object::set_type(&mut found, &resource.api_version(), &resource.kind);
-                all.push(found);
-            }
+            let add = |page: Vec<Value>| {
+                all.extend(page.into_iter().map(|mut found| {
+                    object::set_type(&mut found, &resource.api_version(), &resource.kind);
+                    Referrer::of(&found)
+                }));
+            };
+            self.context.api().list_large(&resource, workspace, namespace, add).await?;
         }
-        all.extend(self.custom.list_missing(&self.context, workspace, namespace).await?);
-        all.extend(self.custom.list(workspace, namespace).iter().map(|found| found.as_ref().clone()));
+        let missing = self.custom.list_missing(&self.context, workspace, namespace).await?;
+        all.extend(missing.iter().map(Referrer::of));
+        all.extend(self.custom.list(workspace, namespace).iter().map(|found| Referrer::of(found)));
         Ok(all)
     }
 
@@ -225,11 +253,14 @@ impl Controller {
             found => found?,
         };
         let current = Placement::of(&found);
-        let referrers = self.referrers_of(&key.workspace, &key.name);
-        let owners = owner_shares(&found, &|owner| self.owner(&target, owner));
-        let Some((mut shares, by)) = changed_shares(&current, &found, &referrers, owners) else {
-            return Ok(Next::Done);
+        let begun = Instant::now();
+        let changed = {
+            let referrers = self.referrers_of(&key.workspace, &key.name);
+            let owners = owner_shares(&found, &|owner| self.owner(&target, owner));
+            changed_shares(&current, &found, &referrers, owners)
         };
+        tokio::time::sleep(begun.elapsed() * REST).await;
+        let Some((mut shares, by)) = changed else { return Ok(Next::Done) };
         // A removed object may be lost, and the caches may be at different revisions: list the referring
         // objects again.
         if current.clusters.iter().any(|share| !contains(&shares, share)) && !stays_above(&found) {
@@ -239,7 +270,7 @@ impl Controller {
             let referrers = self.list_referrers(&key.workspace, namespace).await?;
             let mut needed = needed_clusters(&key.name, &referrers);
             let referrers: HashMap<&str, &Value> =
-                referrers.iter().map(|referrer| (object::uid(referrer), referrer)).collect();
+                referrers.iter().map(|one| (object::uid(&one.object), &one.object)).collect();
             let find = |owner: &OwnerReference<'_>| Some(Arc::new((*referrers.get(owner.uid)?).clone()));
             add_shares(&mut needed, owner_shares(&found, &find));
             match next_needed(&current, needed.into_values().collect()) {
@@ -304,6 +335,32 @@ impl Controller {
     }
 }
 
+/// An object that was listed because it may refer to others: its metadata and references. The rest may be large.
+struct Referrer {
+    object: Value,
+    /// The keys of what it refers to.
+    references: Vec<String>,
+}
+
+impl Referrer {
+    fn of(object: &Value) -> Referrer {
+        let namespace = object::namespace(object);
+        let key = |reference: Reference| reference_key(reference.resource, namespace, &reference.name);
+        let references = references(object).into_iter().map(key).collect();
+        let mut small = json!({ "metadata": {} });
+        object::set_type(&mut small, object::api_version(object), object::kind(object));
+        for field in ["name", "namespace", "uid", "deletionTimestamp", "ownerReferences"] {
+            if let Some(value) = object["metadata"].get(field) {
+                small["metadata"][field] = value.clone();
+            }
+        }
+        if let Some(placement) = object::annotation(object, PLACEMENT_MARK) {
+            object::set_annotation(&mut small, PLACEMENT_MARK, placement);
+        }
+        Referrer { object: small, references }
+    }
+}
+
 /// Shares by cluster name. Of two clusters with the same name, the one of the first referring object is used.
 type Clusters = BTreeMap<String, Share>;
 
@@ -345,17 +402,13 @@ fn add_shares(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
 /// Returns the clusters that need a dependent: those of the objects that refer to it. If such an object is a
 /// dependent itself, the clusters of the objects that refer to it count, whether or not it was already placed
 /// there.
-fn needed_clusters(reference_key: &str, referrers: &[Value]) -> Clusters {
-    let namespace = referrers.first().map(object::namespace).unwrap_or_default();
-    let refers = |object: &&Value| {
-        let found = references(object).into_iter();
-        !object::is_being_deleted(object)
-            && found
-                .map(|reference| self::reference_key(reference.resource, namespace, &reference.name))
-                .any(|own| own == reference_key)
+fn needed_clusters(reference_key: &str, referrers: &[Referrer]) -> Clusters {
+    let namespace = referrers.first().map(|one| object::namespace(&one.object)).unwrap_or_default();
+    let refers = |one: &&Referrer| {
+        !object::is_being_deleted(&one.object) && one.references.iter().any(|own| own == reference_key)
     };
     let mut all = Clusters::new();
-    for referrer in referrers.iter().filter(refers) {
+    for referrer in referrers.iter().filter(refers).map(|one| &one.object) {
         let placement = Placement::of(referrer);
         let is_dependent = placement.clusters.is_empty() || placement.by == BY_REFERENCE;
         match is_dependent && object::kind(referrer) == "ServiceAccount" {
@@ -448,9 +501,39 @@ mod tests {
             // A service account that was placed by hand is not a dependent.
             (vec![web, on("ServiceAccount", "robot", pulls, west)], vec!["west"]),
         ] {
-            let found = needed_clusters("secrets/n/s", &referrers);
+            let listed: Vec<Referrer> = referrers.iter().map(Referrer::of).collect();
+            let found = needed_clusters("secrets/n/s", &listed);
             assert_eq!(found.keys().collect::<Vec<_>>(), expected, "{referrers:?}");
         }
+    }
+
+    #[test]
+    fn changes_of_placements_and_references_matter() {
+        let object = |placement: &str, label: &str, secret: &str| {
+            let spec = json!({ "imagePullSecrets": [{ "name": secret }], "nodeName": label });
+            Arc::new(json!({
+                "metadata": {
+                    "namespace": "n", "name": "web", "labels": { "a": label },
+                    "annotations": { "atoll.dev/placement": placement },
+                },
+                "spec": { "template": { "spec": spec } },
+                "status": { "a": label },
+            }))
+        };
+        let matters = |old: &Arc<Value>, new: Option<&Arc<Value>>| {
+            let change = Change { key: Key::of(old), old: Some(old.clone()), new: new.cloned() };
+            !is_irrelevant("Deployment", &change)
+        };
+        let known = object("{}", "a", "s");
+        for (new, expected) in [
+            (known.clone(), false),
+            (object("{}", "b", "s"), false),
+            (object("{}", "a", "t"), true),
+            (object("{\"by\":\"hand\"}", "a", "s"), true),
+        ] {
+            assert_eq!(matters(&known, Some(&new)), expected, "{new}");
+        }
+        assert!(matters(&known, None));
     }
 
     #[test]

@@ -164,3 +164,21 @@ fn very_many_pods_are_seated_in_few_steps() {
     full.set_share(&key("a"), &needs(1), most);
     assert_eq!(full.takes(&key("other"), &needs(1), 5), Some(0));
 }
+
+#[test]
+fn many_changes_are_settled_together() {
+    let changes =
+        [("a", 1000, 3), ("b", 500, 4), ("a", 2000, 2), ("b", 500, 1), ("c", 1500, 2), ("a", 2000, 0)];
+    let (mut one_by_one, mut together) = (account(&[(2, 4)]), account(&[(2, 4)]));
+    for (uid, milli_cpu, replicas) in changes {
+        one_by_one.set_share(&key(uid), &needs(milli_cpu), replicas);
+        together.set_share_later(&key(uid), &needs(milli_cpu), replicas);
+    }
+    assert!(together.is_stale, "shares have shrunk");
+    together.settle();
+    assert_eq!((one_by_one.room(), one_by_one.free()), (together.room(), together.free()));
+    for milli_cpu in [500, 1000, 3000] {
+        let takes = |account: &Account| account.takes(&key("other"), &needs(milli_cpu), UNLIMITED);
+        assert_eq!(takes(&one_by_one), takes(&together), "{milli_cpu}");
+    }
+}
