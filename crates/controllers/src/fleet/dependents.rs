@@ -102,13 +102,15 @@ fn is_irrelevant(kind: &str, change: &Change) -> bool {
     let annotations = |object: &Value| {
         [PLACEMENT_MARK, NEEDS].map(|name| object::annotation(object, name).map(str::to_string))
     };
-    let is_same_metadata = object::is_being_deleted(old) == object::is_being_deleted(new)
-        && annotations(old) == annotations(new);
-    let is_same_field =
-        |name: &str| matches!(name, "metadata" | "status" | "apiVersion" | "kind") || old[name] == new[name];
-    is_same_metadata
-        && (new.as_object().is_some_and(|fields| fields.keys().all(|name| is_same_field(name)))
-            || reference_keys(kind, old) == reference_keys(kind, new))
+    if object::is_being_deleted(old) != object::is_being_deleted(new) || annotations(old) != annotations(new)
+    {
+        return false;
+    }
+    let names =
+        [old, new].into_iter().filter_map(|object| object.as_object()).flat_map(|fields| fields.keys());
+    let mut others =
+        names.filter(|name| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind"));
+    others.all(|name| old[name] == new[name]) || reference_keys(kind, old) == reference_keys(kind, new)
 }
 
 /// Adds what an object refers to, or has referred to.
@@ -534,6 +536,15 @@ mod tests {
             assert_eq!(matters(&known, Some(&new)), expected, "{new}");
         }
         assert!(matters(&known, None));
+        let account = |rest: Value| {
+            let mut account = json!({ "metadata": { "annotations": { "atoll.dev/placement": "{}" } } });
+            account["imagePullSecrets"] = rest;
+            Arc::new(account)
+        };
+        let (with, mut without) = (account(json!([{ "name": "s" }])), (*account(Value::Null)).clone());
+        without.as_object_mut().unwrap().remove("imagePullSecrets");
+        let change = Change { key: Key::of(&with), old: Some(with), new: Some(Arc::new(without)) };
+        assert!(!is_irrelevant("ServiceAccount", &change), "a field is gone");
     }
 
     #[test]
