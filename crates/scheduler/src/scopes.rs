@@ -7,10 +7,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use atoll_informer::{Cache, Key, Next};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{Scheduler, workloads};
 

@@ -5,11 +5,11 @@
 //! handled together.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use atoll_informer::{ApiScope, Cache, Key, Next, Queue};
 use atoll_meta::object;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::cluster_lookup::{self, AcceptanceTerms};
 

@@ -7,7 +7,7 @@ mod owners;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::marks::PLACEMENT as PLACEMENT_MARK;
@@ -22,6 +22,7 @@ use atoll_informer::{
 use atoll_meta::object::OwnerReference;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use self::custom::CustomObjects;
 use self::owners::OwnedObjects;

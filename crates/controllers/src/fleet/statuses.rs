@@ -4,7 +4,7 @@ mod recent_writes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::placed_condition::{self, Health, NOT_PLACED, PlacedObject};
@@ -14,6 +14,7 @@ use atoll_fleet::view::{Record, State};
 use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource, resources};
 use atoll_meta::{Status, object, time};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use self::recent_writes::RecentWrites;
 use super::changed_clusters::{self, ChangedCluster, ClusterChange};

@@ -3,7 +3,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// The least time between two writes of a status.
 const INTERVAL: Duration = Duration::from_millis(200);
