@@ -124,7 +124,10 @@ impl Cause<'_> {
             Cause::Fenced => format!("is fenced; lift that with: atoll cluster fence {name} --lift"),
             Cause::Paused => format!("is paused; resume it with: atoll resume --cluster {name}"),
             Cause::Cordoned => format!("is cordoned; open it with: atoll cluster uncordon {name}"),
-            Cause::Evicted => "is being emptied or is lost".into(),
+            Cause::Evicted => {
+                "takes none of it now: it is lost, is being emptied, became ready a moment ago, or still has an earlier share"
+                    .into()
+            }
             Cause::NotReported => {
                 format!(
                     "has not reported its state yet; see what is wrong with: atoll cluster describe {name}"
