@@ -98,10 +98,9 @@ async fn endless_answers_of_a_cluster_are_cut_off() {
     above.delete("/apis/atoll.dev/v1alpha1/clusters/pages").await;
 
     // Few bytes on the wire that need much memory once they are decoded.
-    let dense = format!("{{\"items\":[{}0]}}", "{\"a\":0},".repeat(12 << 17));
-    let dense: Value = serde_json::from_str(&dense).unwrap();
+    let dense = Bytes::from(format!("{{\"items\":[{}0]}}", "{\"a\":0},".repeat(12 << 17)));
     let values = FakeCluster::with("values", move |_, target| {
-        is_pod_list(target).then(|| FakeResponse::Json(200, dense.clone()))
+        is_pod_list(target).then(|| FakeResponse::Bytes(dense.clone()))
     });
     let values = values.await;
     values.register(&above, "values").await;

@@ -31,6 +31,8 @@ use tokio_rustls::TlsAcceptor;
 /// A response that replaces the default response.
 pub enum FakeResponse {
     Json(u16, Value),
+    /// JSON that is expensive to make.
+    Bytes(Bytes),
     /// The first bytes, and then the second bytes repeatedly. It stops after [`MAX_SENT`] bytes, so that a
     /// program without limits does not use up all memory.
     Endless(Bytes, Bytes),
@@ -152,6 +154,7 @@ impl FakeState {
         if let Some(answer) = (self.behaviour)(&parts.method, &target) {
             return match answer {
                 FakeResponse::Json(code, value) => json_response(code, &value),
+                FakeResponse::Bytes(body) => bytes_response(200, body),
                 FakeResponse::Endless(first, rest) => {
                     let body = Endless { next: first, rest, sent: 0 };
                     Response::builder()
@@ -205,7 +208,11 @@ fn is_collection(path: &str) -> bool {
 }
 
 fn json_response(code: u16, value: &Value) -> Response<Body> {
-    let body = Full::new(Bytes::from(value.to_string())).boxed_unsync();
+    bytes_response(code, Bytes::from(value.to_string()))
+}
+
+fn bytes_response(code: u16, body: Bytes) -> Response<Body> {
+    let body = Full::new(body).boxed_unsync();
     Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
 }
 
