@@ -16,7 +16,8 @@ pub fn pack<'a>(mut found: Vec<Candidate<'a>>, total: i64, most: usize, balance:
     });
     let fewest = fewest(&found, total).min(most).max(1);
     let mut chosen: Vec<Candidate<'a>> = Vec::new();
-    let mut present: Vec<usize> = (0..found.len()).filter(|at| found[*at].current > 0).collect();
+    let mut present: Vec<usize> =
+        (0..found.len()).filter(|at| found[*at].is_frozen || found[*at].current > 0).collect();
     present.sort_by_key(|at| (!found[*at].is_frozen, Reverse(found[*at].current)));
     let mut taken = vec![false; found.len()];
     for at in present {

@@ -324,11 +324,18 @@ fn shares_stay_where_new_ones_are_refused() {
         assert_eq!(words(&decide(&fleet, &here(replicas), &even)), expected, "{changed:?} {replicas}");
     }
     // A share on one cluster does not grow while the cluster is not ready.
-    let unready =
-        super::tests::fleet(&[(ClusterState { readiness: not_ready, ..state("a") }, 10), (state("b"), 10)]);
+    let not_ready = |name| ClusterState { readiness: not_ready.clone(), ..state(name) };
+    let unready = super::tests::fleet(&[(not_ready("a"), 10), (state("b"), 10)]);
     for (replicas, expected) in [(2, "a=2"), (5, "a=2 -3"), (1, "a=1")] {
         let undivided = on(demand(replicas), &[("a", 2)]);
         assert_eq!(words(&decide(&unready, &undivided, &rules(Division::Single))), expected, "{replicas}");
+    }
+    // Neither does an object without replicas leave it.
+    let unready = super::tests::fleet(&[(state("a"), 10), (not_ready("b"), 10)]);
+    for division in [Division::Single, Division::Even, Division::Capacity, Division::Pack] {
+        let (rules, none) = (rules(division), on(demand(0), &[("b", 0)]));
+        let balanced = Demand { may_rebalance: true, ..none };
+        assert_eq!(words(&decide(&unready, &balanced, &rules)), "b=0", "{rules:?}");
     }
     let fleet = three();
     let evicted = Demand { evicted: vec!["a".into()], ..here(4) };
