@@ -6,6 +6,7 @@ use std::time::Duration;
 use atoll_fleet::view::ReportResponse;
 use atoll_meta::Status;
 use atoll_meta::time::Timestamp;
+use tokio::sync::Notify;
 
 use crate::settings::Settings;
 
@@ -15,6 +16,8 @@ const SHORTEST: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub struct ControlPlaneConnection {
     state: Mutex<ConnectionState>,
+    /// Notified when the control plane requests a shorter heartbeat interval.
+    pub interval_shortened: Notify,
 }
 
 #[derive(Default)]
@@ -29,7 +32,11 @@ impl ControlPlaneConnection {
     /// Records a response.
     pub fn succeeded(&self, cluster: &str, answer: &ReportResponse) {
         let mut state = self.state();
-        state.asked = answer.heartbeat_milliseconds.map(Duration::from_millis);
+        let asked = answer.heartbeat_milliseconds.map(Duration::from_millis);
+        if asked.is_some_and(|asked| state.asked.is_none_or(|before| asked < before)) {
+            self.interval_shortened.notify_one();
+        }
+        state.asked = asked;
         if let Some((since, _)) = state.lost.take() {
             tracing::info!(cluster, since = since.to_time(), "the control plane is reachable again");
         }

@@ -51,10 +51,14 @@ pub async fn run(syncer: &Arc<Syncer>, guard: &mut Guard) {
                 pause = FIRST_PAUSE;
                 tokio::select! {
                     biased;
-                    () = tokio::time::sleep(syncer.settings.jitter(interval)) => {}
-                    // Limit the rate of rechecks.
-                    () = syncer.gate.recheck.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
+                    () = tokio::time::sleep(syncer.settings.jitter(interval)) => continue,
+                    () = syncer.gate.recheck.notified() => {}
+                    // The response to the first heartbeat contains the interval. Until the configured one is over,
+                    // the control plane may already consider the cluster lost.
+                    () = syncer.connection.interval_shortened.notified() => {}
                 }
+                // Limit the rate of rechecks.
+                tokio::time::sleep_until(began + FIRST_PAUSE).await;
             }
             Err(problem) => {
                 tracing::debug!(cluster = %syncer.settings.cluster, reason = problem.reason, "{}", problem.message);

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
-use atoll_fleet::view::{ObjectTarget, Record, Report, State, SyncLine};
+use atoll_fleet::view::{ObjectTarget, Record, Report, ReportResponse, State, SyncLine};
 use atoll_testkit::wait::eventually;
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -30,6 +31,8 @@ struct PlaneState {
     heartbeat: Value,
     views: usize,
     heartbeats: usize,
+    /// The response to reports.
+    response: ReportResponse,
 }
 
 struct Body(mpsc::UnboundedReceiver<Bytes>);
@@ -60,7 +63,8 @@ impl Transport for FakeControlPlane {
                     state.heartbeat = heartbeat;
                     state.heartbeats += 1;
                 }
-                let body = Full::new(Bytes::from_static(b"{}")).map_err(|never| match never {});
+                let response = serde_json::to_vec(&state.response)?;
+                let body = Full::new(Bytes::from(response)).map_err(|never| match never {});
                 return Ok(Response::new(body.boxed_unsync()));
             }
             let (sender, receiver) = mpsc::unbounded_channel();
@@ -99,6 +103,12 @@ impl FakeControlPlane {
             state.lines.insert(0, line.clone());
         }
         state.listeners.retain(|listener| listener.send(line.bytes().into()).is_ok());
+    }
+
+    /// Requests an interval of heartbeats.
+    pub fn set_heartbeat_interval(&self, interval: Duration) {
+        let milliseconds = u64::try_from(interval.as_millis()).unwrap();
+        self.state.lock().unwrap().response.heartbeat_milliseconds = Some(milliseconds);
     }
 
     /// Ends every view. New views get these lines.

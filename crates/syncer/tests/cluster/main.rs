@@ -391,6 +391,19 @@ async fn wrong_cluster_lease_or_claim_prevents_writes() {
     running.stop().await;
 }
 
+/// The default interval may be longer than the grace period of the control plane.
+#[tokio::test(flavor = "multi_thread")]
+async fn requested_heartbeat_interval_is_used_at_once() {
+    let atoll = start_without_controllers();
+    let below = client(&atoll.admin());
+    let above = FakeControlPlane::with_lines("plane", Vec::new());
+    above.set_heartbeat_interval(Duration::from_millis(500));
+    let running =
+        RunningSyncer::start(&above, &below, |settings| settings.interval = Duration::from_hours(1));
+    eventually("two heartbeats arrive", async || above.heartbeats() >= 2).await;
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_apiserver_can_be_synced() {
     let Some(upstream) = Upstream::start(&[]) else { return };
