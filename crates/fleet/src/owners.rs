@@ -1,5 +1,6 @@
 //! Owned objects go along with the placed objects that own them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use atoll_meta::object::{self, OwnerReference};
@@ -9,7 +10,7 @@ use crate::Placement;
 use crate::placed_by::REFERENCE;
 use crate::placement::Share;
 
-/// Most owners of an object that count.
+/// Most owners of an object that count, together with the owners of these that count where they are.
 pub const MAX_OWNERS: usize = 16;
 /// Longest chain of owners that go along with their owners.
 pub const MAX_CHAIN: usize = 4;
@@ -18,32 +19,46 @@ pub const MAX_CHAIN: usize = 4;
 pub type FindOwner<'a> = dyn Fn(&OwnerReference<'_>) -> Option<Arc<Value>> + 'a;
 
 /// The clusters of the placed objects that own an object. An owner that itself goes along with its owner counts where
-/// that one is, so that objects that own each other do not keep each other in place.
+/// that one is, so that objects that own each other do not keep each other in place. Each owner counts once, however
+/// many objects it owns.
 pub fn owner_shares(owned: &Value, find: &FindOwner<'_>) -> Vec<Share> {
-    let mut found = Vec::new();
-    add_owner_shares(owned, find, MAX_CHAIN, &mut found);
-    found
-}
-
-fn add_owner_shares(owned: &Value, find: &FindOwner<'_>, chain: usize, all: &mut Vec<Share>) {
-    if chain == 0 {
-        return;
-    }
-    for reference in object::owner_references(owned).take(MAX_OWNERS) {
-        let owner = find(&reference).filter(|owner| object::uid(owner) == reference.uid);
-        let Some(owner) = owner.filter(|owner| !object::is_being_deleted(owner)) else { continue };
-        let placement = Placement::of(&owner);
-        if placement.by == REFERENCE && has_owner(&owner) {
-            add_owner_shares(&owner, find, chain - 1, all);
-            continue;
-        }
-        for share in placement.clusters {
-            // A placement names each cluster once.
-            if !all.iter().any(|known| known.name == share.name) {
-                all.push(Share::on(&share.name, &share.uid));
+    let (mut shares, mut names) = (Vec::new(), HashSet::new());
+    let mut seen = HashSet::new();
+    let mut level = owners(owned, find, &mut seen);
+    for _ in 0..MAX_CHAIN {
+        let mut next = Vec::new();
+        for owner in level {
+            let placement = Placement::of(&owner);
+            if placement.by == REFERENCE && has_owner(&owner) {
+                next.extend(owners(&owner, find, &mut seen));
+                continue;
+            }
+            for share in placement.clusters {
+                // A placement names each cluster once.
+                if names.insert(share.name.clone()) {
+                    shares.push(Share::on(&share.name, &share.uid));
+                }
             }
         }
+        level = next;
     }
+    shares
+}
+
+/// The owners of an object that were not seen before and are not being deleted, as long as there are not too many.
+fn owners(owned: &Value, find: &FindOwner<'_>, seen: &mut HashSet<String>) -> Vec<Arc<Value>> {
+    let mut found = Vec::new();
+    for reference in object::owner_references(owned).take(MAX_OWNERS) {
+        if seen.len() >= MAX_OWNERS {
+            break;
+        }
+        if !seen.insert(reference.uid.to_string()) {
+            continue;
+        }
+        let owner = find(&reference).filter(|owner| object::uid(owner) == reference.uid);
+        found.extend(owner.filter(|owner| !object::is_being_deleted(owner)));
+    }
+    found
 }
 
 pub fn has_owner(object: &Value) -> bool {
@@ -103,5 +118,36 @@ mod tests {
         let mut owned = object("owned", &["web"], json!({}));
         owned["metadata"]["ownerReferences"][0]["uid"] = "earlier".into();
         assert_eq!(owner_shares(&owned, &find), []);
+    }
+
+    #[test]
+    fn owners_with_many_common_owners_are_looked_up_once() {
+        let level_of = |number: usize| (0..16).map(move |at| format!("{number}-{at}"));
+        let mut known = HashMap::new();
+        for number in 0..5 {
+            let owners: Vec<Value> = match number {
+                0 => Vec::new(),
+                _ => level_of(number - 1)
+                    .map(|name| json!({ "apiVersion": "v1", "kind": "K", "name": name, "uid": name }))
+                    .collect(),
+            };
+            for name in level_of(number) {
+                let by = if number == 0 { "default" } else { REFERENCE };
+                let placement = json!({ "clusters": [{ "name": "east" }], "by": by }).to_string();
+                let object = json!({ "metadata": {
+                    "name": name, "uid": name, "ownerReferences": owners,
+                    "annotations": { "atoll.dev/placement": placement },
+                } });
+                known.insert(name, Arc::new(object));
+            }
+        }
+        let lookups = std::cell::Cell::new(0);
+        let find = |owner: &OwnerReference<'_>| {
+            lookups.set(lookups.get() + 1);
+            known.get(owner.name).cloned()
+        };
+        owner_shares(&known["4-0"], &find);
+        assert!(lookups.get() <= MAX_OWNERS, "{}", lookups.get());
+        assert_eq!(owner_shares(&known["1-0"], &find), [Share::on("east", "")]);
     }
 }
