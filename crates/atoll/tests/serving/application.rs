@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub const REPLICAS: i64 = 10;
 const CORE: &str = "/api/v1/namespaces/default";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
-const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
+pub const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
 pub const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
 
 /// Waits until a cluster is ready, or is not.

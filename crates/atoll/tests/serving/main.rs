@@ -15,6 +15,7 @@ mod joining;
 
 mod application;
 mod clients;
+mod divided;
 
 use std::time::Instant;
 
@@ -112,7 +113,13 @@ async fn no_request_fails_while_an_application_moves_between_real_clusters() {
     web.expect_updated().await;
     web.expect_even(&all, MANY).await;
     report_progress("all of them have another image");
-    assert_nothing_was_restarted(&[&east, &west, &north]).await;
+    let clusters = [&east, &west, &north];
+    assert_nothing_was_restarted(&clusters).await;
+    web.scale(0).await;
+    divided::complete_a_job(&admin, &clusters).await;
+    report_progress("a Job ran ten times on three clusters");
+    divided::roll_out_one_by_one(&admin, &clusters).await;
+    report_progress("ten replicas on three clusters have a new image, with nine ready at any time");
 }
 
 /// Containers of an application that only moves are never restarted.
