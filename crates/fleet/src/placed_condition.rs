@@ -125,18 +125,18 @@ impl PlacedObject<'_> {
             };
             return verdict("False", NOT_PLACED, with_advice(what, self.advice));
         }
+        let health: Vec<(&str, Health)> = names.iter().map(|name| (*name, (self.health)(name))).collect();
         let missing: Vec<&str> =
-            names.iter().copied().filter(|name| (self.health)(name) == Health::Missing).collect();
+            health.iter().filter(|(_, health)| *health == Health::Missing).map(|(name, _)| *name).collect();
         if !missing.is_empty() {
             let what = format!("there is no cluster {}", missing.join(", "));
             return verdict("False", "ClusterNotFound", with_advice(what, self.advice));
         }
-        let record =
-            |name: &str| self.records.iter().find(|(cluster, _)| cluster == name).map(|(_, one)| one);
+        let records = self.records_by_name();
         let refusals: Vec<(&str, &str, &str)> = names
             .iter()
             .filter_map(|name| {
-                let record = record(name)?;
+                let record = records.get(name)?;
                 Some((*name, refusal_reason(record)?, record.message.as_str()))
             })
             .collect();
@@ -145,19 +145,17 @@ impl PlacedObject<'_> {
                 refusals.iter().map(|(name, _, message)| (*name, *message)).collect();
             return verdict("False", reason, attributed(lines.into_iter()));
         }
-        let unready: Vec<(&str, String)> = names
+        let unready: Vec<(&str, &str)> = health
             .iter()
-            .filter_map(|name| match (self.health)(name) {
-                Health::NotReady(message) => Some((*name, message)),
+            .filter_map(|(name, health)| match health {
+                Health::NotReady(message) => Some((*name, message.as_str())),
                 _ => None,
             })
             .collect();
         if !unready.is_empty() {
-            let lines: Vec<(&str, &str)> =
-                unready.iter().map(|(name, text)| (*name, text.as_str())).collect();
-            return verdict("Unknown", "ClusterNotReady", attributed(lines.into_iter()));
+            return verdict("Unknown", "ClusterNotReady", attributed(unready.into_iter()));
         }
-        let silent: Vec<&str> = names.iter().copied().filter(|name| record(name).is_none()).collect();
+        let silent: Vec<&str> = names.iter().copied().filter(|name| !records.contains_key(name)).collect();
         if !silent.is_empty() {
             return verdict(
                 "Unknown",

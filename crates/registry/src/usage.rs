@@ -101,11 +101,41 @@ impl Amounts {
 /// Number of bytes that count for each JSON object within an object. In the caches of controllers it needs much more
 /// memory than its text.
 const NESTED_BYTES: usize = 128;
+/// Number of bytes that count for each value of a list of very short ones, because of the memory for a parsed value.
+const VALUE_BYTES: usize = 32;
+/// Length of the text of most values with their names. Shorter ones are dense.
+const USUAL_VALUE: usize = 16;
 
 /// The bytes that count for the JSON of an object.
-pub(crate) fn charged_bytes<'a>(json: impl IntoIterator<Item = &'a [u8]>) -> usize {
-    let bytes = |part: &[u8]| part.len() + NESTED_BYTES * memchr_iter(b'{', part).count();
-    json.into_iter().map(bytes).sum()
+pub(crate) fn charged_bytes<'a>(json: impl IntoIterator<Item = &'a [u8], IntoIter: Clone>) -> usize {
+    let parts = json.into_iter();
+    let (mut length, mut nested, mut commas) = (0, 0, 0);
+    for part in parts.clone() {
+        length += part.len();
+        nested += memchr_iter(b'{', part).count();
+        commas += memchr_iter(b',', part).count();
+    }
+    let usual = length / USUAL_VALUE + nested;
+    // Text may have many commas, too.
+    if commas > usual {
+        commas = commas_between_values(parts);
+    }
+    length + NESTED_BYTES * nested + VALUE_BYTES * commas.saturating_sub(usual)
+}
+
+/// Number of commas outside of strings.
+fn commas_between_values<'a>(json: impl Iterator<Item = &'a [u8]>) -> usize {
+    let (mut is_text, mut is_escaped, mut commas) = (false, false, 0);
+    for byte in json.flatten() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b',' if !is_text => commas += 1,
+            _ => {}
+        }
+    }
+    commas
 }
 
 /// Whether a workspace can have limits.

@@ -212,7 +212,7 @@ impl Object {
     }
 
     /// The complete JSON as a sequence of slices.
-    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let (own, shared): (&[u8], &[(usize, Bytes)]) = match &self.json {
             Json::Whole(json) => (json, &[]),
             Json::Parts { own, shared } => (own, shared),

@@ -60,8 +60,9 @@ async fn objects_of_all_types_are_placed_by_policies_that_can_be_changed() {
             { "group": "example.com", "resources": resources },
         ] } })
     };
-    admin.merge(&format!("{CLUSTERS}/west/status"), served(json!(["widgets"]))).await.expect(200);
+    // A cluster that says nothing about its APIs counts as one that serves all of them.
     admin.merge(&format!("{CLUSTERS}/east/status"), served(json!([]))).await.expect(200);
+    admin.merge(&format!("{CLUSTERS}/west/status"), served(json!(["widgets"]))).await.expect(200);
     expect_placed(&admin, &format!("{WIDGETS}/a"), &format!("west {by}")).await;
     assert_eq!(summary(&admin.get(&format!("{gadgets}/a")).await.expect(200)), "nowhere");
     admin.merge(&format!("{CLUSTERS}/east/status"), served(json!(["gadgets"]))).await.expect(200);

@@ -1,8 +1,10 @@
 //! Reads stored reports (ObjectStatus objects).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
+use atoll_fleet::placement::Share;
 use atoll_fleet::view::{Record, State};
 use atoll_informer::{Key, Resource};
 use serde_json::Value;
@@ -41,9 +43,11 @@ pub fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
 /// cluster with the same name.
 pub fn of_object(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
     let placement = Placement::of(object);
+    let shares: HashMap<&str, &Share> =
+        placement.clusters.iter().rev().map(|share| (share.name.as_str(), share)).collect();
     let is_of_another = |record: &Value| {
         let text = |field: &str| record["spec"][field].as_str().unwrap_or_default();
-        let share = placement.share(text("cluster"));
+        let share = shares.get(text("cluster"));
         share.is_some_and(|share| !share.is_of(text("cluster"), text("clusterUID")))
     };
     records.iter().filter(|record| !is_of_another(record)).filter_map(|record| read(record)).collect()

@@ -73,6 +73,21 @@ fn objects_within_objects_count() {
 }
 
 #[test]
+fn values_of_dense_lists_count() {
+    let charged = |json: &str| {
+        // The parts of an object are divided within the text of its resource version.
+        let (first, second) = json.as_bytes().split_at(json.len() / 2);
+        charged_bytes([first, second])
+    };
+    let list = format!("[{}1]", "1,".repeat(159));
+    assert_eq!(charged(&list), list.len() + 32 * (159 - list.len() / 16));
+    let text = format!(r#"["{}\\","{}\"{}"]"#, "1,".repeat(80), "1,".repeat(80), ",".repeat(80));
+    assert_eq!(charged(&text), text.len(), "commas of texts do not count");
+    let usual = format!("[{}1]", r#""0123456789012345","#.repeat(20));
+    assert_eq!(charged(&usual), usual.len(), "values of usual length do not count");
+}
+
+#[test]
 fn limits_apply_to_descendants_and_reservations_are_released() {
     let usage = Usage::default();
     usage.replaced(None, Some(&workspace(ROOT, "t", "team", &json!({ "objects": 3 }))));
