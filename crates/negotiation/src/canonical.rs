@@ -2,7 +2,7 @@
 //! sorted lists where the order has no meaning.
 
 use atoll_meta::json;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::schema_view::is_documentation;
 
@@ -23,6 +23,8 @@ fn normalised(schema: &Value) -> Value {
     for (name, value) in fields {
         let value = match (name.as_str(), value) {
             (name, _) if is_documentation(name) => continue,
+            ("x-kubernetes-list-type", value) if value == "atomic" => continue,
+            ("x-kubernetes-map-type", value) if value == "granular" => continue,
             (_, Value::Null | Value::Bool(false)) if name != "additionalProperties" => continue,
             ("properties", Value::Object(properties)) => {
                 let properties = properties.iter().map(|(name, schema)| (name.clone(), normalised(schema)));
@@ -40,6 +42,12 @@ fn normalised(schema: &Value) -> Value {
         if !is_empty || name == "default" {
             result.insert(name.clone(), value);
         }
+    }
+    if result.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true))
+        && result.get("anyOf") == Some(&json!([{ "type": "integer" }, { "type": "string" }]))
+    {
+        // The keyword says so already.
+        result.remove("anyOf");
     }
     Value::Object(result)
 }
@@ -65,7 +73,6 @@ fn sorted(items: impl Iterator<Item = Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn order_and_documentation_do_not_count() {

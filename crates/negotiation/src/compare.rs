@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::bounds::{self, MOST_STEPS};
 use crate::difference::{Difference, Differences};
 use crate::schema_path::{self, SchemaPathStep};
-use crate::schema_view::{Fields, OtherFields, SchemaType, SchemaView};
+use crate::schema_view::{Fields, SchemaType, SchemaView};
 
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,9 +203,6 @@ fn copy_parts(offered: SchemaView<'_>, names: &[&str], merged: &mut Fields) {
 fn preserved(offered: SchemaView<'_>, cluster: SchemaView<'_>) -> Value {
     let mut merged = cluster.fields().clone();
     merged.remove("default");
-    if cluster.is_open && matches!(cluster.other_fields(), OtherFields::Preserved) {
-        merged.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
-    }
     for (name, value) in offered.fields() {
         if name == "default" || crate::schema_view::is_documentation(name) {
             merged.insert(name.clone(), value.clone());

@@ -36,7 +36,8 @@ pub(crate) fn push_field(text: &mut String, name: &str) {
 
 /// Converts the path of a field in an object (`spec.ports[0].name`) to this notation.
 pub(crate) fn of_object(field: &str) -> String {
-    match field {
+    // The paths of scale begin with a dot already.
+    match field.trim_start_matches('.') {
         "" | "<nil>" => ".".to_owned(),
         field if field.starts_with('[') => field.to_owned(),
         field => format!(".{field}"),

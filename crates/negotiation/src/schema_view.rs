@@ -96,6 +96,11 @@ impl<'s> SchemaView<'s> {
         SchemaView { fields: &NO_FIELDS, is_open, is_resource: false }
     }
 
+    /// The same schema where all unknown fields are preserved.
+    pub fn opened(self) -> SchemaView<'s> {
+        SchemaView { is_open: true, ..self }
+    }
+
     pub fn fields(self) -> &'s Fields {
         self.fields
     }

@@ -114,12 +114,13 @@ fn a_merged_schema_needs_no_more_changes() {
 }
 
 #[test]
-fn refused_pairs_are_refused_in_either_order_unless_one_is_wider() {
+fn both_orders_lead_to_the_same_schema() {
     for pair in pairs().into_iter().filter(|pair| pair.merged.is_some()) {
         let (offered, cluster) = (object(&pair.offered), object(&pair.cluster));
         let (one, other) = (compare(&offered, &cluster), compare(&cluster, &offered));
         let text = pair.offered.to_string() + &pair.cluster.to_string();
-        let is_ordered = ["default", "self.b", "additionalProperties"].iter().any(|word| text.contains(word));
+        let is_ordered =
+            ["default", "self.b", "additionalProperties", "colour"].iter().any(|word| text.contains(word));
         if other.contradictions.is_empty() && !is_ordered {
             assert_eq!(canonical_text(&one.merged), canonical_text(&other.merged), "{}", pair.name);
         }

@@ -25,10 +25,15 @@ impl SchemaWalk<'_> {
             self.contradictions.push(Difference::new(
                 field(error.field()),
                 "a default",
-                format!("a schema that refuses it ({})", shortened(&error.body())),
+                format!("a schema that refuses it ({})", words(error)),
             ));
         }
     }
+}
+
+/// The message without the name of the value, which is empty here.
+fn words(error: &FieldError) -> String {
+    shortened(&error.body().replace(":  in body ", ": "))
 }
 
 /// The field of a path in a schema: `properties[spec].items.default.name` is `.spec[]`.

@@ -36,7 +36,7 @@ impl<'s> SchemaWalk<'s> {
             if !offered.properties().contains_key(name) {
                 let step = SchemaPathStep::Field(name);
                 let other = SchemaView::of(schema, false);
-                let added = self.below(step, |walk| walk.new_property(offered, name, other));
+                let added = self.below(step, |walk| walk.new_property(offered, cluster, (name, other)));
                 properties.extend(added.map(|schema| (name.clone(), schema)));
             }
         }
@@ -55,6 +55,10 @@ impl<'s> SchemaWalk<'s> {
     ) -> Option<Value> {
         let unchanged = || Some(Value::Object(one.fields().clone()));
         let other = match (cluster.properties().get(name), cluster.other_fields()) {
+            (Some(schema), _) if is_meta(parent, name) && is_meta(cluster, name) => {
+                // All fields of metadata exist, whether a schema describes them or not.
+                return Some(self.node(one.opened(), SchemaView::of(schema, true)));
+            }
             (Some(schema), _) => SchemaView::of(schema, false),
             (None, _) if is_meta(cluster, name) => return unchanged(),
             (None, OtherFields::Values(values)) => values,
@@ -74,16 +78,30 @@ impl<'s> SchemaWalk<'s> {
 
     /// Considers a property that only the cluster has. Returns its schema if the offered one accepts the
     /// field.
-    fn new_property(&mut self, offered: SchemaView<'s>, name: &str, other: SchemaView<'s>) -> Option<Value> {
+    fn new_property(
+        &mut self,
+        offered: SchemaView<'s>,
+        cluster: SchemaView<'s>,
+        (name, other): (&str, SchemaView<'s>),
+    ) -> Option<Value> {
         if is_meta(offered, name) {
-            let restricts = |keyword: &String| keyword != "type" && !is_documentation(keyword);
-            let is_restricted = other.fields().keys().any(restricts);
-            return is_restricted.then(|| self.node(SchemaView::empty(true), other));
+            let usual = if name == "metadata" { "object" } else { "string" };
+            let is_usual = |(keyword, value): (&String, &Value)| {
+                is_documentation(keyword) || keyword == "type" && value == usual
+            };
+            let is_restricted = !other.fields().iter().all(is_usual);
+            return is_restricted.then(|| self.node(SchemaView::empty(true), other.opened()));
         }
         match offered.other_fields() {
             OtherFields::Pruned | OtherFields::Refused => None,
             OtherFields::Preserved => Some(self.node(SchemaView::empty(true), other)),
             OtherFields::Shallow => Some(self.node(SchemaView::empty(false), other)),
+            OtherFields::Values(_)
+                if matches!(cluster.other_fields(), OtherFields::Pruned | OtherFields::Refused) =>
+            {
+                // The map contradicts as a whole.
+                None
+            }
             OtherFields::Values(values) => {
                 self.contradict(values.words(), format!("{} as a field of its own", other.words()));
                 None
