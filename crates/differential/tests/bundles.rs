@@ -19,7 +19,6 @@ use atoll_upstream::bundles::{self, BUNDLES, Definition};
 
 use serde_json::Value;
 
-
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Both servers, and the results of the comparison so far.

@@ -1,6 +1,8 @@
 //! Pairs of schemas from widely used CustomResourceDefinitions: variants that projects publish, and changes
 //! of the kind that releases make.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 

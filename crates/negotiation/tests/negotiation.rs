@@ -1,5 +1,7 @@
 //! Negotiation of one type among several clusters.
 
+#![allow(clippy::unwrap_used)]
+
 use atoll_crd::Definition;
 use atoll_meta::Deadline;
 use atoll_negotiation::{

@@ -1,5 +1,7 @@
 //! Definitions from discovery and OpenAPI v3 documents: small ones, and those of Kubernetes.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -1,5 +1,7 @@
 //! The table of pairs of schemas in `pairs.txt`: verdicts, words and merged schemas.
 
+#![allow(clippy::unwrap_used)]
+
 use atoll_negotiation::{
     Differences, Everything, Unused, canonical_text, compare, lowest_common_denominator,
 };

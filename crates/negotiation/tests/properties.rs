@@ -3,6 +3,8 @@
 //! Random schemas and objects that almost match them come from `atoll_upstream::schemas`; half of the time
 //! the cluster's schema is a changed copy of the offered one.
 
+#![allow(clippy::unwrap_used)]
+
 use atoll_crd::validate_defaults::validate;
 use atoll_crd::{Definition, Origin, ValidationResult, Version};
 use atoll_meta::{Deadline, FieldPath};
