@@ -23,6 +23,7 @@ mod extension;
 mod fleet;
 mod merge;
 mod meta;
+mod negotiation;
 mod objects;
 mod registry;
 mod server;
@@ -61,6 +62,8 @@ pub static TARGETS: &[Target] = &[
     Target { name: "field_selector", run: meta::field_selector },
     Target { name: "handshake", run: streams::handshake },
     Target { name: "identity_headers", run: server::identity_headers },
+    Target { name: "imported_documents", run: negotiation::documents },
+    Target { name: "imported_schemas", run: negotiation::schemas },
     Target { name: "indexes", run: controllers::indexes },
     Target { name: "intent", run: fleet::intent },
     Target { name: "json", run: meta::json },

@@ -6,9 +6,6 @@
 //!   bundles/*.txt ─► valid and invalid objects ─ the same responses
 //! ```
 
-#[path = "bundles/definitions.rs"]
-mod definitions;
-
 use std::path::Path;
 use std::time::Instant;
 
@@ -18,10 +15,9 @@ use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
 use atoll_differential::side::Side;
 use atoll_testkit::wait::within;
 use atoll_testkit::{Client, Upstream, Watch};
+use atoll_upstream::bundles::{self, BUNDLES, Definition};
 
 use serde_json::Value;
-
-use crate::definitions::{BUNDLES, Definition};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -127,7 +123,7 @@ async fn established(client: &Client, name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn widely_used_definitions_are_served_like_upstream() {
-    let Some(modules) = definitions::modules() else { return };
+    let Some(modules) = bundles::modules() else { return };
     let Some(real) = Upstream::shared() else { return };
     let atoll = start_atoll(&[]);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("bundles");

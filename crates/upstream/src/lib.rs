@@ -10,6 +10,8 @@
 //!
 //! A crate of its own with few dependencies, so that tests of pure crates need not wait for the test kit.
 
+#[cfg(feature = "bundles")]
+pub mod bundles;
 mod facts;
 mod random;
 pub mod rules;

@@ -1,0 +1,207 @@
+//! Negotiates one type among the clusters that serve a workspace.
+
+use serde_json::Value;
+
+use crate::compare::compare;
+use crate::denominator::{Everything, Usage, lowest_common_denominator};
+use crate::difference::{Difference, Differences};
+use crate::imported::{ImportedDefinition, ImportedVersion};
+
+/// A cluster and its definition of the type, in the order in which the clusters joined.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterDefinition<'c> {
+    pub cluster: &'c str,
+    /// `None` if the cluster does not serve the type.
+    pub definition: Option<&'c ImportedDefinition>,
+}
+
+/// The result for one cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The cluster gets objects of the type in one of these versions.
+    Compatible { versions: Vec<String>, remarks: Differences },
+    /// The cluster gets no objects of the type, because of these fields.
+    Incompatible(Differences),
+    /// The cluster serves only versions that are not offered.
+    OtherVersion { versions: Vec<String> },
+    /// The cluster does not count.
+    NotServed,
+}
+
+/// The result of a negotiation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Negotiated {
+    /// The definition that the workspace gets; `None` if no cluster serves the type.
+    pub offered: Option<ImportedDefinition>,
+    /// The results in the order of the clusters.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Maximum number of times that incompatible clusters are considered again, because a narrower schema may
+/// lack the field that contradicted.
+const MOST_PASSES: usize = 8;
+
+/// Judges clusters against a workspace's own definition, which is never changed.
+pub fn negotiate_own(own: &ImportedDefinition, clusters: &[ClusterDefinition<'_>]) -> Negotiated {
+    fold(Some(own.clone()), clusters, &Everything)
+}
+
+/// Negotiates a type that only clusters define. `former` is the definition that was offered so far: as long
+/// as it has objects, it is replaced only by one that accepts all of them.
+pub fn negotiate(
+    former: Option<&ImportedDefinition>,
+    clusters: &[ClusterDefinition<'_>],
+    usage: &dyn Usage,
+) -> Negotiated {
+    let negotiated = fold(None, clusters, usage);
+    match (former, &negotiated.offered) {
+        (Some(former), Some(offered)) if !accepts_objects_of(offered, former, usage) => {
+            fold(Some(former.clone()), clusters, usage)
+        }
+        _ => negotiated,
+    }
+}
+
+/// Whether a definition accepts all objects of the former one.
+fn accepts_objects_of(offered: &ImportedDefinition, former: &ImportedDefinition, usage: &dyn Usage) -> bool {
+    let mut used = former.versions.iter().filter(|version| usage.has_objects(&version.name)).peekable();
+    if used.peek().is_none() {
+        return true;
+    }
+    differences_of_names(former, offered).is_empty()
+        && used.all(|version| {
+            let Some(other) = offered.version(&version.name) else { return false };
+            if version.schema == other.schema {
+                return true;
+            }
+            let comparison = compare(&version.schema, &other.schema);
+            comparison.contradictions.is_empty()
+                && (comparison.losses.is_empty()
+                    || usage.used(&version.name, &comparison.merged, &comparison.losses).is_empty())
+        })
+}
+
+/// Considers the clusters in their order. The first one defines the type, unless there is a definition.
+fn fold(
+    mut offered: Option<ImportedDefinition>,
+    clusters: &[ClusterDefinition<'_>],
+    usage: &dyn Usage,
+) -> Negotiated {
+    let mut verdicts = vec![Verdict::NotServed; clusters.len()];
+    for pass in 0..MOST_PASSES {
+        let mut is_changed = false;
+        for (ClusterDefinition { definition, .. }, verdict) in clusters.iter().zip(&mut verdicts) {
+            let Some(definition) = definition.filter(|definition| !definition.versions.is_empty()) else {
+                continue;
+            };
+            if pass > 0 && !matches!(verdict, Verdict::Incompatible(_)) {
+                continue;
+            }
+            let before = std::mem::discriminant(verdict);
+            let offered = offered.get_or_insert_with(|| definition.clone());
+            *verdict = consider(offered, definition, usage);
+            is_changed |= std::mem::discriminant(verdict) != before;
+        }
+        if !is_changed {
+            break;
+        }
+    }
+    Negotiated { offered, verdicts }
+}
+
+/// Considers one cluster and narrows the offered definition if it is compatible.
+fn consider(offered: &mut ImportedDefinition, definition: &ImportedDefinition, usage: &dyn Usage) -> Verdict {
+    let mut refused = differences_of_names(offered, definition);
+    if !refused.is_empty() {
+        return Verdict::Incompatible(refused);
+    }
+    let mut remarks = Differences::default();
+    let (mut versions, mut schemas) = (Vec::new(), Vec::new());
+    for version in &offered.versions {
+        let Some(other) = definition.version(&version.name) else {
+            remarks.push(Difference::new(format!("version {}", version.name), "served", "not served"));
+            schemas.push(None);
+            continue;
+        };
+        compare_subresources(version, other, &mut refused, &mut remarks);
+        versions.push(version.name.clone());
+        match lowest_common_denominator(&version.name, &version.schema, &other.schema, usage) {
+            Ok(common) => {
+                remarks.extend(common.remarks);
+                schemas.push((!common.lost.is_empty()).then_some(common.schema));
+            }
+            Err(fields) => {
+                refused.extend(fields);
+                schemas.push(None);
+            }
+        }
+    }
+    if versions.is_empty() {
+        return Verdict::OtherVersion { versions: definition.version_names() };
+    }
+    if !refused.is_empty() {
+        return Verdict::Incompatible(refused);
+    }
+    for (version, schema) in offered.versions.iter_mut().zip(schemas) {
+        if let Some(schema) = schema {
+            version.schema = schema;
+        }
+    }
+    Verdict::Compatible { versions, remarks }
+}
+
+/// The differences that concern the type as a whole.
+fn differences_of_names(offered: &ImportedDefinition, definition: &ImportedDefinition) -> Differences {
+    let scope = |definition: &ImportedDefinition| match definition.is_namespaced {
+        true => "namespaced",
+        false => "cluster-scoped",
+    };
+    let pairs = [
+        ("kind", offered.names.kind.to_string(), definition.names.kind.to_string()),
+        ("scope", scope(offered).to_owned(), scope(definition).to_owned()),
+    ];
+    let differing = pairs.into_iter().filter(|(_, one, other)| one != other);
+    differing
+        .map(|(field, one, other)| Difference::new(field, one, crate::difference::shortened(&other)))
+        .collect()
+}
+
+fn compare_subresources(
+    offered: &ImportedVersion,
+    other: &ImportedVersion,
+    refused: &mut Differences,
+    remarks: &mut Differences,
+) {
+    const SUBRESOURCE: &str = "a subresource";
+    let has_field = offered.schema.pointer("/properties/status").is_some();
+    match (offered.has_status, other.has_status) {
+        // Objects are sent without status, and it is read wherever it is.
+        (true, false) => remarks.push(Difference::new(".status", SUBRESOURCE, "an ordinary field")),
+        // The cluster would ignore the status that users write.
+        (false, true) if has_field => {
+            refused.push(Difference::new(".status", "an ordinary field", SUBRESOURCE));
+        }
+        _ => {}
+    }
+    match (&offered.scale, &other.scale) {
+        (Some(one), Some(other)) => {
+            for name in ["specReplicasPath", "statusReplicasPath", "labelSelectorPath"] {
+                let path = |scale: &Value| match scale.get(name).and_then(Value::as_str) {
+                    Some(path) => crate::difference::shortened(path),
+                    None => "no path".to_owned(),
+                };
+                let difference = Difference::new(format!("scale {name}"), path(one), path(other));
+                if difference.offered == difference.cluster {
+                    continue;
+                }
+                // Replicas would be changed in one field and counted in another.
+                match name {
+                    "specReplicasPath" => refused.push(difference),
+                    _ => remarks.push(difference),
+                }
+            }
+        }
+        (Some(_), None) => remarks.push(Difference::new("scale", SUBRESOURCE, "no subresource")),
+        (None, _) => {}
+    }
+}
