@@ -84,6 +84,17 @@ pub const DOCUMENTS: &[Document] = &[
         ],
     },
     Document {
+        files: &["crates/negotiation/src/openapi"],
+        reason: "an OpenAPI document, version 3, with Kubernetes' extensions",
+        words: &[
+            "components",
+            "schemas",
+            "x-kubernetes-group-version-kind",
+            "x-kubernetes-patch-merge-key",
+            "x-kubernetes-patch-strategy",
+        ],
+    },
+    Document {
         files: &["crates/openapi/src/"],
         reason: "an OpenAPI document, version 2 or 3, with Kubernetes' extensions",
         words: &[
