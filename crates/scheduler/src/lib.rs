@@ -69,6 +69,7 @@ use atoll_informer::{
 };
 use atoll_meta::Status;
 use atoll_placement::demand::Demand;
+use atoll_placement::failover::SUSPECT;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -81,7 +82,6 @@ pub use crate::handle::SchedulerHandle;
 use crate::heartbeats::Heartbeats;
 use crate::kinds::Kinds;
 use crate::ledger::Ledger;
-use crate::losses::SUSPECT;
 use crate::pauses::Pauses;
 use crate::pending::Pending;
 use crate::policies::Policies;
@@ -215,6 +215,7 @@ pub async fn run(setup: Setup) {
     tasks.spawn(async move { autoscalers::run(&scaling).await });
     tasks.spawn(heartbeats::run(scheduler.clone()));
     tasks.spawn(policy_status::run(scheduler.clone()));
+    tasks.spawn(suspicion::run(scheduler.clone()));
     tasks.spawn(selected.clone().run());
     tasks.spawn(named::run(scheduler.clone(), selected));
     tasks.spawn(scopes::run(scheduler.clone()));
