@@ -1,6 +1,6 @@
 //! Reads what a Cluster reports about itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use atoll_fleet::{ClusterView, node_shapes};
@@ -27,9 +27,20 @@ pub fn capacity(cluster: &Value) -> Option<CapacityReport> {
     Some(CapacityReport {
         nodes: node_shapes::read(cluster).into_iter().take(MAX_SHAPES).map(shape).collect(),
         is_cut: is_cut(status, "nodes"),
+        quotas: quotas(status),
         bound: bound.filter_map(|(uid, count)| Some((Arc::from(uid.as_str()), count.as_i64()?))).collect(),
-        ..CapacityReport::default()
     })
+}
+
+/// What ResourceQuotas of the cluster leave, in the units of the ledger.
+fn quotas(status: &Value) -> BTreeMap<(Arc<str>, Arc<str>), BTreeMap<String, i64>> {
+    let rows = items(&status["quotas"]).iter().take(MAX_QUOTAS).filter_map(|row| {
+        let read = Resources::of(&row["left"]);
+        let names = row["left"].as_object().into_iter().flatten().take(MAX_QUOTA_RESOURCES);
+        let left: BTreeMap<String, i64> = names.map(|(name, _)| (name.clone(), read.amount(name))).collect();
+        Some(((text(&row["workspace"])?.into(), text(&row["namespace"])?.into()), left))
+    });
+    rows.collect()
 }
 
 fn shape(shape: node_shapes::NodeShape) -> NodeShape {
@@ -109,6 +120,15 @@ mod tests {
         assert_eq!(counts, [(2, 3900, 107), (3, 2000, 10)]);
         assert_eq!((report.nodes[0].taints.len(), report.nodes[0].labels.len()), (1, 1));
         assert_eq!((report.bound.get("1"), report.is_cut), (Some(&3), true));
+    }
+
+    #[test]
+    fn quotas_are_read_in_the_units_of_the_ledger() {
+        let row = json!({ "workspace": "w", "namespace": "n", "left": { "cpu": "1500m", "pods": "0" } });
+        let status = json!({ "free": [], "quotas": [row, { "left": { "cpu": "1" } }] });
+        let report = capacity(&json!({ "status": status })).expect("it has reported");
+        let left = report.quotas.get(&("w".into(), "n".into())).expect("it has a quota");
+        assert_eq!((left.get("cpu"), left.get("pods"), report.quotas.len()), (Some(&1500), Some(&0), 1));
     }
 
     #[test]

@@ -50,6 +50,11 @@ pub enum Cause<'a> {
         resource: &'a str,
         within: i64,
     },
+    /// ResourceQuotas of the cluster allow so many replicas.
+    Quota {
+        resource: &'a str,
+        within: i64,
+    },
     MostReplicas(i64),
     NoRoom {
         fits: i64,
@@ -104,6 +109,7 @@ impl Cause<'_> {
             Cause::NoNodeSelected => "NoNodeSelected",
             Cause::NoNodeTolerated => "NoNodeTolerated",
             Cause::Limit { .. } => "LimitReached",
+            Cause::Quota { .. } => "QuotaReached",
             Cause::MostReplicas(_) => "MostReplicas",
             Cause::NoRoom { .. } => "NoRoom",
             Cause::NotChosen => "NotChosen",
@@ -169,6 +175,10 @@ impl Cause<'_> {
             Cause::NoNodeTolerated => "has only nodes with taints that the pods do not tolerate".into(),
             Cause::Limit { resource, within } => format!(
                 "has a limit of {resource} in spec.limits that leaves {}",
+                plural(*within, "replica", "no replica")
+            ),
+            Cause::Quota { resource, within } => format!(
+                "has a ResourceQuota of {resource} in the namespace that leaves room for {}",
                 plural(*within, "replica", "no replica")
             ),
             Cause::MostReplicas(most) => {
