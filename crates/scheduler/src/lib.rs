@@ -297,6 +297,7 @@ impl Scheduler {
     /// The demand of an object. Its clusters are left empty.
     fn demand(&self, resource: &Resource, at: &Key, path: &str, object: &Value) -> Demand {
         let mut demand = Demand::of((&at.workspace, path), (&resource.group, &resource.plural), object);
+        demand.version = Arc::from(&*resource.version);
         self.claims.add_classes(resource, at, object, &mut demand);
         demand
     }

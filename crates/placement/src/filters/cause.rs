@@ -20,6 +20,10 @@ pub enum Cause<'a> {
     NotServed {
         resource: &'a str,
     },
+    VersionNotServed {
+        resource: &'a str,
+        version: &'a str,
+    },
     RightsMissing {
         resource: &'a str,
     },
@@ -97,6 +101,7 @@ impl Cause<'_> {
             Cause::WorkspaceRefused => "WorkspaceRefused",
             Cause::ClusterScoped => "ClusterScoped",
             Cause::NotServed { .. } => "NotServed",
+            Cause::VersionNotServed { .. } => "VersionNotServed",
             Cause::RightsMissing { .. } => "RightsMissing",
             Cause::ClassMissing { .. } => "ClassMissing",
             Cause::Excluded { .. } => "Excluded",
@@ -151,6 +156,9 @@ impl Cause<'_> {
             }
             Cause::NotServed { resource } => {
                 format!("does not serve {resource}; install its definition there")
+            }
+            Cause::VersionNotServed { resource, version } => {
+                format!("does not serve {resource} in version {version}; let it serve that version, too")
             }
             Cause::RightsMissing { resource } => format!(
                 "does not let Atoll write {resource}; grant it with: atoll cluster join {name} --kubeconfig FILE"
