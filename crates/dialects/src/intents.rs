@@ -18,9 +18,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_fleet::Placement;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::pause::CAUSE;
+use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
 use atoll_fleet::placement_refusal::placement_refusal;
 use atoll_informer::{
@@ -240,7 +240,6 @@ impl Controller {
             Some(wanted) if is_changed(&current, self.by, &wanted.all()) => wanted,
             _ => return Ok(Next::Done),
         };
-        let target = Target { resource: &resource, at: &at, object: &found };
         match self.place(&target, &wanted.all(), PLACEMENT).await {
             Err(status) if is_refusal(&status) => {
                 self.place_accepted(&target, &current, wanted, status).await
@@ -323,6 +322,26 @@ struct Target<'a> {
     object: &'a Value,
 }
 
+/// Names the clusters that do not exist. Workloads that an intent may place have a condition that says so.
+fn unknown(
+    resource: &Resource,
+    current: &Placement,
+    intents: &[Intent<'_>],
+    exists: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let is_free = current.clusters.is_empty() || placed_by::yields_to_labels(&current.by);
+    if is_free && is_workload((&resource.group, &resource.plural)) {
+        return None;
+    }
+    let is_unknown =
+        |intent: &&Intent<'_>| current.share(intent.cluster).is_none() && !exists(intent.cluster);
+    let told = intents.iter().filter(is_unknown).map(|intent| {
+        format!("its {} names the cluster {:?}, which does not exist", intent.source, intent.cluster)
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("{}; see: atoll cluster list", told.join("; ")))
+}
+
 /// Whether a placement was refused for a reason that a retry does not change. It is tried again when the object
 /// or a Cluster changes.
 fn is_refusal(status: &Status) -> bool {
@@ -348,6 +367,35 @@ fn after(outcome: Result<(), Status>) -> Result<Next, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clusters_that_do_not_exist_are_named() {
+        use atoll_registry::dialect::IntentSource;
+        let exists = |name: &str| name == "east";
+        let intents = |names: &[&'static str]| -> Vec<Intent<'static>> {
+            names.iter().map(|&cluster| Intent { source: IntentSource::Label("l"), cluster }).collect()
+        };
+        let on = |by: &str| Placement {
+            clusters: vec![Share::on("gone", "1")],
+            by: by.into(),
+            ..Placement::default()
+        };
+        let (map, web) = (&resources::CONFIG_MAPS, &resources::DEPLOYMENTS);
+        let nowhere = Placement::default();
+        for (resource, current, names, is_told) in [
+            (map, &nowhere, &["east"][..], false),
+            (map, &nowhere, &["misspelt"], true),
+            // It stays on a cluster that is gone.
+            (map, &on("label"), &["gone"], false),
+            (web, &nowhere, &["misspelt"], false),
+            (web, &on("default"), &["misspelt"], false),
+            (web, &on("annotation"), &["misspelt"], true),
+            (web, &on("hand"), &["misspelt"], true),
+        ] {
+            let told = unknown(resource, current, &intents(names), &exists);
+            assert_eq!(told.is_some(), is_told, "{} {current:?} {names:?}", resource.kind);
+        }
+    }
 
     #[test]
     fn only_relevant_changes_of_clusters_count() {
