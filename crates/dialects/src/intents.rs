@@ -8,7 +8,8 @@
 //! ```
 //!
 //! An intent has precedence over policies and over placement without any intent. Placements by hand, by
-//! annotation or as a dependent stay. Nothing is watched before a workspace enables the dialect.
+//! annotation or as a dependent stay. Workloads are left to the scheduler, if the server has one. Nothing is
+//! watched before a workspace enables the dialect.
 
 mod decide;
 mod known;
@@ -23,6 +24,8 @@ use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
 use atoll_fleet::placement_refusal::placement_refusal;
+use atoll_fleet::scheduled::is_left_to_scheduler;
+use atoll_fleet::{Placement, placed_by};
 use atoll_informer::{
     Cache, Change, DefinedResources, DefinitionEvent, Key, ListWatch, ListWatchEvent, Next, Queue, Resource,
     Scope, list_and_watch, resources,
@@ -236,6 +239,13 @@ impl Controller {
         let intents = self.context.dialect.intents(&found);
         let exists = |name: &str| self.cluster_exists(&resource, &at, name);
         let current = Placement::of(&found);
+        let target = Target { resource: &resource, at: &at, object: &found };
+        if let Some(message) = unknown(&resource, &current, &intents, &exists) {
+            self.report(&target, &message).await?;
+        }
+        if self.is_left_to_scheduler(&target).await? {
+            return Ok(Next::Done);
+        }
         let wanted = match decide(&found, &current, self.by, &intents, &exists) {
             Some(wanted) if is_changed(&current, self.by, &wanted.all()) => wanted,
             _ => return Ok(Next::Done),
@@ -245,6 +255,22 @@ impl Controller {
                 self.place_accepted(&target, &current, wanted, status).await
             }
             outcome => after(outcome),
+        }
+    }
+
+    /// Whether a scheduler of the server follows the intents of an object: it does so for workloads, which move without
+    /// a gap.
+    async fn is_left_to_scheduler(&self, target: &Target<'_>) -> Result<bool, Status> {
+        let resource = (&*target.resource.group, &*target.resource.plural);
+        if !is_left_to_scheduler(resource, target.object) {
+            return Ok(false);
+        }
+        let api = self.context.api();
+        let path = format!("{}/{PLACEMENT}", api.path(target.resource, target.at)?);
+        match api.client().get(&path).await {
+            // It was deleted.
+            Err(status) if status.code() == 404 => Ok(true),
+            placement => Ok(placement?["status"]["scheduled"] == true),
         }
     }
 

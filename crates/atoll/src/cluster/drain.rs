@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
+use atoll_fleet::placed_condition::is_workload;
+use atoll_fleet::placement::{Share, names_of};
 use atoll_fleet::view::ObjectTarget;
 use atoll_fleet::what_if::{PlacementEffect, WhatIf, WhatIfAnswer};
 use atoll_fleet::{ClusterView, Placement, placed_by};
@@ -227,6 +229,7 @@ fn course(target: &ObjectTarget, placement: &Placement) -> Course {
     match placement.by.as_str() {
         _ if resource == ("apps", "daemonsets") => Course::DaemonSet,
         by if placed_by::is_scheduled(by) => Course::Moves,
+        placed_by::LABEL if is_workload(resource) => Course::Moves,
         "" | "reference" => Course::Follows,
         _ => Course::ByHand,
     }
