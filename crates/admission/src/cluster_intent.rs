@@ -210,7 +210,7 @@ fn pinned(request: &Request<'_>, object: &Value, is_new: bool) -> Option<String>
     let (intent, source) = intent_of(request, object)?;
     let total: i64 = intent.pins().map(|(_, pin)| pin).sum();
     let owner = match source {
-        IntentSource::Object => String::new(),
+        IntentSource::Object | IntentSource::Label => String::new(),
         IntentSource::Namespace => format!(" of the namespace {}", request.namespace),
     };
     match (intent.is_pinned(), intent.pins().next()) {
@@ -218,7 +218,9 @@ fn pinned(request: &Request<'_>, object: &Value, is_new: bool) -> Option<String>
         (true, _) if !is_changed && replicas == total => None,
         (true, _) => {
             let (kind, name) = match source {
-                IntentSource::Object => (request.row.singular.as_str(), request.display_name(object)),
+                IntentSource::Object | IntentSource::Label => {
+                    (request.row.singular.as_str(), request.display_name(object))
+                }
                 IntentSource::Namespace => ("namespace", request.namespace),
             };
             let weights = intent.as_weights();

@@ -80,12 +80,13 @@ async fn controllers(options: &ControllersOptions, client: Client, origin: Strin
             enabled.synced().await;
         }
         let (informers, clock, enabled) = (informers.clone(), clock.clone(), enabled.clone());
-        let api = informers.api().clone();
+        let (api, dialects_changed) = (informers.api().clone(), enabled.subscribe());
         let dialects = Arc::new(move |workspace: &str, object: &Value| {
             atoll_dialects::named_clusters_in(&enabled, &api, workspace, object)
         });
         let handle = SchedulerHandle::default();
-        atoll_scheduler::run(atoll_scheduler::Setup { informers, clock, dialects, handle }).await;
+        let setup = atoll_scheduler::Setup { informers, clock, dialects, dialects_changed, handle };
+        atoll_scheduler::run(setup).await;
     };
     let others = atoll_controllers::run(Setup {
         client,

@@ -10,7 +10,7 @@ use atoll_informer::{Clock, SystemClock};
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
-use crate::advice::{Failure, invocation};
+use crate::advice::{Failure, invocation, pluralize};
 use crate::cluster::connection::ClusterConnection;
 use crate::cluster::fleet::Fleet;
 use crate::cluster::marked_objects::{self, MarkedObject, is_namespaces};
@@ -174,6 +174,28 @@ async fn namespace_reason(
     );
     let above = connection.home.api.find_anywhere(&path).await?;
     Ok(above.is_none().then_some(OrphanReason::Gone))
+}
+
+/// Says how many orphans the clusters that can be searched have.
+pub async fn count(connection: &Connection) -> Result<String, Failure> {
+    let all = find_all(None, connection).await?;
+    let counts: Vec<(&str, usize)> =
+        all.iter().map(|(connection, orphans)| (connection.name.as_str(), orphans.len())).collect();
+    Ok(counted(&counts))
+}
+
+fn counted(counts: &[(&str, usize)]) -> String {
+    let total: usize = counts.iter().map(|(_, count)| count).sum();
+    let found = counts.iter().filter(|(_, count)| *count > 0);
+    let parts: Vec<String> = found.map(|(name, count)| format!("{count} on {name}")).collect();
+    let searched = pluralize(u64::try_from(counts.len()).unwrap_or(u64::MAX), "cluster");
+    match total {
+        0 => format!("Found no orphans in {searched}."),
+        _ => {
+            let orphans = pluralize(u64::try_from(total).unwrap_or(u64::MAX), "orphan");
+            format!("Found {orphans} in {searched}: {}.", parts.join(", "))
+        }
+    }
 }
 
 async fn list(cluster: Option<&str>, shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
@@ -359,5 +381,14 @@ mod tests {
             ["east", "ConfigMap", "shop", "a", "60m", "no longer exists here", "w", "u"]
         );
         assert_eq!(orphan.shown(), "ConfigMap shop/a");
+    }
+
+    #[test]
+    fn orphans_are_counted_by_cluster() {
+        assert_eq!(counted(&[("east", 0)]), "Found no orphans in 1 cluster.");
+        assert_eq!(
+            counted(&[("east", 2), ("west", 0), ("north", 1)]),
+            "Found 3 orphans in 3 clusters: 2 on east, 1 on north."
+        );
     }
 }

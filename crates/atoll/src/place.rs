@@ -202,11 +202,13 @@ fn placement_summary(resource: &ApiResource, namespace: &str, name: &str, placem
     let mut text =
         format!("{} {namespace}{slash}{name} is placed on {}", resource.kind, shares::format_list(&shares));
     let target: Vec<Share> = serde_json::from_value(placement["spec"]["target"].clone()).unwrap_or_default();
-    let (is_away, target) = (placement["spec"]["phase"] == AWAY, shares::format_list(&target));
+    let is_away = placement["spec"]["phase"] == AWAY;
     match placement["spec"]["target"].is_null() {
         true => {}
-        false if is_away => text.push_str(&format!("; it returns to {target} when that is ready")),
-        false => text.push_str(&format!("; it is moving to {target}")),
+        false if is_away => {
+            text.push_str(&format!("; it returns to {} when that is ready", shares::format_list(&target)));
+        }
+        false => text.push_str(&shares::destination(&shares, &target)),
     }
     if !leaving.is_empty() {
         text.push_str(&format!("; it is being removed from {}", shares::format_list(&leaving)));

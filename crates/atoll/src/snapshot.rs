@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use atoll_meta::json;
 use bytes::Bytes;
@@ -13,12 +14,14 @@ use crate::advice::{invocation, pluralize};
 use crate::cluster::confirmation;
 use crate::command::{Connection, SnapshotCommand};
 use crate::kubeconfig::Kubeconfig;
-use crate::output::outln;
-use crate::process;
+use crate::output::{errln, outln};
+use crate::{orphans, process};
 use atoll_joining::client::Client;
 
 const PATH: &str = "/atoll/snapshot";
 const PREVIEW: &str = "/atoll/snapshot/preview";
+/// Time for counting orphans after a restore.
+const ORPHANS_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(command: SnapshotCommand) -> Result<(), String> {
     process::run_command(async {
@@ -88,12 +91,17 @@ async fn restore(path: &Path, yes: bool, connection: &Connection) -> Result<(), 
     if number("clusters") > 0 {
         outln!(
             "Placements are paused, because what runs on {} may differ from the snapshot, which has {} of them. \
-             List objects that it does not know with: {atoll} orphans list. Then resume with: {atoll} resume \
-             --workspace root",
+             Objects there that it does not know are orphans; list them with: {atoll} orphans list. Then resume with: \
+             {atoll} resume --workspace root",
             pluralize(number("clusters"), "cluster"),
             pluralize(number("reports"), "report"),
             atoll = invocation(),
         );
+        match tokio::time::timeout(ORPHANS_TIMEOUT, orphans::count(connection)).await {
+            Ok(Ok(found)) => outln!("{found}"),
+            Ok(Err(failure)) => errln!("orphans cannot be counted: {failure}"),
+            Err(_) => errln!("orphans cannot be counted: a cluster does not answer in time"),
+        }
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::process;
 use crate::style::Paint;
 use crate::workspace::session::Session;
 
-const PATH: &str = "/services/what-if";
+pub const PATH: &str = "/services/what-if";
 
 pub fn run(options: WhatIfOptions) -> Result<(), String> {
     process::run_command(async { what_if(&options).await.map_err(String::from) })
@@ -129,30 +129,37 @@ fn policy(file: &Path, namespace: &str) -> Result<Value, Failure> {
 
 fn render(answer: &WhatIfAnswer, paint: Paint) -> String {
     let mut text = String::new();
-    if answer.changes.is_empty() {
-        text.push_str("Nothing would move.\n");
-    } else {
-        let headers = ["KIND", "NAMESPACE", "NAME", "NOW", "THEN", "WHY NOT"].map(String::from);
-        let shares = |shares: &[_]| match shares.is_empty() {
-            true => "-".to_string(),
-            false => names_of(shares),
-        };
-        let row = |effect: &PlacementEffect| {
-            vec![
-                effect.kind.clone(),
-                effect.namespace.clone(),
-                effect.name.clone(),
-                shares(&effect.before),
-                shares(&effect.after),
-                effect.reason.clone(),
-            ]
-        };
-        text.push_str(&table(&headers, &answer.changes.iter().map(row).collect::<Vec<_>>(), paint));
+    match answer.changes.is_empty() {
+        true => text.push_str("Nothing would move.\n"),
+        false => text.push_str(&effects(&answer.changes, paint)),
     }
-    if let Some(others) =
-        answer.others.and_then(|others| u64::try_from(others).ok()).filter(|others| *others > 0)
-    {
-        text.push_str(&format!("{} of other workspaces would move.\n", pluralize(others, "object")));
-    }
-    text + "Nothing was changed.\n"
+    text + &others(answer) + "Nothing was changed.\n"
+}
+
+/// A table of objects, with their clusters now and then.
+pub fn effects(changes: &[PlacementEffect], paint: Paint) -> String {
+    let headers = ["KIND", "NAMESPACE", "NAME", "NOW", "THEN", "WHY NOT"].map(String::from);
+    let shares = |shares: &[_]| match shares.is_empty() {
+        true => "-".to_string(),
+        false => names_of(shares),
+    };
+    let row = |effect: &PlacementEffect| {
+        vec![
+            effect.kind.clone(),
+            effect.namespace.clone(),
+            effect.name.clone(),
+            shares(&effect.before),
+            shares(&effect.after),
+            effect.reason.clone(),
+        ]
+    };
+    table(&headers, &changes.iter().map(row).collect::<Vec<_>>(), paint)
+}
+
+/// Says how many objects of other workspaces would move.
+pub fn others(answer: &WhatIfAnswer) -> String {
+    let count = answer.others.and_then(|others| u64::try_from(others).ok()).filter(|others| *others > 0);
+    count
+        .map(|count| format!("{} of other workspaces would move.\n", pluralize(count, "object")))
+        .unwrap_or_default()
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! An intent has precedence over policies and over placement without any intent. Placements by hand, by
-//! annotation or as a dependent stay. Nothing is watched before a workspace enables the dialect.
+//! annotation or as a dependent stay. Workloads are left to the scheduler, if the server has one. Nothing is
+//! watched before a workspace enables the dialect.
 
 mod decide;
 mod known;
@@ -18,11 +19,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_fleet::Placement;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::pause::CAUSE;
+use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
 use atoll_fleet::placement_refusal::placement_refusal;
+use atoll_fleet::scheduled::is_left_to_scheduler;
+use atoll_fleet::{Placement, placed_by};
 use atoll_informer::{
     Cache, Change, DefinedResources, DefinitionEvent, Key, ListWatch, ListWatchEvent, Next, Queue, Resource,
     Scope, list_and_watch, resources,
@@ -236,16 +239,38 @@ impl Controller {
         let intents = self.context.dialect.intents(&found);
         let exists = |name: &str| self.cluster_exists(&resource, &at, name);
         let current = Placement::of(&found);
+        let target = Target { resource: &resource, at: &at, object: &found };
+        if let Some(message) = unknown(&resource, &current, &intents, &exists) {
+            self.report(&target, &message).await?;
+        }
+        if self.is_left_to_scheduler(&target).await? {
+            return Ok(Next::Done);
+        }
         let wanted = match decide(&found, &current, self.by, &intents, &exists) {
             Some(wanted) if is_changed(&current, self.by, &wanted.all()) => wanted,
             _ => return Ok(Next::Done),
         };
-        let target = Target { resource: &resource, at: &at, object: &found };
         match self.place(&target, &wanted.all(), PLACEMENT).await {
             Err(status) if is_refusal(&status) => {
                 self.place_accepted(&target, &current, wanted, status).await
             }
             outcome => after(outcome),
+        }
+    }
+
+    /// Whether a scheduler of the server follows the intents of an object: it does so for workloads, which move without
+    /// a gap.
+    async fn is_left_to_scheduler(&self, target: &Target<'_>) -> Result<bool, Status> {
+        let resource = (&*target.resource.group, &*target.resource.plural);
+        if !is_left_to_scheduler(resource, target.object) {
+            return Ok(false);
+        }
+        let api = self.context.api();
+        let path = format!("{}/{PLACEMENT}", api.path(target.resource, target.at)?);
+        match api.client().get(&path).await {
+            // It was deleted.
+            Err(status) if status.code() == 404 => Ok(true),
+            placement => Ok(placement?["status"]["scheduled"] == true),
         }
     }
 
@@ -323,6 +348,26 @@ struct Target<'a> {
     object: &'a Value,
 }
 
+/// Names the clusters that do not exist. Workloads that an intent may place have a condition that says so.
+fn unknown(
+    resource: &Resource,
+    current: &Placement,
+    intents: &[Intent<'_>],
+    exists: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let is_free = current.clusters.is_empty() || placed_by::yields_to_labels(&current.by);
+    if is_free && is_workload((&resource.group, &resource.plural)) {
+        return None;
+    }
+    let is_unknown =
+        |intent: &&Intent<'_>| current.share(intent.cluster).is_none() && !exists(intent.cluster);
+    let told = intents.iter().filter(is_unknown).map(|intent| {
+        format!("its {} names the cluster {:?}, which does not exist", intent.source, intent.cluster)
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("{}; see: atoll cluster list", told.join("; ")))
+}
+
 /// Whether a placement was refused for a reason that a retry does not change. It is tried again when the object
 /// or a Cluster changes.
 fn is_refusal(status: &Status) -> bool {
@@ -348,6 +393,35 @@ fn after(outcome: Result<(), Status>) -> Result<Next, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clusters_that_do_not_exist_are_named() {
+        use atoll_registry::dialect::IntentSource;
+        let exists = |name: &str| name == "east";
+        let intents = |names: &[&'static str]| -> Vec<Intent<'static>> {
+            names.iter().map(|&cluster| Intent { source: IntentSource::Label("l"), cluster }).collect()
+        };
+        let on = |by: &str| Placement {
+            clusters: vec![Share::on("gone", "1")],
+            by: by.into(),
+            ..Placement::default()
+        };
+        let (map, web) = (&resources::CONFIG_MAPS, &resources::DEPLOYMENTS);
+        let nowhere = Placement::default();
+        for (resource, current, names, is_told) in [
+            (map, &nowhere, &["east"][..], false),
+            (map, &nowhere, &["misspelt"], true),
+            // It stays on a cluster that is gone.
+            (map, &on("label"), &["gone"], false),
+            (web, &nowhere, &["misspelt"], false),
+            (web, &on("default"), &["misspelt"], false),
+            (web, &on("annotation"), &["misspelt"], true),
+            (web, &on("hand"), &["misspelt"], true),
+        ] {
+            let told = unknown(resource, current, &intents(names), &exists);
+            assert_eq!(told.is_some(), is_told, "{} {current:?} {names:?}", resource.kind);
+        }
+    }
 
     #[test]
     fn only_relevant_changes_of_clusters_count() {

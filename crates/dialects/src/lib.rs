@@ -46,21 +46,28 @@ pub fn named_clusters(object: &Value) -> Vec<(String, String)> {
     intents.map(|intent| (intent.source.to_string(), intent.cluster.to_string())).collect()
 }
 
-/// The same, of the dialects that are enabled in a workspace and whose controllers place objects there.
+/// The same, of the dialects that are enabled in a workspace and whose controllers place objects there. `None` if an object
+/// names clusters only in the words of others.
 pub fn named_clusters_in(
     enabled: &EnabledWorkspaces,
     api: &ApiScope,
     workspace: &str,
     object: &Value,
-) -> Vec<(String, String)> {
+) -> Option<Vec<(String, String)>> {
     let dialects = all();
     let placing = dialects.iter().map(|registration| &registration.dialect);
-    let placing = placing.filter(|dialect| dialect.placed_by().is_some());
-    let intents = placing.flat_map(|dialect| match dialect.intents(object) {
-        intents if !intents.is_empty() && enabled.contains(api, workspace, dialect.name()) => intents,
-        _ => Vec::new(),
-    });
-    intents.map(|intent| (intent.source.to_string(), intent.cluster.to_string())).collect()
+    let mut is_ignored = false;
+    let mut named = Vec::new();
+    for dialect in placing.filter(|dialect| dialect.placed_by().is_some()) {
+        let intents = dialect.intents(object);
+        match intents.is_empty() || enabled.contains(api, workspace, dialect.name()) {
+            true => named.extend(intents),
+            false => is_ignored = true,
+        }
+    }
+    let names = named.into_iter().map(|intent| (intent.source.to_string(), intent.cluster.to_string()));
+    let names: Vec<(String, String)> = names.collect();
+    (!names.is_empty() || !is_ignored).then_some(names)
 }
 
 #[cfg(test)]

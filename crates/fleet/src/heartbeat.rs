@@ -30,6 +30,8 @@ const LABEL_KEY: usize = 317;
 const BOUND: usize = 5_000;
 /// Maximum number of classes of each kind.
 const CLASSES: usize = 128;
+/// Maximum number of namespaces with ResourceQuotas; syncers send at most 500.
+const QUOTAS: usize = 500;
 /// Maximum number of API groups, and of versions and resources of a group.
 const GROUPS: usize = 256;
 const VERSIONS: usize = 16;
@@ -72,6 +74,7 @@ const FIELDS: &[(&str, Form)] = &[
     ("bound", Form::Counts),
     ("classes", Form::Fields(CLASS_FIELDS)),
     ("apis", Form::List(GROUPS, &Form::Fields(API))),
+    ("quotas", Form::List(QUOTAS, &Form::Fields(QUOTA))),
     ("missingRights", Form::List(RIGHTS, &Form::Text(TEXT))),
     ("cut", Form::Fields(CUT)),
     ("region", Form::Text(TEXT)),
@@ -87,6 +90,9 @@ const FIELDS: &[(&str, Form)] = &[
 
 const NAMESPACE: &[(&str, Form)] = &[("name", Form::Text(TEXT)), ("workspace", Form::Text(TEXT))];
 
+/// What ResourceQuotas leave in a namespace, by workspace id and name above.
+const QUOTA: &[(&str, Form)] =
+    &[("workspace", Form::Text(TEXT)), ("namespace", Form::Text(TEXT)), ("left", Form::Quantities)];
 const GROUP_FIELD: &str = "freeNodes";
 const NODE_GROUP: &[(&str, Form)] =
     &[("labels", Form::Labels), ("taints", Form::List(TAINTS, &Form::Fields(TAINT)))];
@@ -113,6 +119,7 @@ const CUT: &[(&str, Form)] = &[
     ("bound", Form::Integer),
     ("classes", Form::Integer),
     ("apis", Form::Integer),
+    ("quotas", Form::Integer),
 ];
 
 /// Returns a heartbeat without unknown fields, which a newer syncer may send, or its errors. Free capacity
@@ -142,7 +149,7 @@ fn fitted(mut heartbeat: Value) -> Value {
     let count = |group: &Value, field: &str| {
         i64::try_from(group[field].as_array().map_or(0, Vec::len)).unwrap_or(i64::MAX)
     };
-    for field in ["free", "apis"] {
+    for field in ["free", "apis", "quotas"] {
         let Some(items) = heartbeat.get_mut(field).and_then(Value::as_array_mut) else { continue };
         let mut size = 0;
         let fitting = items.iter().take_while(|item| {
@@ -152,6 +159,7 @@ fn fitted(mut heartbeat: Value) -> Value {
         let removed = items.split_off(fitting.count());
         let omitted: i64 = match field {
             "free" => removed.iter().filter_map(|shape| shape["nodes"].as_i64()).sum(),
+            "quotas" => i64::try_from(removed.len()).unwrap_or(i64::MAX),
             _ => removed.iter().map(|one| count(one, "resources") + count(one, "refused")).sum(),
         };
         if omitted > 0 {

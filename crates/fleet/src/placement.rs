@@ -65,6 +65,12 @@ pub fn names_of(shares: &[Share]) -> String {
     shares.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
+/// Whether two lists name the same clusters, so that at most their numbers differ.
+pub fn have_same_clusters(shares: &[Share], others: &[Share]) -> bool {
+    let has_other = |share: &Share| others.iter().any(|other| other.is_of(&share.name, &share.uid));
+    shares.len() == others.len() && shares.iter().all(has_other)
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub struct Placement {

@@ -40,6 +40,8 @@ pub struct ClusterState {
     pub workspaces: Option<Vec<String>>,
     /// Served resources, as [`resource_name`] writes them; `None` if they are not known.
     pub apis: Option<BTreeSet<String>>,
+    /// Served versions by API group; a group that is missing is not known.
+    pub versions: BTreeMap<String, BTreeSet<String>>,
     /// Resources that the account of the syncer may not write, as [`resource_name`] writes them.
     pub missing_rights: BTreeSet<String>,
     /// Classes that exist in the cluster; `None` if they are not known.

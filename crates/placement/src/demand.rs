@@ -16,6 +16,8 @@ pub use self::requests::pod_requests;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     pub object: ObjectKey,
+    /// The API version in which it is sent to clusters; empty if it is not known.
+    pub version: Arc<str>,
     /// Path of the workspace of the object: clusters that are registered there or above serve it.
     pub workspace_path: Arc<str>,
     /// Whether only clusters of its own workspace take it, because it would concern all workspaces there.

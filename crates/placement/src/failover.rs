@@ -10,6 +10,9 @@ const WINDOW: i64 = 60;
 /// Seconds within which a cluster that was registered becomes Ready for the first time.
 const JOINING: i64 = 120;
 
+/// The code of a loss that is only a suspicion of the control plane against itself.
+pub const SUSPECT: &str = "ControlPlaneSuspect";
+
 /// The consequence of a lost cluster for one share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -32,6 +35,17 @@ pub struct Suspicion {
     pub of: usize,
     /// Time at which the first of them turned, in seconds.
     pub since: i64,
+}
+
+impl Suspicion {
+    /// Why nothing moves off the cluster with this name, and what to do.
+    pub fn reason(&self, name: &str) -> String {
+        let Suspicion { turned, of, .. } = self;
+        format!(
+            "{turned} of {of} clusters became unready within a minute, so that the control plane may be the one that is cut \
+             off; nothing fails over until they return, or are fenced one by one: atoll cluster fence {name}"
+        )
+    }
 }
 
 /// Returns a suspicion if more than half of the clusters, and at least two, turned unready within a minute
@@ -136,12 +150,8 @@ pub fn loss(
     if cluster.is_paused || demand.is_paused {
         return held("Paused", format!("{name} is not ready, but a pause keeps its share there"));
     }
-    if let Some(Suspicion { turned, of, .. }) = suspicion {
-        let reason = format!(
-            "{turned} of {of} clusters became unready within a minute, so that the control plane may be the one that is cut \
-             off; nothing fails over until they return, or are fenced one by one: atoll cluster fence {name}"
-        );
-        return held("ControlPlaneSuspect", reason);
+    if let Some(suspicion) = suspicion {
+        return held(SUSPECT, suspicion.reason(name));
     }
     if demand.runs_once && !cluster.stops_itself {
         let reason = format!(

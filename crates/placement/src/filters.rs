@@ -123,6 +123,11 @@ impl<'a> Question<'a> {
         if !report.nodes.iter().any(|shape| allowed(&shape)) {
             return Cause::NoNodeTolerated;
         }
+        if let (within, Some(resource)) = entry.account.quota_of(&demand.object, needs)
+            && entry.account.takes(&demand.object, needs, UNLIMITED).is_none_or(|takes| within <= takes)
+        {
+            return Cause::Quota { resource, within };
+        }
         Cause::NoRoom {
             fits: self.room(entry, UNLIMITED),
             missing: entry.account.missing(needs),

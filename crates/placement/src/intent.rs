@@ -56,11 +56,15 @@ pub enum Amount {
     All,
 }
 
-/// The object that has the annotation.
+/// The part that names the clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntentSource {
+    /// The annotation of the object.
     Object,
+    /// The annotation of its Namespace.
     Namespace,
+    /// A label of the object, in the words of a dialect.
+    Label,
 }
 
 /// The record of an intent that goes beyond a policy, with the right to do so.
@@ -75,6 +79,14 @@ pub struct Override {
     /// The intent.
     pub clusters: String,
     pub time: String,
+}
+
+impl Intent {
+    /// The intent for these clusters, without saying how much each runs.
+    pub fn naming<'a>(clusters: impl IntoIterator<Item = &'a str>) -> Intent {
+        let part = |cluster: &str| Part { cluster: cluster.to_string(), amount: Amount::Unset };
+        Intent { parts: clusters.into_iter().map(part).collect() }
+    }
 }
 
 impl Override {

@@ -167,7 +167,7 @@ impl Account {
             }
             _ => self.seats.fits(report, needs, (enough - bound).max(0)),
         };
-        let quota = self.quota_takes(report, object, needs);
+        let (quota, _) = self.quota_takes(report, object, needs);
         let unbound = own.map_or(0, |own| (own.replicas - bound).max(0));
         // Pods of others may wait for room that bound pods are about to leave, so that these cannot stay.
         let in_total =
@@ -175,13 +175,26 @@ impl Account {
         Some(bound.saturating_add(on_nodes.min(quota)).min(in_total).clamp(0, enough))
     }
 
-    /// Returns how many more pods the resource quotas of the namespace allow.
-    fn quota_takes(&self, report: &CapacityReport, object: &ObjectKey, needs: &Needs) -> i64 {
+    /// Returns how many pods of an object the resource quotas of its namespace allow, those that it has included, and
+    /// the resource that limits them.
+    pub fn quota_of(&self, object: &ObjectKey, needs: &Needs) -> (i64, Option<&str>) {
+        let Some(report) = &self.report else { return (UNLIMITED, None) };
+        let (more, resource) = self.quota_takes(report, object, needs);
+        (more.saturating_add(self.bound(&object.uid)), resource)
+    }
+
+    /// Returns how many more pods the resource quotas of the namespace allow, and the resource that limits them.
+    fn quota_takes<'r>(
+        &self,
+        report: &'r CapacityReport,
+        object: &ObjectKey,
+        needs: &Needs,
+    ) -> (i64, Option<&'r str>) {
         if report.quotas.is_empty() {
-            return UNLIMITED;
+            return (UNLIMITED, None);
         }
         let key = (object.workspace.clone(), object.namespace.clone());
-        let Some(left) = report.quotas.get(&key) else { return UNLIMITED };
+        let Some(left) = report.quotas.get(&key) else { return (UNLIMITED, None) };
         let mut reserved = Resources::default();
         for (uid, share) in &self.shares {
             if *uid != object.uid && (&share.workspace, &share.namespace) == (&key.0, &key.1) {
@@ -227,13 +240,21 @@ impl Account {
     }
 }
 
-/// Returns how many requests fit into amounts by resource, of which some are reserved.
-fn slots_within(left: &BTreeMap<String, i64>, reserved: &Resources, request: &Resources) -> i64 {
+/// Returns how many requests fit into amounts by resource, of which some are reserved, and the resource that limits
+/// them.
+fn slots_within<'l>(
+    left: &'l BTreeMap<String, i64>,
+    reserved: &Resources,
+    request: &Resources,
+) -> (i64, Option<&'l str>) {
     let of = |name: &str, left: i64| match request.amount(name) {
         asked if asked > 0 => (left - reserved.amount(name)).max(0) / asked,
         _ => UNLIMITED,
     };
-    left.iter().map(|(name, left)| of(name, *left)).min().unwrap_or(UNLIMITED)
+    match left.iter().map(|(name, left)| (of(name, *left), name)).min() {
+        Some((slots, name)) if slots < UNLIMITED => (slots, Some(name)),
+        _ => (UNLIMITED, None),
+    }
 }
 
 #[cfg(test)]

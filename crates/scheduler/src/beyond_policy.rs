@@ -25,6 +25,8 @@ pub fn message(
     let whose = match source {
         IntentSource::Object => "its annotation",
         IntentSource::Namespace => "the annotation of its Namespace",
+        // Labels have precedence over policies.
+        IntentSource::Label => return None,
     };
     let resource = match policy.kind {
         PolicyKind::PlacementPolicy => "placementpolicies",

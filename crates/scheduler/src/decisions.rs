@@ -1,7 +1,7 @@
 //! The record of a decision: what it changes, and why.
 
 use atoll_fleet::Placement;
-use atoll_fleet::placement::{PlacementDecision, Share, names_of};
+use atoll_fleet::placement::{PlacementDecision, Share, have_same_clusters, names_of};
 use atoll_meta::text::clean;
 
 use crate::moving::AWAY;
@@ -25,11 +25,18 @@ fn cause(current: &Placement, wanted: &Wanted) -> String {
     match (current.clusters.is_empty(), wanted.shares.is_empty()) {
         (true, false) if current.phase.is_empty() => "placed".to_string(),
         _ if wanted.phase == AWAY => "its cluster is lost".to_string(),
+        // Clusters stay the same where a workload is only scaled.
+        _ if !wanted.phase.is_empty() && have_same_clusters(&current.clusters, &wanted.target) => {
+            format!("{}, on the way to {}", wanted.phase, names_of(&wanted.target))
+        }
         _ if !wanted.phase.is_empty() => {
             format!("{}, moving to {}", wanted.phase, names_of(&wanted.target))
         }
         (false, true) => "removed from all clusters".to_string(),
-        _ if !current.phase.is_empty() && wanted.phase.is_empty() => "the move ended".to_string(),
+        _ if !current.phase.is_empty() && have_same_clusters(&current.clusters, &wanted.shares) => {
+            "settled".to_string()
+        }
+        _ if !current.phase.is_empty() => "the move ended".to_string(),
         _ if current.by != wanted.by => format!("decided by {} before", current.by),
         _ if before != after => format!("scaled from {before} to {after}"),
         _ => "rebalanced".to_string(),
@@ -112,6 +119,33 @@ mod tests {
         ] {
             let recorded = recorded(&before, &after, "2026-01-01T00:00:00Z".into());
             assert_eq!(recorded.last().map(|one| one.reason.as_str()), Some(expected));
+        }
+    }
+
+    #[test]
+    fn scaling_is_not_called_a_move() {
+        let shares = |words: &str| -> Vec<Share> {
+            let share = |word: &str| {
+                let (name, replicas) = word.split_once('=').unwrap();
+                share(name, replicas.parse().ok())
+            };
+            words.split_whitespace().map(share).collect()
+        };
+        for (before, phase, after, next, target, expected) in [
+            ("a=3 b=2", "", "a=3 b=1", "settling", "a=3 b=0", "settling, on the way to a=3,b=0: b 2 to 1"),
+            ("a=3 b=1", "settling", "a=3 b=0", "", "", "settled: b 1 to 0"),
+            ("a=3", "", "a=3 b=3", "adding", "b=3", "adding, moving to b=3: +b=3"),
+            ("a=3 b=3", "adding", "b=3", "", "", "the move ended: -a"),
+        ] {
+            let current = Placement { clusters: shares(before), phase: phase.into(), ..Placement::default() };
+            let wanted = Wanted {
+                shares: shares(after),
+                phase: next.into(),
+                target: shares(target),
+                ..Wanted::default()
+            };
+            let recorded = recorded(&current, &wanted, "2026-01-01T00:00:00Z".into());
+            assert_eq!(recorded.last().map(|one| one.reason.as_str()), Some(expected), "{before} to {after}");
         }
     }
 

@@ -25,6 +25,7 @@ mod handle;
 mod heartbeats;
 mod hourly_cap;
 mod kinds;
+mod labels;
 mod ledger;
 mod losses;
 mod moving;
@@ -69,7 +70,9 @@ use atoll_informer::{
 };
 use atoll_meta::Status;
 use atoll_placement::demand::Demand;
+use atoll_placement::failover::SUSPECT;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -81,7 +84,6 @@ pub use crate::handle::SchedulerHandle;
 use crate::heartbeats::Heartbeats;
 use crate::kinds::Kinds;
 use crate::ledger::Ledger;
-use crate::losses::SUSPECT;
 use crate::pauses::Pauses;
 use crate::pending::Pending;
 use crate::policies::Policies;
@@ -110,8 +112,9 @@ const UPDATE_TIME: Duration = Duration::from_millis(20);
 const COMPONENT: &str = "atoll-scheduler";
 
 /// Returns each part of an object in a workspace (by id) that names a cluster in the words of a dialect that is
-/// enabled there, such as `label example.com/cluster`, with that name.
-pub type DialectIntents = Arc<dyn Fn(&str, &Value) -> Vec<(String, String)> + Send + Sync>;
+/// enabled there, such as `label example.com/cluster`, with that name. `None` if it names clusters in the words of dialects
+/// that are not enabled there: then it stays where they have placed it.
+pub type DialectIntents = Arc<dyn Fn(&str, &Value) -> Option<Vec<(String, String)>> + Send + Sync>;
 
 /// Dependencies of the scheduler.
 pub struct Setup {
@@ -119,6 +122,8 @@ pub struct Setup {
     pub informers: Arc<Informers>,
     pub clock: Arc<dyn Clock>,
     pub dialects: DialectIntents,
+    /// Changes when a workspace enables or disables a dialect.
+    pub dialects_changed: watch::Receiver<u64>,
     /// Receives the scheduler once it runs.
     pub handle: SchedulerHandle,
 }
@@ -157,7 +162,7 @@ struct Scheduler {
 
 /// Runs the scheduler until it is dropped. Without clusters it does nothing: the watches would only cost memory.
 pub async fn run(setup: Setup) {
-    let Setup { informers, clock, dialects, handle } = setup;
+    let Setup { informers, clock, dialects, dialects_changed, handle } = setup;
     let clusters = informers.of(&resources::CLUSTERS);
     let (exists, mut joined) = tokio::sync::watch::channel(false);
     clusters.listen(move |_| {
@@ -215,6 +220,8 @@ pub async fn run(setup: Setup) {
     tasks.spawn(async move { autoscalers::run(&scaling).await });
     tasks.spawn(heartbeats::run(scheduler.clone()));
     tasks.spawn(policy_status::run(scheduler.clone()));
+    tasks.spawn(labels::run(scheduler.clone(), dialects_changed));
+    tasks.spawn(suspicion::run(scheduler.clone()));
     tasks.spawn(selected.clone().run());
     tasks.spawn(named::run(scheduler.clone(), selected));
     tasks.spawn(scopes::run(scheduler.clone()));
@@ -296,6 +303,7 @@ impl Scheduler {
     /// The demand of an object. Its clusters are left empty.
     fn demand(&self, resource: &Resource, at: &Key, path: &str, object: &Value) -> Demand {
         let mut demand = Demand::of((&at.workspace, path), (&resource.group, &resource.plural), object);
+        demand.version = Arc::from(&*resource.version);
         self.claims.add_classes(resource, at, object, &mut demand);
         demand
     }

@@ -12,9 +12,6 @@ use atoll_placement::failover::{
 use atoll_placement::fleet::Fleet;
 use atoll_placement::rules::Failover;
 
-/// The code of a loss that is only a suspicion of the control plane against itself.
-pub const SUSPECT: &str = "ControlPlaneSuspect";
-
 /// Seconds after which a share that is not replaced because other clusters are late is looked at again.
 const RECHECK_SECONDS: i64 = 2;
 
@@ -40,9 +37,8 @@ pub fn of<'a>(
     now: i64,
 ) -> Losses {
     let mut losses = Losses::default();
-    // Only clusters that serve the workspace count: other tenants and their clusters cannot raise a suspicion.
     let path = &demand.workspace_path;
-    let serving = || fleet.each_serving(path).filter(|cluster| cluster.is_open_to(path));
+    let serving = || counted(fleet, path);
     let doubt = LazyCell::new(|| suspicion(serving()));
     let late = LazyCell::new(late);
     let is_early = |lost: &ClusterState| {
@@ -77,6 +73,12 @@ pub fn of<'a>(
     losses
 }
 
+/// The clusters that count for a suspicion in the workspace with this path: only those that serve it, so that other
+/// tenants and their clusters cannot raise one.
+pub fn counted<'a>(fleet: &'a Fleet, path: &'a str) -> impl Iterator<Item = &'a ClusterState> {
+    fleet.each_serving(path).filter(move |cluster| cluster.is_open_to(path))
+}
+
 impl Losses {
     fn is_due(&mut self, at: i64) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
@@ -86,6 +88,7 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use atoll_placement::cluster::{ClusterState, Readiness};
+    use atoll_placement::failover::SUSPECT;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Reads what a Cluster reports about itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use atoll_fleet::{ClusterView, node_shapes};
@@ -12,11 +12,17 @@ use serde_json::Value;
 
 /// Most node shapes that count. Heartbeats contain fewer.
 const MAX_SHAPES: usize = 64;
+/// Most versions of a group that a heartbeat contains.
+const MAX_VERSIONS: usize = 16;
+/// Most namespaces with quotas that count, and resources of each. Heartbeats contain no more.
+const MAX_QUOTAS: usize = 500;
+const MAX_QUOTA_RESOURCES: usize = 64;
 
 /// Returns the state of a Cluster that is registered in the workspace with this path.
 pub fn state(cluster: &Value, path: &str) -> ClusterState {
     let (apis, missing_rights) = apis(&cluster["status"]);
-    ClusterState { apis, missing_rights, classes: classes(cluster), ..ClusterState::of(cluster, path) }
+    let (versions, classes) = (versions(&cluster["status"]), classes(cluster));
+    ClusterState { apis, versions, missing_rights, classes, ..ClusterState::of(cluster, path) }
 }
 
 /// Returns the capacity that a Cluster has reported; `None` before its first heartbeat.
@@ -27,9 +33,20 @@ pub fn capacity(cluster: &Value) -> Option<CapacityReport> {
     Some(CapacityReport {
         nodes: node_shapes::read(cluster).into_iter().take(MAX_SHAPES).map(shape).collect(),
         is_cut: is_cut(status, "nodes"),
+        quotas: quotas(status),
         bound: bound.filter_map(|(uid, count)| Some((Arc::from(uid.as_str()), count.as_i64()?))).collect(),
-        ..CapacityReport::default()
     })
+}
+
+/// What ResourceQuotas of the cluster leave, in the units of the ledger.
+fn quotas(status: &Value) -> BTreeMap<(Arc<str>, Arc<str>), BTreeMap<String, i64>> {
+    let rows = items(&status["quotas"]).iter().take(MAX_QUOTAS).filter_map(|row| {
+        let read = Resources::of(&row["left"]);
+        let names = row["left"].as_object().into_iter().flatten().take(MAX_QUOTA_RESOURCES);
+        let left: BTreeMap<String, i64> = names.map(|(name, _)| (name.clone(), read.amount(name))).collect();
+        Some(((text(&row["workspace"])?.into(), text(&row["namespace"])?.into()), left))
+    });
+    rows.collect()
 }
 
 fn shape(shape: node_shapes::NodeShape) -> NodeShape {
@@ -59,6 +76,17 @@ fn apis(status: &Value) -> (Option<BTreeSet<String>>, BTreeSet<String>) {
     let refused = names("refused");
     let is_known = status["apis"].is_array() && !is_cut(status, "apis");
     (is_known.then(|| names("resources").union(&refused).cloned().collect()), refused)
+}
+
+/// The served versions of each API group of which all are known.
+fn versions(status: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let of_group = |row: &Value| {
+        let versions: BTreeSet<String> =
+            items(&row["versions"]).iter().filter_map(text).map(str::to_string).collect();
+        let is_known = !versions.is_empty() && versions.len() < MAX_VERSIONS;
+        is_known.then(|| (row["group"].as_str().unwrap_or_default().to_string(), versions))
+    };
+    items(&status["apis"]).iter().filter_map(of_group).collect()
 }
 
 /// The classes of a cluster, if all of them are known. A storage class that an override of the cluster replaces is
@@ -112,11 +140,26 @@ mod tests {
     }
 
     #[test]
+    fn quotas_are_read_in_the_units_of_the_ledger() {
+        let row = json!({ "workspace": "w", "namespace": "n", "left": { "cpu": "1500m", "pods": "0" } });
+        let status = json!({ "free": [], "quotas": [row, { "left": { "cpu": "1" } }] });
+        let report = capacity(&json!({ "status": status })).expect("it has reported");
+        let left = report.quotas.get(&("w".into(), "n".into())).expect("it has a quota");
+        assert_eq!((left.get("cpu"), left.get("pods"), report.quotas.len()), (Some(&1500), Some(&0), 1));
+    }
+
+    #[test]
     fn unknown_and_incomplete_lists_filter_nothing() {
         let apis = json!([{ "group": "apps", "resources": ["deployments"], "refused": ["daemonsets"] }]);
         let classes = json!({ "priority": ["high"], "storage": [], "runtime": [], "ingress": [] });
         let read = |status: Value| state(&json!({ "status": status }), "root");
         let known = read(json!({ "apis": apis, "classes": classes }));
+        let versions = json!([
+            { "group": "apps", "versions": ["v1"] }, { "group": "example.com", "versions": [] },
+            { "group": "cut.io", "versions": (0..16).map(|at| format!("v{at}")).collect::<Vec<_>>() },
+        ]);
+        let with_versions = read(json!({ "apis": versions }));
+        assert_eq!(with_versions.versions.keys().collect::<Vec<_>>(), ["apps"]);
         let served = ["daemonsets.apps", "deployments.apps"].map(String::from);
         assert_eq!(known.apis, Some(BTreeSet::from(served)));
         assert_eq!(known.missing_rights, BTreeSet::from(["daemonsets.apps".to_string()]));

@@ -2,7 +2,7 @@
 
 mod explain;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -125,6 +125,11 @@ impl<'a> Round<'a> {
             self.scheduler.counts.remove(key);
             return DecidedStep::Settled;
         }
+        if self.is_left_alone(&at, &object, &placement) {
+            self.scheduler.pending.remove(key);
+            self.scheduler.counts.remove(key);
+            return DecidedStep::Settled;
+        }
         let path = match self.scheduler.path(&at.workspace) {
             Ok(path) => path,
             Err(status) => return DecidedStep::Failed(status),
@@ -144,15 +149,42 @@ impl<'a> Round<'a> {
                 return step;
             }
         }
+        let intent = intent.or_else(|| self.intent_of_labels(&target, &path));
         match self.of_dialect(key, &target, &path).filter(|_| intent.is_none()) {
             Some(step) => step,
             None => self.decide_object(key, target, &placement, &path, (&namespace, intent)),
         }
     }
 
-    /// The object is left to a dialect, if it names clusters in the dialect's words.
+    /// Whether an object was placed by labels of a dialect that is not enabled any more: it stays.
+    fn is_left_alone(&self, at: &Key, object: &Value, placement: &Placement) -> bool {
+        placement.by == placed_by::LABEL
+            && !placement.clusters.is_empty()
+            && (self.scheduler.dialects)(&at.workspace, object).is_none()
+    }
+
+    /// The clusters that an object names in the words of a dialect, each with the part that names it.
+    fn named_by_labels(&self, target: &PlacementTarget) -> Vec<(String, String)> {
+        (self.scheduler.dialects)(&target.at.workspace, &target.object).unwrap_or_default()
+    }
+
+    /// The intent of a workload that names clusters in the words of a dialect. Those that do not exist do not count.
+    fn intent_of_labels(&self, target: &PlacementTarget, path: &str) -> Option<(Intent, IntentSource)> {
+        if !workloads::is_workload(&target.resource) {
+            return None;
+        }
+        let named = self.named_by_labels(target);
+        let existing: BTreeSet<&str> = named
+            .iter()
+            .map(|(_, name)| name.as_str())
+            .filter(|name| self.ledger.fleet.named(path, name).is_some())
+            .collect();
+        (!existing.is_empty()).then(|| (Intent::naming(existing), IntentSource::Label))
+    }
+
+    /// The object is left to a dialect, if it names clusters in the dialect's words. A workload waits for them.
     fn of_dialect(&self, key: &Key, target: &PlacementTarget, path: &str) -> Option<DecidedStep> {
-        let named = (self.scheduler.dialects)(&target.at.workspace, &target.object);
+        let named = self.named_by_labels(target);
         let (source, name) = named.first()?;
         let exists = |name: &str| self.ledger.fleet.named(path, name).is_some();
         if named.iter().any(|(_, name)| exists(name)) {
@@ -381,6 +413,7 @@ impl<'a> Round<'a> {
         let holder = match source {
             IntentSource::Object => &target.object,
             IntentSource::Namespace => namespace,
+            IntentSource::Label => return None,
         };
         let cluster = |name: &str| {
             let uid = self.ledger.fleet.named(path, name)?.uid.clone();
@@ -433,6 +466,7 @@ fn why_above(rules: &Rules, intent: Option<&(Intent, IntentSource)>) -> String {
         Some((_, IntentSource::Namespace)) => {
             "the annotation atoll.dev/clusters of its Namespace is none".to_string()
         }
+        Some((_, IntentSource::Label)) => "its label names no cluster".to_string(),
         None => format!("{} places it nowhere", rules.by),
     };
     format!("the object stays in the control plane, so nothing runs: {why}")

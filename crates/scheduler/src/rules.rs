@@ -135,9 +135,12 @@ fn with_intent(
     let by = match source {
         IntentSource::Object => placed_by::ANNOTATION,
         IntentSource::Namespace => placed_by::NAMESPACE_ANNOTATION,
+        IntentSource::Label => placed_by::LABEL,
     };
     let names: BTreeSet<String> = intent.clusters().map(str::to_string).collect();
-    let division = match policy.and_then(|policy| policy.replicas.division) {
+    // Each cluster that a label names runs all of it, whatever policies say.
+    let given = policy.and_then(|policy| policy.replicas.division).filter(|_| source != IntentSource::Label);
+    let division = match given {
         _ if intent.is_none() => Division::Nowhere,
         _ if intent.is_duplicate() => Division::Duplicate,
         given if has_no_amounts(intent) => match given.filter(|given| *given != policy::Division::None) {

@@ -47,8 +47,10 @@ pub fn target(key: &Key) -> Option<(usize, Key)> {
 /// placed by other means. A dependent goes where it is needed, and where its user puts it.
 pub fn is_placed_here(resource: &Resource, object: &Value, placement: &Placement) -> bool {
     let is_dependent = !is_workload(resource) && placement.by == placed_by::REFERENCE;
-    let is_others =
-        !placement.clusters.is_empty() && !placed_by::is_scheduled(&placement.by) && !is_dependent;
+    // A dialect's controller places objects of other kinds by their labels.
+    let is_scheduled =
+        placed_by::is_scheduled(&placement.by) || (is_workload(resource) && placement.by == placed_by::LABEL);
+    let is_others = !placement.clusters.is_empty() && !is_scheduled && !is_dependent;
     !is_others && is_own(object)
 }
 

@@ -7,7 +7,7 @@ use atoll_fleet::Placement;
 use atoll_fleet::autoscaling::{ABOVE, BELOW, PINNED, SIDES, STOPPING};
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{self, ConditionValue};
-use atoll_fleet::placement::{Share, names_of};
+use atoll_fleet::placement::{Share, have_same_clusters, names_of};
 use atoll_informer::{ApiScope, Clock, Key, Next, Recorder, Resource};
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
@@ -157,6 +157,9 @@ impl Wanted {
             AWAY => {
                 let home = names_of(&self.target);
                 (FAILED_OVER, format!("placed on {shares}, because its cluster is lost; returns to {home}"))
+            }
+            phase if have_same_clusters(&self.shares, &self.target) => {
+                (PLACED, format!("{phase}: on {shares} by {by}, on the way to {}", names_of(&self.target)))
             }
             phase => {
                 let to = names_of(&self.target);

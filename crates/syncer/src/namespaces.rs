@@ -8,7 +8,7 @@ mod required;
 mod terminating;
 mod unmapped;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_client::memory_limits::{Budget, Charge};
@@ -117,6 +117,17 @@ impl Namespaces {
     /// Returns the namespace above that a namespace below stands for.
     pub fn above(&self, name: &str) -> Option<Locator> {
         self.known().iter().find(|(_, known)| known.name == name).map(|(locator, _)| locator.clone())
+    }
+
+    /// Returns the workspace id and the namespace above of those namespaces below that stand for one, by name.
+    pub fn mapped(&self, names: &BTreeSet<String>) -> BTreeMap<String, (String, String)> {
+        if names.is_empty() {
+            return BTreeMap::new();
+        }
+        let known = self.known();
+        let mapped = known.iter().filter(|(_, known)| names.contains(&known.name));
+        let above = |locator: &Locator| (locator.workspace.clone(), locator.namespace.clone());
+        mapped.map(|(locator, known)| (known.name.clone(), above(locator))).collect()
     }
 
     /// Records a namespace in which a managed object was found although its locator is missing. Only the

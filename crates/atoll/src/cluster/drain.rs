@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
+use atoll_fleet::placed_condition::is_workload;
+use atoll_fleet::placement::{Share, names_of};
 use atoll_fleet::view::ObjectTarget;
+use atoll_fleet::what_if::{PlacementEffect, WhatIf, WhatIfAnswer};
 use atoll_fleet::{ClusterView, Placement, placed_by};
 use atoll_meta::views::TaintView;
 use atoll_scheduler::DRAIN;
@@ -16,8 +19,9 @@ use super::placed_objects::{self, WorkspacePaths};
 use crate::advice::{Failure, invocation, pluralize};
 use crate::cluster::{Api, in_workspace};
 use crate::command::DrainOptions;
-use crate::output;
 use crate::place::move_to::last_warning;
+use crate::style::Paint;
+use crate::{output, what_if};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Most objects that are named.
@@ -65,19 +69,54 @@ pub fn without_drain(cluster: &Value) -> Option<Vec<Value>> {
     taints().any(|taint| taint.key() == DRAIN).then(|| others.collect())
 }
 
-/// Says what would move and what would stay.
+/// Says what would move where, and what would stay. The scheduler decides as for a drain in earnest.
 async fn show(fleet: &Fleet, cluster: &str) -> Result<(), Failure> {
     let contents = DrainContents::read(fleet, cluster).await?;
-    let text = match contents.of(Course::Moves).as_slice() {
-        [] => format!("Nothing on {cluster} would move.\n"),
-        moving => format!(
-            "{} would move off {cluster}: {}.\n",
-            pluralize(u64::try_from(moving.len()).unwrap_or(0), "object"),
-            names(moving)
-        ),
+    let change = WhatIf { drain: Some(cluster.to_string()), ..WhatIf::default() };
+    let body = serde_json::to_value(&change).unwrap_or_default();
+    let text = match fleet.api.create(what_if::PATH, &body).await {
+        Ok(answer) => {
+            let answer: WhatIfAnswer = serde_json::from_value(answer).unwrap_or_default();
+            would_move(&answer, cluster, Paint::stdout())
+        }
+        // No scheduler runs in the server.
+        Err(problem) if problem.is("ServiceUnavailable") => {
+            let moving = contents.of(Course::Moves);
+            let count = u64::try_from(moving.len()).unwrap_or(0);
+            format!(
+                "{} on {cluster}: {}. Where they would go is not known, because no scheduler runs in the control plane.\n",
+                pluralize(count, "object"),
+                names(&moving)
+            )
+        }
+        Err(problem) => return Err(problem.into()),
     };
-    output::print(&(text + &contents.stays(cluster)));
+    output::print(&(text + &contents.stays(cluster) + "Nothing was changed.\n"));
     Ok(())
+}
+
+/// Describes where objects would go, and why others would stay.
+fn would_move(answer: &WhatIfAnswer, cluster: &str, paint: Paint) -> String {
+    let is_on = |shares: &[Share]| shares.iter().any(|share| share.name == cluster);
+    let on_cluster = answer.changes.iter().filter(|effect| is_on(&effect.before));
+    let (staying, leaving): (Vec<&PlacementEffect>, Vec<&PlacementEffect>) =
+        on_cluster.partition(|effect| is_on(&effect.after));
+    let leaving: Vec<PlacementEffect> = leaving.into_iter().cloned().collect();
+    let mut text = match leaving.is_empty() {
+        true => format!("Nothing on {cluster} would move.\n"),
+        false => {
+            let count = u64::try_from(leaving.len()).unwrap_or(0);
+            format!("{} would move off {cluster}:\n", pluralize(count, "object"))
+                + &what_if::effects(&leaving, paint)
+        }
+    };
+    for effect in staying {
+        let PlacementEffect { kind, namespace, name, after, reason, .. } = effect;
+        let on = names_of(after);
+        let why = if reason.is_empty() { "no other cluster takes all of it" } else { reason.as_str() };
+        text.push_str(&format!("{kind} {namespace}/{name} would stay on {on}: {why}\n"));
+    }
+    text + &what_if::others(answer)
 }
 
 /// Prints the progress until everything that can move has left.
@@ -190,6 +229,7 @@ fn course(target: &ObjectTarget, placement: &Placement) -> Course {
     match placement.by.as_str() {
         _ if resource == ("apps", "daemonsets") => Course::DaemonSet,
         by if placed_by::is_scheduled(by) => Course::Moves,
+        placed_by::LABEL if is_workload(resource) => Course::Moves,
         "" | "reference" => Course::Follows,
         _ => Course::ByHand,
     }
@@ -210,6 +250,35 @@ fn names(targets: &[&ObjectTarget]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn destinations_and_what_stays_are_told() {
+        let effect = |name: &str, before: &[&str], after: &[&str], reason: &str| PlacementEffect {
+            kind: "Deployment".into(),
+            namespace: "default".into(),
+            name: name.into(),
+            before: before.iter().map(|name| Share::on(name, "")).collect(),
+            after: after.iter().map(|name| Share::on(name, "")).collect(),
+            reason: reason.into(),
+            ..PlacementEffect::default()
+        };
+        let changes = vec![
+            effect("web", &["east"], &["west"], ""),
+            effect("db", &["east"], &["east"], "its volumes are on east"),
+            effect("elsewhere", &["west"], &["north"], ""),
+        ];
+        let answer = WhatIfAnswer { changes, others: Some(2) };
+        assert_eq!(
+            would_move(&answer, "east", Paint::PLAIN),
+            "1 object would move off east:\n\
+             KIND         NAMESPACE   NAME   NOW    THEN   WHY NOT\n\
+             Deployment   default     web    east   west   \n\
+             Deployment default/db would stay on east: its volumes are on east\n\
+             2 objects of other workspaces would move.\n"
+        );
+        let nothing = would_move(&WhatIfAnswer::default(), "east", Paint::PLAIN);
+        assert_eq!(nothing, "Nothing on east would move.\n");
+    }
 
     #[test]
     fn objects_of_others_and_daemon_sets_stay() {

@@ -99,7 +99,7 @@ pub struct DrainOptions {
     #[command(flatten)]
     pub cluster: ClusterName,
 
-    /// Show what would move and what would stay, and change nothing
+    /// Show what would move where and what would stay, and change nothing
     #[arg(long)]
     pub dry_run: bool,
 

@@ -54,7 +54,7 @@ fn summary(title: &str, placement: &Value, explanation: &Explanation) -> String 
     }
     let target = read(&placement["spec"]["target"]);
     if !target.is_empty() {
-        text.push_str(&format!("; it is moving to {}", shares::format_list(&target)));
+        text.push_str(&shares::destination(&placed, &target));
     }
     let blocked = placement["spec"]["blocked"].as_str().filter(|blocked| !blocked.is_empty());
     if let Some(blocked) = blocked {

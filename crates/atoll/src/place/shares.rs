@@ -1,6 +1,6 @@
 //! Shares in sentences.
 
-use atoll_fleet::placement::Share;
+use atoll_fleet::placement::{Share, have_same_clusters};
 
 /// Lists the shares in a sentence, by name: their order depends on how the placement came about.
 pub fn format_list(shares: &[Share]) -> String {
@@ -18,6 +18,12 @@ pub fn format_list(shares: &[Share]) -> String {
     }
 }
 
+/// The end of a sentence about an object on the way to other shares. Where no cluster changes, it does not move.
+pub fn destination(shares: &[Share], target: &[Share]) -> String {
+    let how = if have_same_clusters(shares, target) { "on the way" } else { "moving" };
+    format!("; it is {how} to {}", format_list(target))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +38,13 @@ mod tests {
         ] {
             assert_eq!(format_list(&shares), expected);
         }
+    }
+
+    #[test]
+    fn objects_that_are_only_scaled_do_not_move() {
+        let share = |name: &str, replicas| Share { replicas: Some(replicas), ..Share::on(name, name) };
+        let (before, scaled) = ([share("a", 3)], [share("a", 4)]);
+        assert_eq!(destination(&before, &scaled), "; it is on the way to a (4)");
+        assert_eq!(destination(&before, &[share("b", 3)]), "; it is moving to b (3)");
     }
 }

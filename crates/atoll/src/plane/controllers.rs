@@ -88,12 +88,13 @@ impl ControlPlane {
             if has_dialects {
                 enabled.synced().await;
             }
-            let api = informers.api().clone();
+            let (api, dialects_changed) = (informers.api().clone(), enabled.subscribe());
             let dialects = move |workspace: &str, object: &Value| {
                 atoll_dialects::named_clusters_in(&enabled, &api, workspace, object)
             };
             let dialects = Arc::new(dialects);
-            atoll_scheduler::run(atoll_scheduler::Setup { informers, clock, dialects, handle }).await;
+            let setup = atoll_scheduler::Setup { informers, clock, dialects, dialects_changed, handle };
+            atoll_scheduler::run(setup).await;
         });
     }
 

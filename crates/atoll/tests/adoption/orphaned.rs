@@ -39,6 +39,7 @@ async fn objects_unknown_to_a_restored_backup_are_listed_and_pruned() {
         printed.contains("Placements are paused, because what runs on 1 cluster may differ"),
         "{printed}"
     );
+    assert!(printed.contains("orphans in 1 cluster: ") && printed.contains(" on east."), "{printed}");
     // Nothing is placed until the server is resumed.
     let refused = above
         .merge(

@@ -235,6 +235,26 @@ async fn rejected_labels_are_reported() {
         .await;
         assert_eq!(placement(&team.get(&format!("{deployments}/{name}")).await.expect(200)), "");
     }
+    // A label of an object that exists warns, too, whatever its kind is.
+    let maps = "/api/v1/namespaces/default/configmaps";
+    team.post(maps, config_map_with("settings", "1")).await.expect(201);
+    let settings = config_map("settings");
+    let misspelt = json!({ "metadata": { "labels": { LABEL: "misspelt" } } });
+    let labelled = team.merge(&settings, misspelt).await;
+    let uid = labelled.expect(200)["metadata"]["uid"].clone();
+    let warning = labelled.header("warning").unwrap_or_default();
+    assert!(warning.contains("names the cluster \\\"misspelt\\\", which does not exist"), "{warning}");
+    eventually("an event says that its cluster does not exist", async || {
+        let events = team.get("/api/v1/namespaces/default/events").await.expect(200);
+        events["items"].as_array().unwrap().iter().any(|event| {
+            event["involvedObject"]["uid"] == uid
+                && event["message"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .contains("\"misspelt\", which does not exist")
+        })
+    })
+    .await;
     // An object that is no longer rejected is placed.
     server.run("cluster fence east --lift");
     wait_for_placement(&team, &format!("{deployments}/fenced"), BY_LABEL_EAST).await;

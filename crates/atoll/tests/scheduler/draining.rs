@@ -45,7 +45,10 @@ async fn drained_cluster_names_what_stays() {
     }
 
     let shown = atoll.run("cluster drain east --dry-run");
-    assert!(shown.contains("2 objects would move off east"), "{shown}");
+    assert!(shown.contains("1 object would move off east:"), "{shown}");
+    assert!(shown.contains("web    east=2   west=2"), "{shown}");
+    assert!(shown.contains("Deployment default/pinned would stay on east=1: "), "{shown}");
+    assert!(shown.contains("Nothing was changed."), "{shown}");
     assert!(shown.contains("DaemonSets stay until the cluster is removed: daemonsets/agent"), "{shown}");
     assert_eq!(summary(&admin.get(&web).await.expect(200)), "east=2 by default");
     atoll.run("cluster drain east --timeout 0");

@@ -1,16 +1,67 @@
 //! The policies of kcp's dialect: what its splitter divides, and what goes to one cluster.
 
-use atoll_testkit::names;
+use atoll_fleet::Placement;
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Setup, names};
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    CLUSTERS, DEPLOYMENTS, deployment, expect_placed, path, summary, wait_until, with_clusters,
+    CLUSTERS, CONTROLLERS, DEPLOYMENTS, deployment, expect_placed, has_event, join, path, report_all_pods,
+    report_gone, report_pods, scale, summary, wait_until, with_clusters,
 };
 use crate::other_kinds::{DEFINITIONS, WIDGETS, define_widgets, definition, expect_nowhere, widget};
 
 const CLUSTER_POLICIES: &str = "/apis/atoll.dev/v1alpha1/clusterplacementpolicies";
 const APPS: &str = "/apis/apps/v1/namespaces/default";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
+
+/// kcp: names the only cluster of an object.
+const LABEL: &str = "workloads.kcp.dev/cluster";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_label_moves_a_workload_without_a_gap() {
+    let atoll = Setup::new().flag("--controllers", format!("{CONTROLLERS},kcpplacement")).start();
+    let admin = atoll.admin();
+    for (name, cores) in [("east", 4), ("west", 4), ("small", 1)] {
+        join(&admin, name, cores).await;
+    }
+    atoll.run("dialect enable kcp");
+    let label = async |name: Option<&str>| {
+        admin.merge(&path("web"), json!({ "metadata": { "labels": { LABEL: name } } })).await.expect(200)
+    };
+    let mut web = deployment("web", 4, 500);
+    web["metadata"]["labels"][LABEL] = "east".into();
+    admin.post(DEPLOYMENTS, web).await.expect(201);
+    let web = path("web");
+    expect_placed(&admin, &web, "east=4 by label").await;
+    report_all_pods(&admin, &web, "east", 4).await;
+    label(Some("west")).await;
+    let moving = expect_placed(&admin, &web, "east=4 west=4 by label").await;
+    assert_eq!(Placement::of(&moving).phase, "adding");
+    report_pods(&admin, &web, "west", 4).await;
+    expect_placed(&admin, &web, "west=4 by label").await;
+    report_gone(&admin, &web, "east").await;
+    // The replicas follow spec.replicas, and a cluster without room takes nothing.
+    scale(&admin, &web, 3).await;
+    expect_placed(&admin, &web, "west=3 by label").await;
+    label(Some("small")).await;
+    wait_until(&admin, &web, "the move is blocked", |web| Placement::of(web).blocked == "MoveBlocked").await;
+    label(Some("misspelt")).await;
+    eventually("an event says so", async || has_event(&admin, "web", "NotPlaced").await).await;
+    assert_eq!(Placement::of(&admin.get(&web).await.expect(200)).clusters.len(), 1);
+    // Where the dialect is disabled, it stays, and without the label, policies decide.
+    report_pods(&admin, &web, "west", 3).await;
+    label(Some("west")).await;
+    expect_placed(&admin, &web, "west=3 by label").await;
+    atoll.run("dialect disable kcp");
+    scale(&admin, &web, 2).await;
+    atoll.run("dialect enable kcp");
+    expect_placed(&admin, &web, "west=2 by label").await;
+    report_pods(&admin, &web, "west", 2).await;
+    label(None).await;
+    wait_until(&admin, &web, "a policy decides", |web| Placement::of(web).by == "clusterplacementpolicy/kcp")
+        .await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_all_types_are_placed_by_policies_that_can_be_changed() {

@@ -3,10 +3,10 @@
 use atoll_fleet::Placement;
 use atoll_testkit::Client;
 use atoll_testkit::wait::eventually;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fleet::{
-    CLUSTERS, DEPLOYMENTS, annotated, deployment, expect_placed, has_event, path, report_all_pods,
+    CLUSTERS, DEPLOYMENTS, annotated, condition, deployment, expect_placed, has_event, path, report_all_pods,
     report_gone, report_pods, set_ready, summary, wait_until, with_clusters,
 };
 
@@ -87,7 +87,15 @@ async fn nothing_fails_over_while_the_control_plane_suspects_itself() {
     })
     .await;
     assert_eq!(summary(&admin.get(&web).await.expect(200)), "east=3 by default");
+    let suspected = |cluster: &Value| condition(cluster, "ControlPlaneSuspect").0;
+    for (name, expected) in [("east", "True"), ("west", "True"), ("north", "")] {
+        let what = format!("the condition of {name} is {expected:?}");
+        wait_until(&admin, &format!("{CLUSTERS}/{name}"), &what, |cluster| suspected(cluster) == expected)
+            .await;
+    }
     // One of them returns: the other one is lost alone.
     set_ready(&admin, "west", true, 0).await;
     wait_until(&admin, &web, "it is replaced", |web| summary(web) == "west=3 by default").await;
+    let east = format!("{CLUSTERS}/east");
+    wait_until(&admin, &east, "the suspicion is over", |cluster| suspected(cluster).is_empty()).await;
 }

@@ -223,9 +223,18 @@ async fn a_cluster_must_serve_custom_objects_and_have_the_classes() {
     admin.post(sets, set).await.expect(201);
     expect_event(&admin, "", "set", "east has no StorageClass \"fast\"").await;
 
+    // Another version of the kind is not enough.
+    let with_widgets = |version: &str| {
+        let mut all = built_in.clone();
+        let widgets = json!({ "group": "example.com", "versions": [version], "resources": ["widgets"] });
+        all.as_array_mut().unwrap().push(widgets);
+        all
+    };
+    report(with_widgets("v0"), none).await;
+    expect_event(&admin, "", "widget", "east does not serve widgets.example.com in version v1").await;
+
     // They are placed as soon as the cluster has what they need.
-    let mut all = built_in;
-    all.as_array_mut().unwrap().push(json!({ "group": "example.com", "resources": ["widgets"] }));
+    let all = with_widgets("v1");
     let classes =
         json!({ "priority": ["high"], "storage": ["fast"], "runtime": ["gvisor"], "ingress": ["nginx"] });
     report(all, classes).await;

@@ -4,8 +4,8 @@ use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    CLUSTERS, DEPLOYMENTS, condition, deployment, expect_placed, has_event, join, join_with, path, report,
-    summary, wait_until, with_clusters,
+    CLUSTERS, DEPLOYMENTS, annotated, condition, deployment, expect_placed, has_event, join, join_with, path,
+    report, summary, wait_until, with_clusters,
 };
 
 fn is_unschedulable(web: &Value) -> bool {
@@ -39,6 +39,32 @@ async fn reason_of_each_cluster_is_told_until_one_joins_that_fits() {
         condition(web, "Placed").1 != "Unschedulable" && condition(web, "Progressing").0 != "False"
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_of_clusters_are_kept() {
+    let (atoll, admin) = with_clusters(&[("east", 16), ("west", 4)]).await;
+    let left = json!([{ "workspace": "root", "namespace": "default", "left": { "cpu": "250m" } }]);
+    let status = json!({ "status": { "quotas": left } });
+    admin.merge(&format!("{CLUSTERS}/east/status"), status).await.expect(200);
+    // It has most room, and its ResourceQuota leaves room for two of three.
+    admin.post(DEPLOYMENTS, deployment("web", 3, 100)).await.expect(201);
+    expect_placed(&admin, &path("web"), "west=3 by default").await;
+    admin.post(DEPLOYMENTS, annotated(deployment("large", 1, 300), "east")).await.expect(201);
+    wait_until(&admin, &path("large"), "the quota is the reason", |large| {
+        condition(large, "Placed")
+            .2
+            .contains("east has a ResourceQuota of cpu in the namespace that leaves room for no replica")
+    })
+    .await;
+    assert!(atoll.run("explain deploy/large").contains("ResourceQuota of cpu"));
+    // More is left: it is tried again.
+    let left = json!([{ "workspace": "root", "namespace": "default", "left": { "cpu": "300m" } }]);
+    admin
+        .merge(&format!("{CLUSTERS}/east/status"), json!({ "status": { "quotas": left } }))
+        .await
+        .expect(200);
+    expect_placed(&admin, &path("large"), "east=1 by annotation").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -172,6 +172,15 @@ async fn pods_and_capacity_are_reported() {
             })
     })
     .await;
+    // Three of the pods have a node. The fourth is not counted, because the control plane reserves what it needs.
+    let hard = json!({ "requests.cpu": "40", "pods": "10", "limits.cpu": "1" });
+    let quota = json!({ "metadata": { "name": "team" }, "spec": { "hard": hard } });
+    east.post("/api/v1/namespaces/default/resourcequotas", quota).await.expect(201);
+    wait_for("what the quota leaves is reported", &above, path, |cluster| {
+        let left = json!({ "cpu": "25000m", "pods": "7" });
+        cluster["status"]["quotas"] == json!([{ "workspace": "root", "namespace": "default", "left": left }])
+    })
+    .await;
     wait_for("classes and APIs are reported", &above, path, |cluster| {
         let status = &cluster["status"];
         let apps = status["apis"].as_array().into_iter().flatten().find(|api| api["group"] == "apps");

@@ -1,3 +1,5 @@
+mod argo_cd;
+
 use serde_json::json;
 
 use super::*;

@@ -15,12 +15,17 @@ pub fn scope<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Caus
     is_foreign.then_some(Cause::ClusterScoped)
 }
 
-/// Serves the resource, and lets the syncer write it.
+/// Serves the resource in the version of the object, and lets the syncer write it.
 pub fn apis<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let state = &entry.state;
     let resource = question.resource;
     if state.apis.as_ref().is_some_and(|apis| !apis.contains(resource)) {
         return Some(Cause::NotServed { resource });
+    }
+    let version = &*question.demand.version;
+    let served = state.versions.get(&*question.demand.object.group);
+    if served.is_some_and(|served| !version.is_empty() && !served.contains(version)) {
+        return Some(Cause::VersionNotServed { resource, version });
     }
     state.missing_rights.contains(resource).then_some(Cause::RightsMissing { resource })
 }

@@ -20,6 +20,10 @@ pub enum Cause<'a> {
     NotServed {
         resource: &'a str,
     },
+    VersionNotServed {
+        resource: &'a str,
+        version: &'a str,
+    },
     RightsMissing {
         resource: &'a str,
     },
@@ -47,6 +51,11 @@ pub enum Cause<'a> {
     NoNodeSelected,
     NoNodeTolerated,
     Limit {
+        resource: &'a str,
+        within: i64,
+    },
+    /// ResourceQuotas of the cluster allow so many replicas.
+    Quota {
         resource: &'a str,
         within: i64,
     },
@@ -92,6 +101,7 @@ impl Cause<'_> {
             Cause::WorkspaceRefused => "WorkspaceRefused",
             Cause::ClusterScoped => "ClusterScoped",
             Cause::NotServed { .. } => "NotServed",
+            Cause::VersionNotServed { .. } => "VersionNotServed",
             Cause::RightsMissing { .. } => "RightsMissing",
             Cause::ClassMissing { .. } => "ClassMissing",
             Cause::Excluded { .. } => "Excluded",
@@ -104,6 +114,7 @@ impl Cause<'_> {
             Cause::NoNodeSelected => "NoNodeSelected",
             Cause::NoNodeTolerated => "NoNodeTolerated",
             Cause::Limit { .. } => "LimitReached",
+            Cause::Quota { .. } => "QuotaReached",
             Cause::MostReplicas(_) => "MostReplicas",
             Cause::NoRoom { .. } => "NoRoom",
             Cause::NotChosen => "NotChosen",
@@ -146,6 +157,9 @@ impl Cause<'_> {
             Cause::NotServed { resource } => {
                 format!("does not serve {resource}; install its definition there")
             }
+            Cause::VersionNotServed { resource, version } => {
+                format!("does not serve {resource} in version {version}; let it serve that version, too")
+            }
             Cause::RightsMissing { resource } => format!(
                 "does not let Atoll write {resource}; grant it with: atoll cluster join {name} --kubeconfig FILE"
             ),
@@ -169,6 +183,10 @@ impl Cause<'_> {
             Cause::NoNodeTolerated => "has only nodes with taints that the pods do not tolerate".into(),
             Cause::Limit { resource, within } => format!(
                 "has a limit of {resource} in spec.limits that leaves {}",
+                plural(*within, "replica", "no replica")
+            ),
+            Cause::Quota { resource, within } => format!(
+                "has a ResourceQuota of {resource} in the namespace that leaves room for {}",
                 plural(*within, "replica", "no replica")
             ),
             Cause::MostReplicas(most) => {

@@ -137,8 +137,10 @@ fn quotas_of_the_namespace_are_kept() {
     account.set_share(&key("a"), &needs(1000), 2);
     assert_eq!(account.takes(&key("b"), &needs(1000), UNLIMITED), Some(2));
     assert_eq!(account.takes(&key("a"), &needs(1000), UNLIMITED), Some(4));
+    assert_eq!(account.quota_of(&key("a"), &needs(1000)), (4, Some("cpu")));
     let elsewhere = ObjectKey { namespace: "m".into(), ..key("b") };
     assert_eq!(account.takes(&elsewhere, &needs(1000), UNLIMITED), Some(39));
+    assert_eq!(account.quota_of(&elsewhere, &needs(1000)).1, None);
 }
 
 #[test]

@@ -196,6 +196,14 @@ fn status() -> Value {
                 "resources": list("Resources that the syncer may create and change.", &word),
                 "refused": list("Resources for which the syncer has no rights.", &word),
             }))),
+            "quotas": list(
+                "What ResourceQuotas of the cluster leave to Pods in its namespaces. Pods without a node do not count.",
+                &fields("", &json!({
+                    "workspace": text("The id of the workspace."),
+                    "namespace": text("The namespace in the workspace."),
+                    "left": quantities("What is left, by resource."),
+                }))
+            ),
             "missingRights": list("Rights that the syncer lacks, such as \"list pods.metrics.k8s.io\".", &word),
             "cut": fields("Parts that were left out of this status because it would be too large.", &json!({
                 "nodes": integer("Number of nodes that are in no group of \"free\"."),
@@ -203,6 +211,7 @@ fn status() -> Value {
                 "bound": integer("Number of objects that are not in \"bound\"."),
                 "classes": integer("Number of classes that are not in \"classes\"."),
                 "apis": integer("Number of resources that are not in \"apis\"."),
+                "quotas": integer("Number of namespaces that are not in \"quotas\"."),
             })),
             "region": text("The region, from the labels of the nodes."),
             "zones": list("The zones, from the labels of the nodes.", &json!({ "type": "string" })),

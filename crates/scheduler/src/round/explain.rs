@@ -30,14 +30,17 @@ impl Round<'_> {
         let (cache, at) = self.scheduler.kinds.target(key)?;
         let object = cache.get(&at)?;
         let (resource, placement) = (cache.resource.clone(), Placement::of(&object));
-        if !workloads::is_placed_here(&resource, &object, &placement) {
+        if !workloads::is_placed_here(&resource, &object, &placement)
+            || self.is_left_alone(&at, &object, &placement)
+        {
             return Some(as_placed(&placement, left_alone(&object, &placement)));
         }
         let Ok(path) = self.scheduler.path(&at.workspace) else { return Some(Explanation::default()) };
         let target = PlacementTarget { resource, at, object };
         let namespace = self.scheduler.namespace(&target.at);
         let intent = Intent::of(&target.object, Some(&namespace));
-        let named = (self.scheduler.dialects)(&target.at.workspace, &target.object);
+        let named = self.named_by_labels(&target);
+        let intent = intent.or_else(|| self.intent_of_labels(&target, &path));
         if let Some((source, name)) = named.first().filter(|_| intent.is_none()) {
             return Some(as_placed(&placement, format!("its {source} names the cluster {name:?}")));
         }
@@ -53,7 +56,7 @@ impl Round<'_> {
         let mut explanation = Explanation {
             by: rules.by.to_string(),
             replicas: demand.has_replicas().then_some(demand.replicas),
-            policies: policies(&selection, intent.is_none()),
+            policies: policies(&selection, intent.as_ref().map(|(_, source)| *source)),
             recomputed: true,
             ..Explanation::default()
         };
@@ -206,12 +209,17 @@ fn left_alone(found: &Value, placement: &Placement) -> String {
 }
 
 /// The policies of the workspace that match. Those of workspaces above are named only where they apply.
-fn policies(selection: &PolicySelection<'_>, is_decisive: bool) -> Vec<PolicyExplanation> {
+fn policies(selection: &PolicySelection<'_>, intent: Option<IntentSource>) -> Vec<PolicyExplanation> {
     let Some(winner) = selection.winner else { return Vec::new() };
+    let reason = match intent {
+        None => "",
+        Some(IntentSource::Label) => "its label decides",
+        Some(_) => "the annotation atoll.dev/clusters decides",
+    };
     let mut found = vec![PolicyExplanation {
         policy: winner.reference(),
-        applies: is_decisive,
-        reason: if is_decisive { String::new() } else { "the annotation atoll.dev/clusters decides".into() },
+        applies: intent.is_none(),
+        reason: reason.into(),
     }];
     for loser in selection.losers.iter().filter(|loser| loser.policy.distance == 0) {
         let policy = loser.policy.reference();

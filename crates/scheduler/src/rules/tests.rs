@@ -26,11 +26,27 @@ fn the_winner_is_named() {
         (None, Some(&spread), "placementpolicy/p"),
         (Some(on(IntentSource::Object)), Some(&spread), "annotation"),
         (Some(on(IntentSource::Namespace)), None, "namespace-annotation"),
+        (Some(on(IntentSource::Label)), Some(&spread), "label"),
     ] {
         let rules = rules(intent.as_ref(), policy, false);
         assert_eq!(&*rules.by, expected);
-        assert!(placed_by::is_scheduled(&rules.by), "{expected}");
+        assert_eq!(placed_by::is_scheduled(&rules.by), expected != "label", "{expected}");
         assert_eq!(rules.keeps_namespace_together, expected == "default");
+    }
+}
+
+#[test]
+fn clusters_of_labels_run_all_of_it() {
+    let even = policy(json!({ "replicas": { "division": "Even" } }));
+    for (text, runs_once, expected) in [
+        ("east", false, Division::Single),
+        ("east,west", false, Division::Duplicate),
+        ("east,west", true, Division::Single),
+    ] {
+        for policy in [None, Some(&even)] {
+            let rules = rules(Some(&intent(text, IntentSource::Label)), policy, runs_once);
+            assert_eq!(rules.division, expected, "{text}");
+        }
     }
 }
 

@@ -167,6 +167,11 @@ impl Api {
             }
             (&Method::PUT, "status") => {
                 let mut value = body();
+                let known = state.tables.get(&target.table).and_then(|table| table.objects.get(&key));
+                let known = known.ok_or_else(|| Status::not_found("", &target.table, &target.name))?;
+                if known["metadata"]["resourceVersion"] != value["metadata"]["resourceVersion"] {
+                    return Err(Status::conflict("", &target.table, &target.name, "it has been modified"));
+                }
                 object::set_annotation(&mut value, atoll_informer::WORKSPACE, &target.workspace);
                 Ok(respond(&state.put(&target.table, value)))
             }

@@ -92,8 +92,10 @@ async fn start(world: &World) {
     let client = Client::new(world.api.clone());
     let informers = Informers::new(ApiScope::all_workspaces(client, world.api.tree.clone()));
     let handle = SchedulerHandle::default();
-    let dialects: atoll_scheduler::DialectIntents = Arc::new(|_, _| Vec::new());
-    let setup = Setup { informers, clock: world.clock.clone(), dialects, handle: handle.clone() };
+    let dialects: atoll_scheduler::DialectIntents = Arc::new(|_, _| Some(Vec::new()));
+    let dialects_changed = tokio::sync::watch::Sender::new(0).subscribe();
+    let (clock, handle_of) = (world.clock.clone(), handle.clone());
+    let setup = Setup { informers, clock, dialects, dialects_changed, handle: handle_of };
     tokio::spawn(atoll_scheduler::run(setup));
     let mut tick = tokio::time::interval(Duration::from_millis(10));
     while !handle.is_running() {

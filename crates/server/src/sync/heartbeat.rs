@@ -30,11 +30,13 @@ const REPORTED_FIELDS: [&str; 11] = [
     "apis",
 ];
 /// Fields that a syncer reports together with the free capacity, or not at all.
-const WITH_FREE: [&str; 3] = ["bound", "cut", "missingRights"];
+const WITH_FREE: [&str; 4] = ["bound", "cut", "missingRights", QUOTAS];
+/// What ResourceQuotas of the cluster leave in namespaces.
+const QUOTAS: &str = "quotas";
 /// Namespaces of the cluster that other workspaces use without a label that allows it.
 const UNMAPPED: &str = "unmappedNamespaces";
 /// The fields of a heartbeat whose size the cluster determines.
-const LARGE_FIELDS: [&str; 6] = ["capacity", "allocatable", "requested", "free", "zones", UNMAPPED];
+const LARGE_FIELDS: [&str; 7] = ["capacity", "allocatable", "requested", "free", "zones", UNMAPPED, QUOTAS];
 /// Seconds after which the time of the last heartbeat is updated even if nothing else changes.
 const MAX_HEARTBEAT_AGE: i64 = 60;
 /// Default duration of a lease in seconds.

@@ -1,9 +1,12 @@
 //! Warnings for clients that write objects: that nothing runs yet, or that deletion waits.
 
 use atoll_fleet::Placement;
+use atoll_fleet::placed_by::{self, REFERENCE};
 use atoll_fleet::placed_condition;
 use atoll_fleet::placement_refusal::ClusterChoice;
+use atoll_fleet::scheduled::CLUSTERS;
 use atoll_meta::object;
+use atoll_registry::dialect::Intent;
 use atoll_registry::placement::is_placeable;
 use atoll_registry::{ObjectRef, Row};
 use serde_json::Value;
@@ -77,6 +80,63 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Va
     }
 }
 
+/// Returns warnings about labels of dialects that are new or changed and will not be followed. Those of new workloads
+/// are in [`unplaced`].
+pub fn not_followed(
+    server: &Server,
+    row: &Row,
+    object_ref: &ObjectRef<'_>,
+    new: &Value,
+    old: Option<&Value>,
+) -> Vec<String> {
+    let is_told = old.is_none() && placed_condition::is_workload((&row.group, &row.resource));
+    if is_told || !is_placeable(row) {
+        return Vec::new();
+    }
+    let registry = &server.registry;
+    let mut found = Vec::new();
+    for dialect in registry.enabled_dialects(object_ref.workspace) {
+        let Some(by) = dialect.placed_by() else { continue };
+        let before = old.map(|old| dialect.intents(old)).unwrap_or_default();
+        let changed = dialect.intents(new).into_iter().filter(|intent| !before.contains(intent));
+        found.extend(changed.filter_map(|intent| {
+            let outcome = || registry.accepts(row, object_ref.workspace, new, intent.cluster);
+            why_not_followed(new, by, &intent, outcome)
+        }));
+    }
+    found
+}
+
+/// Why a label is not followed. `outcome` says whether its cluster exists and accepts the object.
+fn why_not_followed(
+    object: &Value,
+    by: &str,
+    intent: &Intent<'_>,
+    outcome: impl FnOnce() -> Option<Result<String, String>>,
+) -> Option<String> {
+    let (source, placement) = (intent.source, Placement::of(object));
+    if object::annotation(object, CLUSTERS).is_some() {
+        return Some(format!("its {source} has no effect, because its annotation {CLUSTERS} decides"));
+    }
+    if !placement.clusters.is_empty() && placement.by != by && !placed_by::yields_to_labels(&placement.by) {
+        return Some(match placement.by.as_str() {
+            REFERENCE => format!("its {source} has no effect, because it goes with the objects that need it"),
+            other => format!("its {source} has no effect, because the object is placed by {other}"),
+        });
+    }
+    if placement.share(intent.cluster).is_some() {
+        return None;
+    }
+    match outcome() {
+        Some(Ok(_)) => None,
+        Some(Err(why)) => Some(format!("its {source} is not followed: {why}")),
+        None => Some(format!(
+            "its {source} names the cluster {:?}, which does not exist; see: atoll cluster list",
+            intent.cluster
+        )),
+    }
+}
+
 /// Returns a warning that clusters do not delete the object because they are paused.
 pub fn paused(server: &Server, workspace: &Workspace, old: &Value) -> Option<String> {
     let placement = Placement::of(old);
@@ -91,5 +151,38 @@ pub fn ignored(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Val
     match choice.and_then(|choice| choice.advice(&row.kind, object_ref.namespace, object::name(new))) {
         Some(advice) => format!("{what}; {advice}"),
         None => what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_registry::dialect::IntentSource;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_without_effect_are_explained() {
+        let intent = Intent { source: IntentSource::Label("l"), cluster: "east" };
+        let placed = |by: &str| json!({ "clusters": [{ "name": "west" }], "by": by }).to_string();
+        let annotations = |key: &str, value: &str| json!({ "metadata": { "annotations": { key: value } } });
+        let marked = |by: &str| annotations(atoll_fleet::marks::PLACEMENT, &placed(by));
+        let exists = || Some(Ok("uid".to_string()));
+        let why = |object: &Value, outcome: Option<Result<String, String>>| {
+            why_not_followed(object, "label", &intent, || outcome)
+        };
+        assert_eq!(why(&json!({}), exists()), None);
+        assert_eq!(why(&marked("label"), exists()), None);
+        assert_eq!(why(&marked("default"), exists()), None);
+        for (object, outcome, expected) in [
+            (annotations(CLUSTERS, "west"), exists(), "because its annotation atoll.dev/clusters decides"),
+            (marked("hand"), exists(), "because the object is placed by hand"),
+            (marked("reference"), exists(), "because it goes with the objects that need it"),
+            (marked("label"), None, "names the cluster \"east\", which does not exist"),
+            (json!({}), Some(Err("east is full".to_string())), "its label l is not followed: east is full"),
+        ] {
+            let found = why(&object, outcome).expect("there is a warning");
+            assert!(found.contains(expected), "{found}");
+        }
     }
 }

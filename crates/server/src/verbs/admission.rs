@@ -174,6 +174,13 @@ impl Admission for RequestAdmission<'_> {
                     let unplaced = registry.run_sized(workspace, size, Stage::Started, unplaced).await?;
                     unplaced.into_iter().for_each(|text| self.warnings.add(text));
                 }
+                if part.is_empty() {
+                    let not_followed =
+                        || warnings::not_followed(self.server, self.row, &self.object_ref, new, old);
+                    let not_followed =
+                        registry.run_sized(workspace, size, Stage::Started, not_followed).await?;
+                    not_followed.into_iter().for_each(|text| self.warnings.add(text));
+                }
                 self.validate_by_dialects(new, old)?;
                 self.run_plugins(of_write(old), old, Phase::Validate(new)).await
             }

@@ -133,7 +133,8 @@ fn status(
         // The nodes may belong to another cluster.
         Some(problem) if problem.reason == "AnotherCluster" => Map::new(),
         _ => {
-            let mut status = syncer.inventory.status(&syncer.table.workloads());
+            let mapped = syncer.namespaces.mapped(&syncer.inventory.namespaces_with_quotas());
+            let mut status = syncer.inventory.status(&syncer.table.workloads(), &mapped);
             syncer.capabilities.add_to(&mut status);
             status
         }

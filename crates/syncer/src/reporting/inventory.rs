@@ -2,6 +2,7 @@
 
 mod node;
 mod node_groups;
+mod quotas;
 mod workload_pods;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -19,8 +20,10 @@ use tokio::sync::Notify;
 
 use node::{ENTRY, InventoryNode, limited, size};
 use node_groups::{Group, NodeGroups, OpenNode};
+use quotas::NamespaceQuota;
 use workload_pods::{MeasuredPods, OwnedKind, PodState, WorkloadPods};
 
+pub use quotas::MappedQuotas;
 pub use workload_pods::Owner;
 
 /// Maximum number of zones that are reported for a cluster.
@@ -47,10 +50,13 @@ pub struct PlacedWorkload {
 struct NodesAndPods {
     nodes: HashMap<String, InventoryNode>,
     pods: HashMap<String, Pod>,
+    /// By uid.
+    quotas: HashMap<String, NamespaceQuota>,
     workloads: WorkloadPods,
     /// Whether the first list is complete.
     has_nodes: bool,
     has_pods: bool,
+    has_quotas: bool,
     charge: Charge,
 }
 
@@ -148,7 +154,9 @@ impl Inventory {
         let replica_sets = list_and_watch(api, list_watch, |event| self.parent(event, OwnedKind::ReplicaSet));
         let list_watch = ListWatch::all(&resources::JOBS).metadata_only();
         let jobs = list_and_watch(api, list_watch, |event| self.parent(event, OwnedKind::Job));
-        tokio::join!(nodes, pods, replica_sets, jobs);
+        let quotas =
+            list_and_watch(api, ListWatch::all(&resources::RESOURCE_QUOTAS), |event| self.quota(event));
+        tokio::join!(nodes, pods, replica_sets, jobs, quotas);
     }
 
     fn node(&self, event: ListWatchEvent<'_>) {
@@ -246,9 +254,9 @@ impl Inventory {
         self.changed.notify_one();
     }
 
-    /// Returns fields of the status of the Cluster, as far as they are known. Free capacity and bound Pods are
-    /// of the same moment.
-    pub fn status(&self, placed: &[PlacedWorkload]) -> Map<String, Value> {
+    /// Returns fields of the status of the Cluster, as far as they are known. Free capacity, bound Pods and what
+    /// ResourceQuotas leave are of the same moment.
+    pub fn status(&self, placed: &[PlacedWorkload], mapped: &MappedQuotas) -> Map<String, Value> {
         let state = self.state();
         let mut status = Map::new();
         if state.has_nodes {
@@ -277,8 +285,12 @@ impl Inventory {
             status.insert("freeNodes".into(), groups.iter().map(Group::nodes_to_json).collect());
             let (bound, cut_bound) = bound(&state.workloads, placed);
             status.insert("bound".into(), bound.into());
+            let (left, cut_quotas) = quotas::left(&state, mapped);
+            if !left.is_empty() {
+                status.insert("quotas".into(), left.into());
+            }
             let mut cut = Map::new();
-            for (name, count) in [("nodes", cut_nodes), ("bound", cut_bound)] {
+            for (name, count) in [("nodes", cut_nodes), ("bound", cut_bound), ("quotas", cut_quotas)] {
                 if count > 0 {
                     cut.insert(name.into(), count.into());
                 }

@@ -92,7 +92,7 @@ fn label(node: &Value, name: &str) -> Option<String> {
 
 /// Limits the number of resources, because a cluster may report any number of them.
 pub fn limited(amounts: &Amounts) -> Amounts {
-    let short = amounts.iter().filter(|(name, _)| name.len() <= RESOURCE);
+    let short = amounts.iter().filter(|(name, _)| is_short_resource(name));
     // Native resources first.
     let (others, own): (Vec<_>, Vec<_>) = short.partition(|(name, _)| name.contains('/'));
     let mut limited = Amounts::default();
@@ -100,6 +100,11 @@ pub fn limited(amounts: &Amounts) -> Amounts {
         limited.set(name, amount.clone());
     }
     limited
+}
+
+/// Whether the name of a resource is short enough to be reported.
+pub fn is_short_resource(name: &str) -> bool {
+    name.len() <= RESOURCE
 }
 
 pub fn size(amounts: &Amounts) -> usize {

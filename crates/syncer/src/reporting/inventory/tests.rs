@@ -19,10 +19,14 @@ fn pod(name: &str, node: &str, cpu: &str) -> Value {
     })
 }
 
+fn unmapped() -> MappedQuotas {
+    MappedQuotas::default()
+}
+
 #[test]
 fn status_has_capacity_and_usage() {
     let inventory = Inventory::default();
-    assert!(inventory.status(&[]).is_empty(), "no list is complete yet");
+    assert!(inventory.status(&[], &unmapped()).is_empty(), "no list is complete yet");
     let mut closed = node("c", "8", "16Gi", "z2");
     closed["spec"]["unschedulable"] = true.into();
     let mut tainted = node("d", "8", "16Gi", "z2");
@@ -40,7 +44,7 @@ fn status_has_capacity_and_usage() {
         inventory.pod(ListWatchEvent::Upserted(pod));
     }
     inventory.pod(ListWatchEvent::Listed(&["p", "q", "r"].map(str::to_string).into(), 1));
-    let status = Value::Object(inventory.status(&[]));
+    let status = Value::Object(inventory.status(&[], &unmapped()));
     let desired = json!({
         "nodes": {"total": 5, "ready": 4},
         "capacity": {"cpu": "40", "memory": "80Gi", "pods": "550"},
@@ -81,7 +85,7 @@ fn bound_pods_are_counted_for_placed_objects() {
     }
     let placed =
         |above: &str, below: &str| PlacedWorkload { uid_above: above.into(), uid_below: below.into() };
-    let status = inventory.status(&[placed("above", "web"), placed("idle", "idle")]);
+    let status = inventory.status(&[placed("above", "web"), placed("idle", "idle")], &unmapped());
     assert_eq!(status["bound"], json!({"above": 2}));
     assert_eq!(inventory.pods_of("web").map(|pods| (pods.total, pods.pending)), Some((3, 3)));
     let changed: Vec<String> = inventory.take_changed().into_iter().map(|owner| owner.name).collect();
@@ -89,7 +93,7 @@ fn bound_pods_are_counted_for_placed_objects() {
 
     inventory.pod(ListWatchEvent::Listed(&["q".to_string()].into(), 2));
     inventory.parent(ListWatchEvent::Listed(&["web-1".to_string()].into(), 2), OwnedKind::ReplicaSet);
-    assert_eq!(inventory.status(&[placed("above", "web")])["bound"], json!({}));
+    assert_eq!(inventory.status(&[placed("above", "web")], &unmapped())["bound"], json!({}));
     let measured = || {
         inventory.set_usage(&[("/q".to_string(), (20, 1 << 20))].into());
         inventory.pods_of("web").and_then(|pods| pods.usage)
@@ -119,8 +123,39 @@ fn status_size_is_limited() {
     inventory.node(ListWatchEvent::Upserted(long));
     inventory
         .node(ListWatchEvent::Listed(&(0..200).map(|n| n.to_string()).chain(["long".into()]).collect(), 1));
-    let status = inventory.status(&[]);
+    let status = inventory.status(&[], &unmapped());
     assert_eq!(status["zones"].as_array().map(Vec::len), Some(ZONES));
     assert_eq!(status["capacity"].as_object().map(Map::len), Some(RESOURCES));
     assert!(Value::Object(status).to_string().len() < 16 << 10);
+}
+
+#[test]
+fn quotas_leave_what_bound_pods_do_not_use() {
+    let inventory = Inventory::default();
+    inventory.node(ListWatchEvent::Listed(&HashSet::new(), 1));
+    for (name, node) in [("bound", "a"), ("waiting", "")] {
+        let mut made = pod(name, node, "250m");
+        made["metadata"]["namespace"] = "shop".into();
+        inventory.pod(ListWatchEvent::Upserted(made));
+    }
+    inventory.pod(ListWatchEvent::Listed(&["bound", "waiting"].map(str::to_string).into(), 1));
+    let quota = |name: &str, namespace: &str, hard: Value, used: Value| {
+        inventory.quota(ListWatchEvent::Upserted(json!({
+            "metadata": { "name": name, "uid": name, "namespace": namespace },
+            "status": { "hard": hard, "used": used },
+        })));
+    };
+    quota("cpu", "shop", json!({ "requests.cpu": "1" }), json!({ "requests.cpu": "500m" }));
+    quota("pods", "shop", json!({ "pods": "2", "cpu": "4" }), json!({ "pods": "2", "cpu": "500m" }));
+    quota("other", "other", json!({ "pods": "2" }), json!({}));
+    let mapped: MappedQuotas =
+        [("shop".to_string(), ("root".to_string(), "store".to_string()))].into_iter().collect();
+    assert_eq!(inventory.status(&[], &mapped).get("quotas"), None, "the list is not complete yet");
+    inventory.quota(ListWatchEvent::Listed(&["cpu", "pods", "other"].map(str::to_string).into(), 1));
+    let expected =
+        json!([{ "workspace": "root", "namespace": "store", "left": { "cpu": "750m", "pods": "1" } }]);
+    assert_eq!(inventory.status(&[], &mapped)["quotas"], expected);
+    assert_eq!(inventory.namespaces_with_quotas().into_iter().collect::<Vec<_>>(), ["other", "shop"]);
+    inventory.quota(ListWatchEvent::Listed(&HashSet::new(), 2));
+    assert_eq!(inventory.status(&[], &mapped).get("quotas"), None);
 }
