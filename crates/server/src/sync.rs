@@ -2,15 +2,18 @@
 //!
 //! ```text
 //!   GET ─► view:   everything that is placed on the cluster, shaped for it, then every change; the latest state of each object
+//!   GET …/tunnel ─► tunnel: requests of the control plane to the cluster, over the agent's connection
 //!   POST ─► report: status of objects (records), confirmed deletions, the state of the cluster (heartbeat),
 //!                   which updates its status and a Lease
 //! ```
 //!
-//! `/services/placed/CLUSTER` lists the same objects, for controllers.
+//! `/services/placed/CLUSTER` lists the same objects, for controllers. `/services/clusters/CLUSTER/proxy` leads to
+//! the API of the cluster, for administrators.
 //!
 //! A user with the right to such a path in the workspace sees what is placed on that cluster, in that
 //! workspace and its descendants, and nothing else.
 
+pub mod cluster_requests;
 mod cluster_scope;
 pub mod clusters;
 mod dialects;
@@ -24,6 +27,7 @@ pub mod pauses;
 pub mod placed;
 mod records;
 mod report;
+pub mod tunnel;
 mod view;
 pub mod warnings;
 
