@@ -66,10 +66,7 @@ pub async fn handle(
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
     let workspace = workspace.id()?;
-    let key = atoll_store::Key::object(ATOLL, "clusters", workspace, "", cluster);
-    let registered = server.registry.snapshot().get(&key);
-    let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
-    let uid = object::uid(&parse(&registered.json())?).to_string();
+    let uid = object::uid(&registered(server, workspace, cluster)?).to_string();
     match *method {
         Method::GET => view::handle(server, workspace, cluster, control_plane(server)?, uid),
         Method::POST => {
@@ -81,6 +78,13 @@ pub async fn handle(
         }
         _ => Err(Status::method_not_supported_generic()),
     }
+}
+
+/// Returns a Cluster that is registered in a workspace.
+fn registered(server: &Server, workspace: &str, cluster: &str) -> Result<Value, Status> {
+    let key = atoll_store::Key::object(ATOLL, "clusters", workspace, "", cluster);
+    let found = server.registry.snapshot().get(&key);
+    parse(&found.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?.json())
 }
 
 /// Returns the ID of this control plane: the UID of root's namespace kube-system.

@@ -11,7 +11,6 @@ use atoll_client::connected_clusters::ConnectedCluster;
 use atoll_client::{BoxError, ResponseBody};
 use atoll_fleet::ClusterView;
 use atoll_meta::{Status, object};
-use atoll_registry::catalog::ATOLL;
 use atoll_tunnel::relay;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, UPGRADE, X_CONTENT_TYPE_OPTIONS};
@@ -20,6 +19,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
+use super::registered;
 use crate::Server;
 use crate::body::{Body, ClusterBody};
 use crate::workspace::Workspace;
@@ -73,8 +73,7 @@ pub async fn handle(
 
 /// Returns the connection of a cluster.
 fn connected(server: &Server, workspace: &str, name: &str) -> Result<ConnectedCluster, Status> {
-    let registered = server.registry.own_cluster(workspace, name);
-    let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", name))?;
+    let registered = registered(server, workspace, name)?;
     server.connected_clusters.get(object::uid(&registered)).ok_or_else(|| {
         let what = match ClusterView::of(&registered).mode() {
             "push" => format!("the control plane is not connected to cluster {name}"),

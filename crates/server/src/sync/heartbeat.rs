@@ -182,8 +182,8 @@ impl ClusterHeartbeat<'_> {
 
     /// Whether the agent of the cluster has a tunnel. Clusters that this control plane syncs have none.
     fn has_tunnel(&self) -> bool {
-        let registered = self.server.registry.own_cluster(self.workspace, self.cluster);
-        let is_push = registered.is_none_or(|cluster| ClusterView::of(&cluster).mode() == "push");
+        let registered = super::registered(self.server, self.workspace, self.cluster);
+        let is_push = registered.map_or(true, |cluster| ClusterView::of(&cluster).mode() == "push");
         !is_push && self.server.connected_clusters.has(self.uid)
     }
 

@@ -17,6 +17,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
 use super::heartbeat::ClusterHeartbeat;
+use super::registered;
 use crate::Server;
 use crate::body::Body;
 use crate::workspace::Workspace;
@@ -78,8 +79,7 @@ struct Opening {
 
 impl Opening {
     fn new(server: &Arc<Server>, workspace: &str, cluster: &str) -> Result<Opening, Status> {
-        let registered = server.registry.own_cluster(workspace, cluster);
-        let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
+        let registered = registered(server, workspace, cluster)?;
         if !may_have_tunnel(ClusterView::of(&registered)) {
             let message = "the control plane connects to this cluster itself, because its mode is push";
             return Err(Status::conflict(ATOLL, "clusters", cluster, message));
@@ -132,8 +132,8 @@ impl Opening {
     async fn forbidden(&self) {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
-            let registered = self.server.registry.own_cluster(&self.workspace, &self.cluster);
-            let is_allowed = registered.is_some_and(|cluster| {
+            let registered = registered(&self.server, &self.workspace, &self.cluster);
+            let is_allowed = registered.is_ok_and(|cluster| {
                 object::uid(&cluster) == self.uid && may_have_tunnel(ClusterView::of(&cluster))
             });
             if !is_allowed {
