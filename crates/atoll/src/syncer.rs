@@ -12,6 +12,7 @@ use atoll_client::memory_limits::{self, Budget};
 use atoll_informer::SystemClock;
 use atoll_syncer::renewal::{self, Token, TokenStore};
 use atoll_syncer::{Random, Settings};
+use atoll_tunnel::{Agent, KeepAlive};
 use tokio::task::JoinSet;
 
 use crate::command::{Connection, SyncerOptions};
@@ -30,10 +31,17 @@ async fn sync(options: &SyncerOptions) -> Result<(), String> {
     println!("Syncing cluster {name}.");
     let mut settings = Settings::new(name, &instance()?, random());
     settings.interval = Duration::from_secs(options.heartbeat_interval.into());
-    // Both tokens are renewed while the syncer runs.
-    let mut renewals = JoinSet::new();
-    renewals.spawn(above.renew_token(Arc::default()));
-    renewals.spawn(below.renew_token(settings.expires.clone()));
+    // Both tokens are renewed while the syncer runs, and the control plane can send requests to the cluster.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(above.renew_token(Arc::default()));
+    tasks.spawn(below.renew_token(settings.expires.clone()));
+    tasks.spawn(atoll_tunnel::run(Agent {
+        cluster: name.clone(),
+        above: above.transport.clone(),
+        below: below.transport.clone(),
+        keep_alive: KeepAlive::default(),
+        random: random(),
+    }));
     let cluster = below.client().charged_to(Some(Budget::new(memory_limits::CLUSTER)));
     atoll_syncer::run(settings, above.client(), cluster, stop.received()).await;
     Ok(())

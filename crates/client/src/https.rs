@@ -3,13 +3,14 @@
 //! ```text
 //!   Https (API servers) ────────────┐
 //!   the server (kubelets and Pods) ─┼─► dial: name, address rule, TCP, TLS ─► http1 or HTTP/2
-//!   clients of tests ───────────────┘     ▲
+//!   clients of tests ───────────────┘     ▲             └─ upgrade
 //!                                         └ tls: configurations and certificates
 //! ```
 
 pub mod dial;
 pub mod http1;
 pub mod tls;
+mod upgrade;
 
 use std::io::ErrorKind;
 use std::sync::{Arc, PoisonError};
@@ -56,6 +57,8 @@ pub struct Https {
     base: String,
     authorization: std::sync::Mutex<Option<HeaderValue>>,
     tls: Arc<ClientConfig>,
+    /// The same for connections that change their protocol.
+    tls_http1: Arc<ClientConfig>,
     connect_timeout: Duration,
     /// Restriction on the address, if a tenant specified it.
     tenants: Option<Arc<TenantAddresses>>,
@@ -92,13 +95,15 @@ impl Https {
         let uri: Uri = endpoint.server.parse().map_err(|error| format!("{:?}: {error}", endpoint.server))?;
         let authority = uri.authority().ok_or_else(|| format!("{:?} has no host", endpoint.server))?;
         let authorization = endpoint.token.as_deref().map(bearer).transpose()?;
+        let tls = Arc::new(endpoint.tls()?);
         Ok(Https {
             host: authority.host().trim_matches(['[', ']']).to_string(),
             port: authority.port_u16().unwrap_or(443),
             origin: format!("https://{authority}"),
             base: uri.path().trim_end_matches('/').to_string(),
             authorization: std::sync::Mutex::new(authorization),
-            tls: Arc::new(endpoint.tls()?),
+            tls_http1: upgrade::http1_only(&tls),
+            tls,
             connect_timeout: CONNECT_TIMEOUT,
             tenants: None,
             requests: Mutex::default(),
@@ -134,13 +139,7 @@ impl Https {
         if !is_watch && let Some(kept) = self.kept.take() {
             return Ok(Connection::Http1(kept));
         }
-        let stream = match tokio::time::timeout(self.connect_timeout, self.connect()).await {
-            Ok(stream) => stream?,
-            Err(_) => {
-                let error = std::io::Error::new(ErrorKind::TimedOut, "it does not answer");
-                return Err(self.connect_error(Cause::TimedOut, &error).into());
-            }
-        };
+        let stream = self.secured(&self.tls).await?;
         if stream.get_ref().1.alpn_protocol() != Some(tls::HTTP2) {
             return Ok(Connection::Http1(http1::handshake(stream).await?.0));
         }
@@ -159,11 +158,26 @@ impl Https {
 }
 
 impl Https {
-    async fn connect(&self) -> Result<TlsStream<TcpStream>, ConnectError> {
+    /// Opens a connection within the timeout.
+    async fn secured(&self, tls: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, ConnectError> {
+        match tokio::time::timeout(self.connect_timeout, self.connect(tls)).await {
+            Ok(stream) => stream,
+            Err(_) => {
+                let error = std::io::Error::new(ErrorKind::TimedOut, "it does not answer");
+                Err(self.connect_error(Cause::TimedOut, &error))
+            }
+        }
+    }
+
+    async fn connect(&self, tls: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, ConnectError> {
         let opened = dial::open(&self.host, self.port, self.tenants.as_deref()).await;
         let stream = opened.map_err(|(cause, error)| self.connect_error(cause, &error))?;
-        let secured = dial::secure(stream, &self.host, self.tls.clone()).await;
+        let secured = dial::secure(stream, &self.host, tls.clone()).await;
         secured.map_err(|error| self.connect_error(dial::cause(&error), &error))
+    }
+
+    fn authorization(&self) -> Option<HeaderValue> {
+        self.authorization.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn connect_error(&self, cause: Cause, error: &std::io::Error) -> ConnectError {
@@ -184,8 +198,7 @@ impl Transport for Https {
             let (mut parts, body) = request.into_parts();
             let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
             parts.uri = format!("{}{}{}", self.origin, self.base, parts.uri).parse()?;
-            let authorization = self.authorization.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(authorization) = authorization {
+            if let Some(authorization) = self.authorization() {
                 parts.headers.insert(header::AUTHORIZATION, authorization);
             }
             let request = Request::from_parts(parts, Full::new(body));

@@ -5,7 +5,9 @@
 //!                                                                 └─ HTTPS to any API server
 //! ```
 
+pub mod cluster_api;
 pub mod connect_error;
+pub mod connected_clusters;
 pub mod dialing;
 #[cfg(feature = "https")]
 pub mod https;

@@ -50,6 +50,8 @@ pub const CLUSTER: &str = "atoll.dev/cluster";
 pub const EXPIRES: &str = "atoll.dev/expires";
 /// Annotation of the Lease above: whether the syncer is connected, `open` or `closed`.
 pub const VIEW: &str = "atoll.dev/view";
+/// Annotation of the Lease above: whether the agent has a tunnel, `open` or `closed`.
+pub const TUNNEL: &str = "atoll.dev/tunnel";
 /// Annotation of the Lease below: start and reason of an outage of the control plane.
 pub const LOST: &str = "atoll.dev/control-plane-lost";
 /// Label of a ConfigMap in root's `atoll-system` that vouches for a kubelet; its value is the id of the

@@ -14,7 +14,7 @@ use atoll_registry::{EVALUATION_TIMEOUT, INLINE_TIMEOUT, run_with_deadline};
 use http::HeaderMap;
 
 use crate::request::RequestInfo;
-use crate::sync::clusters;
+use crate::sync::{clusters, tunnel};
 use crate::workspace::Workspace;
 use crate::{Server, impersonation, what_if};
 
@@ -171,6 +171,10 @@ fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
             name: "",
         };
         return Attributes { user, verb: "list", target };
+    }
+    // A tunnel serves the syncer whose view this is.
+    if let Some(view) = tunnel::view_path(&info.path) {
+        return Attributes { user, verb: info.verb, target: Target::Path(view) };
     }
     // The right to make the change is checked when the body is known. Until then, the right that every
     // authenticated user has is enough.

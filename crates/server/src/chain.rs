@@ -237,6 +237,7 @@ where
     }
     let is_get = parts.method == Method::GET;
     let takes_body = sync::cluster(&info.path).is_some()
+        || sync::cluster_requests::is_request(&info.path)
         || info.path == what_if::PATH
         || server.endpoint(&info.path).is_some();
     let (received, unread) = match takes_body {
@@ -279,6 +280,12 @@ where
             sync::clusters::handle(server, &call).await
         }
         what_if::PATH => what_if::handle(server, &workspace, &user, &parts.method, &received).await,
+        path if sync::cluster_requests::is_request(path) => {
+            sync::cluster_requests::handle(server, &workspace, parts, received).await
+        }
+        path if let Some(cluster) = sync::tunnel::cluster(path) => {
+            sync::tunnel::handle(server, &workspace, cluster, parts)
+        }
         path if let Some(cluster) = sync::placed::cluster(path) => {
             sync::placed::handle(server, &workspace, cluster, &parts.method)
         }

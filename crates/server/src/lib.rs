@@ -53,6 +53,7 @@ use std::time::Duration;
 use atoll_authn::Authenticator;
 use atoll_authn::service_account::Tokens;
 use atoll_authz::Policies;
+use atoll_client::connected_clusters::ConnectedClusters;
 use atoll_meta::Status;
 use atoll_registry::Registry;
 use http::Method;
@@ -135,6 +136,8 @@ pub struct Server {
     pub runs_scheduler: bool,
     /// Whether Pods of all workloads are created here, as in a simulated cluster.
     pub runs_workloads: bool,
+    /// Clusters that requests can be sent to.
+    pub connected_clusters: Arc<ConnectedClusters>,
     /// Open sync views.
     pub(crate) open_views: sync::OpenViews,
     /// Limits on events of member clusters.
@@ -175,6 +178,7 @@ impl Server {
             runs_controllers: false,
             runs_scheduler: false,
             runs_workloads: false,
+            connected_clusters: Arc::default(),
             open_views: sync::OpenViews::default(),
             event_limits: sync::EventLimits::default(),
             report_sequences: sync::ReportSequences::default(),

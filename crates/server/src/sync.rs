@@ -2,15 +2,18 @@
 //!
 //! ```text
 //!   GET ─► view:   everything that is placed on the cluster, shaped for it, then every change; the latest state of each object
+//!   GET …/tunnel ─► tunnel: requests of the control plane to the cluster, over the agent's connection
 //!   POST ─► report: status of objects (records), confirmed deletions, the state of the cluster (heartbeat),
 //!                   which updates its status and a Lease
 //! ```
 //!
-//! `/services/placed/CLUSTER` lists the same objects, for controllers.
+//! `/services/placed/CLUSTER` lists the same objects, for controllers. `/services/clusters/CLUSTER/proxy` leads to
+//! the API of the cluster, for administrators.
 //!
 //! A user with the right to such a path in the workspace sees what is placed on that cluster, in that
 //! workspace and its descendants, and nothing else.
 
+pub mod cluster_requests;
 mod cluster_scope;
 pub mod clusters;
 mod dialects;
@@ -24,6 +27,7 @@ pub mod pauses;
 pub mod placed;
 mod records;
 mod report;
+pub mod tunnel;
 mod view;
 pub mod warnings;
 
@@ -62,10 +66,7 @@ pub async fn handle(
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
     let workspace = workspace.id()?;
-    let key = atoll_store::Key::object(ATOLL, "clusters", workspace, "", cluster);
-    let registered = server.registry.snapshot().get(&key);
-    let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
-    let uid = object::uid(&parse(&registered.json())?).to_string();
+    let uid = object::uid(&registered(server, workspace, cluster)?).to_string();
     match *method {
         Method::GET => view::handle(server, workspace, cluster, control_plane(server)?, uid),
         Method::POST => {
@@ -77,6 +78,13 @@ pub async fn handle(
         }
         _ => Err(Status::method_not_supported_generic()),
     }
+}
+
+/// Returns a Cluster that is registered in a workspace.
+fn registered(server: &Server, workspace: &str, cluster: &str) -> Result<Value, Status> {
+    let key = atoll_store::Key::object(ATOLL, "clusters", workspace, "", cluster);
+    let found = server.registry.snapshot().get(&key);
+    parse(&found.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?.json())
 }
 
 /// Returns the ID of this control plane: the UID of root's namespace kube-system.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::Client;
+use atoll_client::connected_clusters::{ConnectedCluster, ConnectedClusters, LiveConnection};
 use atoll_client::dialing::TenantAddresses;
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::kubeconfig::{Kubeconfig, Problem};
@@ -47,6 +48,8 @@ pub struct Push {
     pub interval: Duration,
     /// Memory budgets of the clusters.
     pub budgets: Arc<Budgets>,
+    /// Where the connections to the clusters are announced.
+    pub connected: Arc<ConnectedClusters>,
     /// Id of the root workspace: clusters of other workspaces have address restrictions.
     pub root: String,
     /// Addresses that clusters of other workspaces may have.
@@ -93,6 +96,7 @@ struct PushSyncers {
 struct RunningSyncer {
     config: SyncerConfig,
     access: ClusterAccess,
+    _connection: LiveConnection,
     /// Stops the syncer when dropped.
     _stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -213,13 +217,17 @@ impl PushSyncers {
         settings.budget = Some(self.budget.clone());
         settings.clock = self.setup.clock.clone();
         settings.expires = cluster_access.expires.clone();
+        let connected =
+            ConnectedCluster { api: cluster_access.transport.clone(), budget: cluster_access.budget.clone() };
+        let connection = self.setup.connected.connect(&config.uid, connected);
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(crate::run(settings, above, below, async move {
             // No value is ever sent.
             let _ = stopped.await;
         }));
-        self.running()
-            .insert(key.clone(), RunningSyncer { config, access: cluster_access, _stop: stop, task });
+        let syncer =
+            RunningSyncer { config, access: cluster_access, _connection: connection, _stop: stop, task };
+        self.running().insert(key.clone(), syncer);
         Ok(Next::After(LOOK))
     }
 

@@ -59,6 +59,7 @@ impl ControlPlane {
                 random: crate::syncer::random(),
                 interval: settings.heartbeat(),
                 budgets,
+                connected: self.server.connected_clusters.clone(),
                 root: bootstrap::ROOT.into(),
                 tenants: tenants.clone(),
             }));

@@ -24,6 +24,7 @@ mod moving;
 mod objects;
 mod pages;
 mod reasons;
+mod tunnels;
 
 use atoll_testkit::{Atoll, Client, Process, Setup};
 use tempfile::TempDir;
@@ -45,7 +46,7 @@ struct Fleet {
     /// The output of joining, with the agents' command lines.
     join_outputs: Vec<String>,
     /// Credentials of the agents.
-    _credentials: TempDir,
+    credentials: TempDir,
 }
 
 impl Fleet {
@@ -70,7 +71,7 @@ impl Fleet {
                 join_outputs.push(printed);
             }
         }
-        Fleet { atoll, clusters, agents, join_outputs, _credentials: credentials }
+        Fleet { atoll, clusters, agents, join_outputs, credentials }
     }
 
     fn admin(&self) -> Client {

@@ -109,7 +109,11 @@ impl Health {
             return Ok(Next::Done);
         };
         let (fault, again) = self.find_fault(key, &cluster);
-        self.write(&cluster, fault.as_ref()).await?;
+        let grace_period = self.context.settings.cluster_grace_period;
+        // A Lease that is not renewed tells nothing about the tunnel.
+        let is_expired = matches!(self.heartbeats.state(key, grace_period), HeartbeatState::Expired { .. });
+        let has_tunnel = self.heartbeats.has_tunnel(key).map(|has_tunnel| has_tunnel && !is_expired);
+        self.write(&cluster, fault.as_ref(), has_tunnel).await?;
         Ok(again.map_or(Next::Done, Next::After))
     }
 
@@ -153,7 +157,12 @@ impl Health {
         (fault, again)
     }
 
-    async fn write(&self, cluster: &Value, fault: Option<&Fault>) -> Result<(), Status> {
+    async fn write(
+        &self,
+        cluster: &Value,
+        fault: Option<&Fault>,
+        has_tunnel: Option<bool>,
+    ) -> Result<(), Status> {
         let now = self.context.clock.now().to_time();
         let mut changed = cluster.clone();
         let mut changed_any = false;
@@ -164,7 +173,11 @@ impl Health {
         if rights.is_none() {
             changed_any |= conditions::remove_from(&mut changed, faults::RIGHTS);
         }
-        let all = faults::conditions(cluster, fault).into_iter().chain(mapping).chain(rights);
+        let tunnel = faults::tunnel(cluster, has_tunnel);
+        if tunnel.is_none() {
+            changed_any |= conditions::remove_from(&mut changed, faults::TUNNEL);
+        }
+        let all = faults::conditions(cluster, fault).into_iter().chain(mapping).chain(rights).chain(tunnel);
         for mut condition in all {
             condition["observedGeneration"] = object::generation(cluster).into();
             changed_any |= conditions::set_in(&mut changed, condition, &now);

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use atoll_fleet::ClusterView;
 use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
 use atoll_fleet::view::ReportResponse;
 use atoll_meta::{Status, names, object, time};
@@ -124,12 +125,12 @@ impl ClusterHeartbeat<'_> {
         }
     }
 
-    /// Records that the sync view was closed. This is informational only.
-    pub async fn record_view_closed(&self) {
+    /// Records whether the sync view and the tunnel are open. This is informational only.
+    pub async fn record_connections(&self) {
         if let Err(status) = self.renew(IfMissing::Skip, &|_| {}).await
             && status.reason() != "NotFound"
         {
-            tracing::debug!(%status, cluster = self.cluster, "cannot record that the sync view is closed");
+            tracing::debug!(%status, cluster = self.cluster, "cannot record the connections of the syncer");
         }
     }
 
@@ -143,7 +144,9 @@ impl ClusterHeartbeat<'_> {
         if missing == IfMissing::Create && registry.get(leases, &object_ref).is_err() {
             self.ensure_namespace().await?;
         }
-        let view = if self.server.open_views.has(self.workspace, self.cluster) { "open" } else { "closed" };
+        let state = |is_open: bool| if is_open { "open" } else { "closed" };
+        let view = state(self.server.open_views.has(self.workspace, self.cluster));
+        let tunnel = state(self.has_tunnel());
         let transform = |existing: Option<&Value>| {
             let is_known = existing.is_some_and(|lease| is_owned_by(lease, self.uid));
             if missing == IfMissing::Skip && !is_known {
@@ -161,6 +164,7 @@ impl ClusterHeartbeat<'_> {
                 "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "name": self.cluster, "uid": self.uid,
             }]);
             object::set_annotation(&mut lease, marks::VIEW, view);
+            object::set_annotation(&mut lease, marks::TUNNEL, tunnel);
             change(&mut lease);
             Ok(lease)
         };
@@ -176,6 +180,13 @@ impl ClusterHeartbeat<'_> {
             dry_run: false,
         };
         registry.update(leases, &object_ref, &update).await.map(drop)
+    }
+
+    /// Whether the agent of the cluster has a tunnel. Clusters that this control plane syncs have none.
+    fn has_tunnel(&self) -> bool {
+        let registered = super::registered(self.server, self.workspace, self.cluster);
+        let is_push = registered.map_or(true, |cluster| ClusterView::of(&cluster).mode() == "push");
+        !is_push && self.server.connected_clusters.has(self.uid)
     }
 
     async fn ensure_namespace(&self) -> Result<(), Status> {

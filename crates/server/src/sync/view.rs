@@ -81,7 +81,7 @@ pub fn handle(
         if view.open.close() && !is_stopped {
             let heartbeat =
                 ClusterHeartbeat { server: &server, workspace: &workspace, cluster: &cluster, uid: &own };
-            heartbeat.record_view_closed().await;
+            heartbeat.record_connections().await;
         }
     });
     Ok(respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver)))

@@ -179,9 +179,46 @@ pub fn rights(cluster: &Value) -> Option<Value> {
     Some(json!({ "type": RIGHTS, "status": "False", "reason": "RightsMissing", "message": message }))
 }
 
+/// Condition that tells whether the agent of a cluster has a tunnel.
+pub const TUNNEL: &str = "TunnelOpen";
+
+/// Returns the condition; `None` for a cluster that needs no tunnel, and while nothing is known.
+pub fn tunnel(cluster: &Value, has_tunnel: Option<bool>) -> Option<Value> {
+    let mode = ClusterView::of(cluster).mode();
+    let has_tunnel = has_tunnel.filter(|_| mode != "push")?;
+    Some(match has_tunnel {
+        true => json!({
+            "type": TUNNEL, "status": "True", "reason": "Connected",
+            "message": "the control plane reaches the cluster through the tunnel of its agent",
+        }),
+        false => {
+            let message = format!(
+                "the agent of the cluster has no tunnel to the control plane, which can send no requests to the cluster. {}",
+                syncer_advice(mode, object::name(cluster))
+            );
+            json!({ "type": TUNNEL, "status": "False", "reason": "Disconnected", "message": message })
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_agents_have_tunnels() {
+        let cluster = |mode: &str| json!({ "metadata": { "name": "east" }, "spec": { "mode": mode } });
+        for (mode, has_tunnel, expected) in [
+            ("push", Some(false), None),
+            ("none", None, None),
+            ("none", Some(true), Some(("True", "Connected"))),
+            ("pull", Some(false), Some(("False", "Disconnected"))),
+        ] {
+            let found = tunnel(&cluster(mode), has_tunnel);
+            let expected = expected.map(|(status, reason)| (json!(status), json!(reason)));
+            assert_eq!(found.map(|one| (one["status"].clone(), one["reason"].clone())), expected, "{mode}");
+        }
+    }
 
     #[test]
     fn missing_rights_have_a_command() {

@@ -52,6 +52,8 @@ struct Heartbeat {
     has_changed: bool,
     /// The time since which the sync view is closed.
     closed: Option<Instant>,
+    /// Whether the agent has a tunnel; `None` if the Lease does not tell.
+    has_tunnel: Option<bool>,
 }
 
 impl Heartbeat {
@@ -82,21 +84,25 @@ impl Heartbeats {
         let cluster = Key::of(lease).in_workspace(name);
         let (spec, now) = (&lease["spec"], Instant::now());
         let closed = (object::annotation(lease, marks::VIEW) != Some("open")).then_some(now);
+        let has_tunnel = object::annotation(lease, marks::TUNNEL).map(|tunnel| tunnel == "open");
         let mut known = self.known();
         let Some(heartbeat) = known.get_mut(&cluster) else {
-            let heartbeat = Heartbeat { spec: spec.clone(), since: now, has_changed: false, closed };
+            let heartbeat =
+                Heartbeat { spec: spec.clone(), since: now, has_changed: false, closed, has_tunnel };
             known.insert(cluster.clone(), heartbeat);
             return Some(cluster);
         };
         heartbeat.closed = closed.map(|now| heartbeat.closed.unwrap_or(now));
+        let is_tunnel_changed = heartbeat.has_tunnel != has_tunnel;
+        heartbeat.has_tunnel = has_tunnel;
         if heartbeat.spec == *spec {
-            return None;
+            return is_tunnel_changed.then_some(cluster);
         }
         // Renewals before the grace period has passed do not need a reconciliation.
         let is_changed =
             !heartbeat.has_changed || now.saturating_duration_since(heartbeat.since) >= grace_period;
-        *heartbeat = Heartbeat { spec: spec.clone(), since: now, has_changed: true, closed };
-        is_changed.then_some(cluster)
+        *heartbeat = Heartbeat { spec: spec.clone(), since: now, has_changed: true, closed, has_tunnel };
+        (is_changed || is_tunnel_changed).then_some(cluster)
     }
 
     /// Records that the Lease of a cluster was created after this process started observing.
@@ -104,6 +110,11 @@ impl Heartbeats {
         if let Some(heartbeat) = self.known().get_mut(cluster) {
             heartbeat.has_changed = true;
         }
+    }
+
+    /// Whether the agent of a cluster has a tunnel; `None` if that is not known.
+    pub fn has_tunnel(&self, cluster: &Key) -> Option<bool> {
+        self.known().get(cluster)?.has_tunnel
     }
 
     pub fn forget(&self, cluster: &Key) {
@@ -200,8 +211,16 @@ mod tests {
         assert!(matches!(heartbeat(), HeartbeatState::Recent { .. }), "an announced stop is a heartbeat");
         pass(40).await;
         assert_eq!(heartbeat(), HeartbeatState::Expired { cause: ExpiryCause::Stopped });
+        // A tunnel that opens or closes is noticed at once.
+        let mut tunnel = lease("2026-2", "", "closed");
+        for (state, expected) in [("open", true), ("closed", false)] {
+            tunnel["metadata"]["annotations"]["atoll.dev/tunnel"] = state.into();
+            assert_eq!(heartbeats.observe(&tunnel, GRACE_PERIOD), Some(key.clone()));
+            assert_eq!(heartbeats.has_tunnel(&key), Some(expected));
+            assert_eq!(heartbeats.observe(&tunnel, GRACE_PERIOD), None);
+        }
         heartbeats.forget(&key);
-        assert_eq!(heartbeat(), HeartbeatState::Never);
+        assert_eq!((heartbeat(), heartbeats.has_tunnel(&key)), (HeartbeatState::Never, None));
         let mut other = lease("1", "one", "open");
         other["metadata"]["name"] = "another".into();
         assert_eq!(heartbeats.observe(&other, GRACE_PERIOD), None, "Leases with another name are ignored");

@@ -1,0 +1,29 @@
+//! The tunnel of an agent: requests and streams of the control plane to the API of a cluster, over a connection
+//! that the agent has opened.
+//!
+//! ```text
+//!   control plane                                         agent
+//!   ConnectedClusters ─► Tunnel ═══ upgraded request ═══ serve ─► rules ─► forward ─► ClusterApi of its cluster
+//!                       HTTP/2 client                HTTP/2 server
+//!                                                        ▲
+//!                                                  run: dials, again and again
+//! ```
+//!
+//! Inside the connection the roles are reversed: the agent is the HTTP/2 server. A request that changes its
+//! protocol (exec, attach, port-forward) is an extended CONNECT, which the agent turns into an upgrade request
+//! to the cluster. The agent adds its own credential, drops every other one, and refuses what the control plane
+//! has no business with. Both ends send pings, so that each notices when the other is gone.
+
+mod agent;
+mod control_plane;
+mod cuttable;
+mod error;
+mod permitted;
+mod protocol;
+mod relay;
+
+pub use agent::{Agent, run, serve};
+pub use control_plane::Tunnel;
+pub use error::TunnelError;
+pub use protocol::{KeepAlive, PROTOCOL};
+pub use relay::relay;
