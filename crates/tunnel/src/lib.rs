@@ -22,7 +22,7 @@ mod permitted;
 mod protocol;
 mod relay;
 
-pub use agent::{Agent, run, serve};
+pub use agent::{Agent, rules, run, serve};
 pub use control_plane::Tunnel;
 pub use error::TunnelError;
 pub use protocol::{KeepAlive, PROTOCOL};

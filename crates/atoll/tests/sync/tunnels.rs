@@ -101,6 +101,13 @@ async fn requests_and_streams_reach_the_cluster(mode: Mode) {
     // The rights are those of the syncer's account.
     let roles = above.get(&format!("{PROXY}{ROLES}/clusterroles")).await;
     assert!(roles.expect_status(403, "Forbidden").contains("atoll-syncer"), "{}", roles.text());
+    // Credentials of the account stay in the cluster, and nothing but its API is reached.
+    let token = "/api/v1/namespaces/atoll-system/serviceaccounts/atoll-syncer/token";
+    let request = json!({ "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {} });
+    above.post(&format!("{PROXY}{token}"), request).await.expect_status(403, "Forbidden");
+    for path in ["/api/v1/namespaces/atoll-system/secrets", "/metrics", "/api/v1/%2e%2e/metrics"] {
+        above.get(&format!("{PROXY}{path}")).await.expect_status(403, "Forbidden");
+    }
     // A large document is complete.
     assert_eq!(above.get(&format!("{PROXY}/openapi/v2")).await.expect(200)["swagger"], "2.0");
     allow_commands(&below).await;

@@ -11,7 +11,7 @@ use atoll_client::connected_clusters::ConnectedCluster;
 use atoll_client::{BoxError, ResponseBody};
 use atoll_fleet::ClusterView;
 use atoll_meta::{Status, object};
-use atoll_tunnel::relay;
+use atoll_tunnel::{relay, rules};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, UPGRADE, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -58,6 +58,8 @@ pub async fn handle(
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
     let (name, uri) = target(&parts.uri).ok_or_else(Status::not_found_generic)?;
+    // An agent applies these rules by itself; the connection of the control plane has no agent.
+    rules::check(&parts.method, uri.path()).map_err(|why| Status::forbidden("", "", "", why))?;
     let cluster = connected(server, workspace.id()?, name)?;
     if upgrade_protocol(&parts.headers).is_some() {
         return upgrade(server, &cluster, uri, parts).await;
