@@ -204,14 +204,23 @@ async fn label_with_an_unknown_cluster_is_reported() {
     let created = above.post(DEPLOYMENTS, deployment).await;
     assert_eq!((created.status, created.header("warning")), (201, None));
     wait_for("the workload is available", &above, WEB, is_running).await;
-    above.merge(WEB, labelled("absent")).await.expect(200);
-    let is_reported = |web: &Value| {
-        let (status, reason, message) = condition(web, "Placed");
-        (status.as_str(), reason.as_str()) == ("False", "NotPlaced")
-            && message.contains("names the cluster \"absent\", which does not exist")
-            && web["status"].get("availableReplicas").is_none()
-    };
-    wait_for("the Deployment is reported as unplaced", &above, WEB, is_reported).await;
+    let changed = above.merge(WEB, labelled("absent")).await;
+    let warning = changed.header("warning").unwrap_or_default();
+    assert!(warning.contains("names the cluster \\\"absent\\\", which does not exist"), "{warning}");
+    let uid = changed.expect(200)["metadata"]["uid"].clone();
+    eventually("an event says that the cluster does not exist", async || {
+        let events = above.get("/api/v1/namespaces/default/events").await.expect(200);
+        events["items"].as_array().unwrap().iter().any(|event| {
+            let message = event["message"].as_str().unwrap_or_default();
+            event["involvedObject"]["uid"] == uid
+                && message.contains("names the cluster \"absent\", which does not exist; it stays on east")
+        })
+    })
+    .await;
+    // A misspelt label takes nothing away.
+    let web = above.get(WEB).await.expect(200);
+    assert_eq!(condition(&web, "Placed").0, "True", "{}", web["status"]);
+    assert!(is_running(&web), "{}", web["status"]);
 }
 
 /// A cluster with the name of a deleted one does not count for objects that were placed on the first.
