@@ -350,7 +350,14 @@ async fn workload_released_in_one_of_its_clusters_is_not_placed_there_again() {
     web["metadata"]["annotations"] = json!({ "atoll.dev/clusters": "east=2,west=1" });
     create(&above, &format!("{APPS}/deployments"), web).await;
     let web = format!("{APPS}/deployments/web");
-    wait_for("the workload is available", &above, &web, |web| web["status"]["availableReplicas"] == 3).await;
+    // All replicas are on one cluster while the other one is not ready yet.
+    wait_for("the workload is divided and available", &above, &web, |web| {
+        let placement = Placement::of(web);
+        let is_divided = placement.share("east").is_some_and(|share| share.replicas == Some(2))
+            && placement.share("west").is_some_and(|share| share.replicas == Some(1));
+        is_divided && placement.phase.is_empty() && web["status"]["availableReplicas"] == 3
+    })
+    .await;
     let printed = fleet.run("release deploy/web -n shop --cluster east");
     assert!(printed.contains("keeps running in east and is no longer managed by Atoll"), "{printed}");
     wait_for("the scheduler has it again", &above, &web, |web| {
