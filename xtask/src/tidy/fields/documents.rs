@@ -11,6 +11,11 @@ pub struct Document {
 
 pub const DOCUMENTS: &[Document] = &[
     Document {
+        files: &["crates/server/src/sync/certificate.rs", "crates/atoll/src/syncer/agent_credential.rs"],
+        reason: "the request for a certificate of an agent, and its response",
+        words: &["certificate", "request"],
+    },
+    Document {
         files: &["crates/"],
         reason: "resources in lists of amounts (k8s.io/api/core/v1, ResourceName)",
         words: &["cpu", "memory"],
