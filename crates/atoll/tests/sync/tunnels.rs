@@ -126,6 +126,11 @@ async fn control_plane_reaches_clusters_through_tunnels() {
     requests_and_streams_reach_the_cluster(Mode::None).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn control_plane_reaches_clusters_of_agents_in_them() {
+    requests_and_streams_reach_the_cluster(Mode::Pull).await;
+}
+
 fn agent_credential(directory: &Path, cluster: &str) -> Client {
     Client::from_kubeconfig(&directory.join(format!("{cluster}.control-plane.kubeconfig")))
 }
