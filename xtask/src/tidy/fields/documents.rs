@@ -21,7 +21,11 @@ pub const DOCUMENTS: &[Document] = &[
         words: &["cpu", "memory"],
     },
     Document {
-        files: &["crates/server/src/verbs/placement.rs", "crates/atoll/src/place/by_intent.rs"],
+        files: &[
+            "crates/server/src/verbs/placement.rs",
+            "crates/atoll/src/place/by_intent.rs",
+            "crates/dialects/src/intents.rs",
+        ],
         reason: "the status of a placement, whether a scheduler makes it",
         words: &["scheduled"],
     },
