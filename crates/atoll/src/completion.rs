@@ -144,7 +144,7 @@ mod tests {
             ("cluster join east --kubeconfig f --context ", "contexts :4"),
             ("cluster join east --control-plane-context ", "contextsof(\"control_plane_kubeconfig\") :4"),
             ("cluster remove east --cluster-context ", "contextsof(\"cluster_kubeconfig\") :4"),
-            ("cluster join east --mode ", "push none :4"),
+            ("cluster join east --mode ", "push pull none :4"),
             ("place deploy/web --on c", "clusterlists :4"),
             ("keys rotate ", "tokens encryption :4"),
             ("keys retire ", "keys :4"),

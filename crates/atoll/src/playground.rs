@@ -86,7 +86,7 @@ async fn join(directory: &PlaygroundDirectory, clusters: &[ClusterShape]) -> Res
     for cluster in clusters {
         let options = JoinOptions {
             name: cluster.name.clone(),
-            kubeconfig: kubeconfig(&cluster.name),
+            kubeconfig: Some(kubeconfig(&cluster.name)),
             control_plane_kubeconfig: Some(kubeconfig(CONTROL_PLANE)),
             ..JoinOptions::default()
         };

@@ -1,5 +1,8 @@
 //! `atoll syncer`: an agent that syncs one cluster.
 
+mod agent_credential;
+mod own_cluster;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,6 +18,7 @@ use atoll_syncer::{Random, Settings};
 use atoll_tunnel::{Agent, KeepAlive};
 use tokio::task::JoinSet;
 
+use self::own_cluster::OwnCluster;
 use crate::command::{Connection, SyncerOptions};
 use crate::kubeconfig::{Context, Kubeconfig};
 use crate::process::{self, ShutdownSignal};
@@ -24,26 +28,71 @@ pub fn run(options: SyncerOptions) -> Result<(), String> {
 }
 
 async fn sync(options: &SyncerOptions) -> Result<(), String> {
-    let name = &options.name;
-    let (above, below) =
-        (ServerConnection::open(&options.from_kubeconfig)?, ServerConnection::open(&options.to_kubeconfig)?);
     let stop = ShutdownSignal::listen()?;
+    match (&options.from_kubeconfig, &options.to_kubeconfig) {
+        (Some(from), Some(to)) => sync_with_kubeconfigs(options, from, to, stop).await,
+        _ => sync_own_cluster(options, stop).await,
+    }
+}
+
+async fn sync_with_kubeconfigs(
+    options: &SyncerOptions,
+    from: &Path,
+    to: &Path,
+    stop: ShutdownSignal,
+) -> Result<(), String> {
+    let (above, below) = (ServerConnection::open(from)?, ServerConnection::open(to)?);
+    let expires = Arc::new(AtomicI64::new(i64::MAX));
+    // Both tokens are renewed while the syncer runs.
+    let mut renewals = JoinSet::new();
+    renewals.spawn(above.renew_token(Arc::default()));
+    renewals.spawn(below.renew_token(Arc::clone(&expires)));
+    run_syncer(options, above.transport, below.transport, Some(expires), stop.received()).await
+}
+
+/// Syncs the cluster in which this agent runs.
+async fn sync_own_cluster(options: &SyncerOptions, stop: ShutdownSignal) -> Result<(), String> {
+    let own = OwnCluster::open(&options.service_account)?;
+    let stopped = stop.received();
+    let mut stopped = std::pin::pin!(stopped);
+    let below = own.client();
+    let above = tokio::select! {
+        above = agent_credential::obtain(&below, &options.name) => Arc::new(above),
+        () = &mut stopped => return Ok(()),
+    };
+    let mut renewals = JoinSet::new();
+    renewals.spawn(own.keep_token());
+    let cluster = options.name.clone();
+    renewals.spawn(agent_credential::keep_renewed(below, above.clone(), cluster, random()));
+    run_syncer(options, above, own.transport, None, stopped).await
+}
+
+/// Syncs the cluster and keeps its tunnel open, until `stop`.
+async fn run_syncer(
+    options: &SyncerOptions,
+    above: Arc<Https>,
+    below: Arc<Https>,
+    expires: Option<Arc<AtomicI64>>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), String> {
+    let name = &options.name;
     println!("Syncing cluster {name}.");
     let mut settings = Settings::new(name, &instance()?, random());
     settings.interval = Duration::from_secs(options.heartbeat_interval.into());
-    // Both tokens are renewed while the syncer runs, and the control plane can send requests to the cluster.
-    let mut tasks = JoinSet::new();
-    tasks.spawn(above.renew_token(Arc::default()));
-    tasks.spawn(below.renew_token(settings.expires.clone()));
-    tasks.spawn(atoll_tunnel::run(Agent {
+    if let Some(expires) = expires {
+        settings.expires = expires;
+    }
+    // The control plane can send requests to the cluster.
+    let mut tunnel = JoinSet::new();
+    tunnel.spawn(atoll_tunnel::run(Agent {
         cluster: name.clone(),
-        above: above.transport.clone(),
-        below: below.transport.clone(),
+        above: above.clone(),
+        below: below.clone(),
         keep_alive: KeepAlive::default(),
         random: random(),
     }));
-    let cluster = below.client().charged_to(Some(Budget::new(memory_limits::CLUSTER)));
-    atoll_syncer::run(settings, above.client(), cluster, stop.received()).await;
+    let cluster = Client::new(below).charged_to(Some(Budget::new(memory_limits::CLUSTER)));
+    atoll_syncer::run(settings, Client::new(above), cluster, stop).await;
     Ok(())
 }
 

@@ -81,11 +81,26 @@ pub fn holder(der: &[u8]) -> Result<Option<Holder>, Unauthorized> {
         }
     };
     let mut user = User::authenticated(name, uid, groups);
-    let print: String = digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    user.extra.insert(CREDENTIAL_ID.into(), vec![format!("X509SHA256={print}")]);
+    user.extra.insert(CREDENTIAL_ID.into(), vec![credential_of(der)]);
     let workspace = workspace_of(&certificate)?;
     let expires = inner.validity().not_after.to_unix_duration().as_secs().cast_signed();
     Ok(Some(Holder { user, workspace, expires }))
+}
+
+/// Returns the ID of a DER certificate as a credential, which Kubernetes defines.
+fn credential_of(der: &[u8]) -> String {
+    let print: String = digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("X509SHA256={print}")
+}
+
+/// Returns the ID of the first certificate in PEM text as a credential, which its users have.
+pub fn credential_id(pem: &[u8]) -> Option<String> {
+    Some(credential_of(&CertificateDer::from_pem_slice(pem).ok()?))
+}
+
+/// Whether a user has authenticated with this credential.
+pub fn has_credential(user: &User, id: &str) -> bool {
+    user.extra.get(CREDENTIAL_ID).is_some_and(|ids| ids.iter().any(|own| own == id))
 }
 
 /// Returns the ID of the only workspace that a DER certificate is valid in; `None` if it is valid in all of
@@ -114,9 +129,16 @@ fn unreadable() -> Unauthorized {
 
 /// Returns when the first certificate in PEM text expires, in seconds since 1970.
 pub fn expiry(pem: &[u8]) -> Option<i64> {
+    Some(validity(pem)?.1)
+}
+
+/// Returns from when until when the first certificate in PEM text is valid, in seconds since 1970.
+pub fn validity(pem: &[u8]) -> Option<(i64, i64)> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     let certificate = Certificate::from_der(&der).ok()?;
-    Some(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs().cast_signed())
+    let validity = certificate.tbs_certificate().validity();
+    let seconds = |time: x509_cert::time::Time| time.to_unix_duration().as_secs().cast_signed();
+    Some((seconds(validity.not_before), seconds(validity.not_after)))
 }
 
 /// Returns the groups in a certificate request, given as base64 of PEM, as in objects.

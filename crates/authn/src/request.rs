@@ -2,10 +2,12 @@
 
 // upstream: pkg/apis/certificates/helpers.go
 
+mod create;
 mod sign;
 
 use std::net::IpAddr;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use rustls::pki_types::pem::{PemObject, SectionKind};
 use x509_cert::der::asn1::ObjectIdentifier;
@@ -15,6 +17,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::request::{CertReq, ExtensionReq};
 
 use crate::certificate::Subject;
+pub use create::{create, key};
 pub use sign::Terms;
 pub(crate) use sign::certificate;
 
@@ -86,6 +89,12 @@ impl CertificateRequest {
             self.names.push(name);
         }
         Ok(())
+    }
+
+    /// Returns a fingerprint of the key in the request and its algorithm.
+    pub fn key_id(&self) -> Result<String, String> {
+        let key = self.request.info.public_key.to_der().map_err(|error| format!("asn1: {error}"))?;
+        Ok(digest(&SHA256, &key).as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// Whether the request is signed with the key that it contains.

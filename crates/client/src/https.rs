@@ -56,9 +56,8 @@ pub struct Https {
     origin: String,
     base: String,
     authorization: std::sync::Mutex<Option<HeaderValue>>,
-    tls: Arc<ClientConfig>,
-    /// The same for connections that change their protocol.
-    tls_http1: Arc<ClientConfig>,
+    authority_pem: Vec<u8>,
+    tls: std::sync::Mutex<TlsConfigs>,
     connect_timeout: Duration,
     /// Restriction on the address, if a tenant specified it.
     tenants: Option<Arc<TenantAddresses>>,
@@ -66,6 +65,21 @@ pub struct Https {
     watches: Mutex<Option<SendRequest<Full<Bytes>>>>,
     /// HTTP/1.1 connections.
     kept: http1::KeptConnections,
+}
+
+/// Configurations with the same certificates.
+#[derive(Clone)]
+struct TlsConfigs {
+    all: Arc<ClientConfig>,
+    /// For connections that change their protocol.
+    http1: Arc<ClientConfig>,
+}
+
+impl TlsConfigs {
+    fn of(endpoint: &Endpoint) -> Result<TlsConfigs, String> {
+        let all = Arc::new(endpoint.tls()?);
+        Ok(TlsConfigs { http1: upgrade::http1_only(&all), all })
+    }
 }
 
 enum Connection {
@@ -95,15 +109,14 @@ impl Https {
         let uri: Uri = endpoint.server.parse().map_err(|error| format!("{:?}: {error}", endpoint.server))?;
         let authority = uri.authority().ok_or_else(|| format!("{:?} has no host", endpoint.server))?;
         let authorization = endpoint.token.as_deref().map(bearer).transpose()?;
-        let tls = Arc::new(endpoint.tls()?);
         Ok(Https {
             host: authority.host().trim_matches(['[', ']']).to_string(),
             port: authority.port_u16().unwrap_or(443),
             origin: format!("https://{authority}"),
             base: uri.path().trim_end_matches('/').to_string(),
             authorization: std::sync::Mutex::new(authorization),
-            tls_http1: upgrade::http1_only(&tls),
-            tls,
+            authority_pem: endpoint.authority_pem.clone(),
+            tls: std::sync::Mutex::new(TlsConfigs::of(endpoint)?),
             connect_timeout: CONNECT_TIMEOUT,
             tenants: None,
             requests: Mutex::default(),
@@ -131,6 +144,23 @@ impl Https {
         Ok(())
     }
 
+    /// Replaces the client certificate for all later requests. Open connections serve the requests that they have.
+    pub async fn use_certificate(&self, certificate_pem: &[u8], key_pem: &[u8]) -> Result<(), String> {
+        let endpoint = Endpoint {
+            authority_pem: self.authority_pem.clone(),
+            certificate_pem: Some(certificate_pem.to_vec()),
+            key_pem: Some(key_pem.to_vec()),
+            ..Endpoint::default()
+        };
+        *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = TlsConfigs::of(&endpoint)?;
+        // The server knows a connection by the certificate that it was opened with.
+        for connection in [&self.requests, &self.watches] {
+            *connection.lock().await = None;
+        }
+        while self.kept.take().is_some() {}
+        Ok(())
+    }
+
     async fn connection(&self, is_watch: bool) -> Result<Connection, BoxError> {
         let mut current = if is_watch { &self.watches } else { &self.requests }.lock().await;
         if let Some(open) = current.as_ref().filter(|open| !open.is_closed()) {
@@ -139,7 +169,7 @@ impl Https {
         if !is_watch && let Some(kept) = self.kept.take() {
             return Ok(Connection::Http1(kept));
         }
-        let stream = self.secured(&self.tls).await?;
+        let stream = self.secured(&self.tls().all).await?;
         if stream.get_ref().1.alpn_protocol() != Some(tls::HTTP2) {
             return Ok(Connection::Http1(http1::handshake(stream).await?.0));
         }
@@ -174,6 +204,10 @@ impl Https {
         let stream = opened.map_err(|(cause, error)| self.connect_error(cause, &error))?;
         let secured = dial::secure(stream, &self.host, tls.clone()).await;
         secured.map_err(|error| self.connect_error(dial::cause(&error), &error))
+    }
+
+    fn tls(&self) -> TlsConfigs {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn authorization(&self) -> Option<HeaderValue> {

@@ -231,6 +231,10 @@ pub fn syncer_advice(mode: &str, cluster: &str) -> String {
                    clusterpush"
                 .into()
         }
+        "pull" => format!(
+            "Next: check that its agent runs and reaches this control plane, with a kubeconfig of the cluster: kubectl \
+             --namespace atoll-system logs deployment/atoll-agent; for a new join token: atoll cluster join {cluster} --mode pull"
+        ),
         _ => format!(
             "Next: check that its syncer runs and reaches this control plane: atoll syncer --from-kubeconfig \
              {cluster}.control-plane.kubeconfig --to-kubeconfig {cluster}.cluster.kubeconfig {cluster}; to see its lease: \
@@ -262,6 +266,7 @@ mod tests {
             assert!(message.len() < 1024, "{reason}: {message}");
         }
         assert!(syncer_advice("none", "east").contains("atoll syncer --from-kubeconfig"));
+        assert!(syncer_advice("pull", "east").contains("deployment/atoll-agent"));
         assert!(syncer_advice("push", "east").contains("clusterpush"));
         assert_eq!(ClusterProblem::find("Overloaded").map(|problem| problem.reach), Some(Reach::Fails));
         assert_eq!(ClusterProblem::find("Else"), None);

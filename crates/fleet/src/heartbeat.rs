@@ -90,7 +90,7 @@ const FIELDS: &[(&str, Form)] = &[
 
 const NAMESPACE: &[(&str, Form)] = &[("name", Form::Text(TEXT)), ("workspace", Form::Text(TEXT))];
 
-/// What ResourceQuotas leave in a namespace, by workspace id and name above.
+/// Amounts that ResourceQuotas leave in a namespace, by workspace id and name above.
 const QUOTA: &[(&str, Form)] =
     &[("workspace", Form::Text(TEXT)), ("namespace", Form::Text(TEXT)), ("left", Form::Quantities)];
 const GROUP_FIELD: &str = "freeNodes";

@@ -9,6 +9,7 @@
 //! Pure: no I/O, no clock, no async. Servers build sync views with it, syncers read them.
 
 pub mod adoption;
+pub mod agent;
 pub mod aggregate;
 pub mod api_groups;
 pub mod autoscaling;

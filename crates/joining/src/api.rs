@@ -46,6 +46,13 @@ impl Api {
         Ok(Api { base: client.base.clone(), client, side: Side::Below(check_command) })
     }
 
+    /// The API of a member cluster, through the control plane at `context`. `path` is the full path of the
+    /// cluster's API there.
+    pub fn through(context: &Context, path: &str, check_command: String) -> Result<Api, Failure> {
+        let api = Api::below(context, check_command)?;
+        Ok(Api { base: path.to_string(), ..api })
+    }
+
     /// Restricts connections to addresses that tenants may choose. `None` means that no tenant has chosen the
     /// address.
     pub fn restricted(self, addresses: &Option<Arc<TenantAddresses>>) -> Api {

@@ -18,6 +18,7 @@ pub mod credential;
 mod failure;
 mod joining_cluster;
 mod locators;
+pub mod manifest;
 pub mod rights;
 pub mod version;
 

@@ -4,6 +4,7 @@
 //! owned by Atoll's own namespace: deleting the namespace deletes them all, so that a syncer can clean up
 //! without the right to write roles.
 
+use atoll_fleet::agent::AGENT;
 use atoll_fleet::marks::{CLAIM, LEASE, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
@@ -207,6 +208,17 @@ pub fn role(access: Access) -> Value {
         "metadata": { "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE },
         "rules": rules,
     })
+}
+
+/// The same for an agent in the cluster, which also keeps its own credential there.
+pub fn agent_role(access: Access) -> Value {
+    let mut role = role(access);
+    if let Some(rules) = role["rules"].as_array_mut() {
+        rules.push(json!({
+            "apiGroups": [""], "resources": ["secrets"], "resourceNames": [AGENT], "verbs": ["get", "update"],
+        }));
+    }
+    role
 }
 
 /// Binds the account to the ClusterRole if `owner` is given, otherwise to the Role of the namespace.

@@ -38,7 +38,7 @@ pub fn capacity(cluster: &Value) -> Option<CapacityReport> {
     })
 }
 
-/// What ResourceQuotas of the cluster leave, in the units of the ledger.
+/// Amounts that ResourceQuotas of the cluster leave, in the units of the ledger.
 fn quotas(status: &Value) -> BTreeMap<(Arc<str>, Arc<str>), BTreeMap<String, i64>> {
     let rows = items(&status["quotas"]).iter().take(MAX_QUOTAS).filter_map(|row| {
         let read = Resources::of(&row["left"]);

@@ -237,6 +237,7 @@ where
     }
     let is_get = parts.method == Method::GET;
     let takes_body = sync::cluster(&info.path).is_some()
+        || sync::certificate::cluster(&info.path).is_some()
         || sync::cluster_requests::is_request(&info.path)
         || info.path == what_if::PATH
         || server.endpoint(&info.path).is_some();
@@ -283,14 +284,17 @@ where
         path if sync::cluster_requests::is_request(path) => {
             sync::cluster_requests::handle(server, &workspace, parts, received).await
         }
+        path if let Some(cluster) = sync::certificate::cluster(path) => {
+            sync::certificate::handle(server, &workspace, cluster, &user, &parts.method, received).await
+        }
         path if let Some(cluster) = sync::tunnel::cluster(path) => {
-            sync::tunnel::handle(server, &workspace, cluster, parts)
+            sync::tunnel::handle(server, &workspace, cluster, &user, parts)
         }
         path if let Some(cluster) = sync::placed::cluster(path) => {
             sync::placed::handle(server, &workspace, cluster, &parts.method)
         }
         path if let Some(cluster) = sync::cluster(path) => {
-            sync::handle(server, &workspace, cluster, &parts.method, received).await
+            sync::handle(server, &workspace, cluster, &user, &parts.method, received).await
         }
         snapshot::PATH if let Some(body) = unread => snapshot::handle(server, &parts.method, body).await,
         snapshot::PREVIEW if let Some(body) = unread => snapshot::preview(server, &parts.method, body).await,

@@ -51,6 +51,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_authn::Authenticator;
+use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
 use atoll_authz::Policies;
 use atoll_client::connected_clusters::ConnectedClusters;
@@ -105,6 +106,13 @@ impl Default for Limits {
     }
 }
 
+/// The authority for certificates of agents.
+pub struct AgentSigner {
+    pub authority: Arc<Authority>,
+    /// Lifetime of the certificates.
+    pub seconds: i64,
+}
+
 /// State that is shared by all requests.
 pub struct Server {
     pub registry: Arc<Registry>,
@@ -113,6 +121,8 @@ pub struct Server {
     pub policies: Arc<Policies>,
     /// Signs and verifies tokens of ServiceAccounts.
     pub tokens: Option<Arc<Tokens>>,
+    /// Signs certificates of agents.
+    pub agents: Option<AgentSigner>,
     pub admission: AdmissionChain,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -185,6 +195,7 @@ impl Server {
             inflight: InFlight::new(limits.reading, limits.mutating, limits.watching, limits.header_timeout),
             admission: AdmissionChain::default(),
             tokens: None,
+            agents: None,
             tracer: None,
             stopping: watch::channel(false).0,
             authenticator: Authenticator::default(),

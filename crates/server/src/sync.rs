@@ -3,6 +3,7 @@
 //! ```text
 //!   GET ─► view:   everything that is placed on the cluster, shaped for it, then every change; the latest state of each object
 //!   GET …/tunnel ─► tunnel: requests of the control plane to the cluster, over the agent's connection
+//!   POST …/certificate ─► certificate: the credential of an agent
 //!   POST ─► report: status of objects (records), confirmed deletions, the state of the cluster (heartbeat),
 //!                   which updates its status and a Lease
 //! ```
@@ -13,6 +14,7 @@
 //! A user with the right to such a path in the workspace sees what is placed on that cluster, in that
 //! workspace and its descendants, and nothing else.
 
+pub mod certificate;
 pub mod cluster_requests;
 mod cluster_scope;
 pub mod clusters;
@@ -33,6 +35,7 @@ pub mod warnings;
 
 use std::sync::Arc;
 
+use atoll_authn::User;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Stage;
 use atoll_registry::bootstrap::ROOT;
@@ -62,11 +65,14 @@ pub async fn handle(
     server: &Arc<Server>,
     workspace: &Workspace,
     cluster: &str,
+    user: &User,
     method: &Method,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
     let workspace = workspace.id()?;
     let uid = object::uid(&registered(server, workspace, cluster)?).to_string();
+    certificate::check_agent(user, cluster, &uid)?;
+    certificate::retire_join_token(server, workspace, cluster, user).await;
     match *method {
         Method::GET => view::handle(server, workspace, cluster, control_plane(server)?, uid),
         Method::POST => {

@@ -9,6 +9,7 @@ use super::fleet::{Fleet, uid};
 use super::{cluster_names, in_workspace, suggestion};
 use crate::advice::{Failure, invocation};
 use crate::command::Connection;
+use crate::workspace::session::encoded;
 use atoll_joining::api::Api;
 use atoll_joining::claim::{self, Claim};
 use atoll_joining::credential;
@@ -32,7 +33,7 @@ impl ClusterConnection {
         let fleet = Fleet::open(connection)?;
         let (home, cluster) = find(&fleet, connection, name).await?;
         let secret = home.api.find(&credential::secret_path(name)).await?;
-        let below = open(name, &cluster, secret.as_ref()).await?;
+        let below = open(name, &cluster, secret.as_ref(), &home).await?;
         let claim = below.find(&claim::path()).await?.map(|found| Claim::of(&found)).unwrap_or_default();
         if claim.cluster != uid(&cluster) {
             return Err(Failure::new(
@@ -124,17 +125,11 @@ async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fle
 }
 
 /// Connects to the cluster, and checks that its identity has not changed since it joined.
-async fn open(name: &str, cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
-    let again = format!("join it again: {} cluster join {name} --kubeconfig FILE", invocation());
-    let kubeconfig = secret.and_then(credential::kubeconfig_from_secret);
-    let kubeconfig =
-        kubeconfig.ok_or_else(|| Failure::new(format!("there is no credential for {name}"), &again))?;
-    let unreadable =
-        |problem: String| Failure::new(format!("the credential of {name} cannot be read: {problem}"), &again);
-    let config = Kubeconfig::parse(&kubeconfig).map_err(|problem| unreadable(problem.to_string()))?;
-    let context =
-        config.context(config.current(), None).map_err(|problem| unreadable(problem.to_string()))?;
-    let api = Api::below(&context, format!("{} cluster describe {name}", invocation()))?;
+async fn open(name: &str, cluster: &Value, secret: Option<&Value>, home: &Fleet) -> Result<Api, Failure> {
+    let api = match ClusterView::of(cluster).mode() {
+        "pull" => through_agent(name, home)?,
+        _ => with_credential(name, secret)?,
+    };
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
     match ClusterView::of(cluster).id() {
         Some(pinned) if pinned != id => Err(Failure::new(
@@ -150,4 +145,26 @@ async fn open(name: &str, cluster: &Value, secret: Option<&Value>) -> Result<Api
         )),
         _ => Ok(api),
     }
+}
+
+/// Connects to a cluster through the control plane and the tunnel of its agent. `home` is the workspace in which
+/// it is registered.
+pub fn through_agent(name: &str, home: &Fleet) -> Result<Api, Failure> {
+    let path = in_workspace(&home.session.current, &format!("/services/clusters/{}/proxy", encoded(name)));
+    let check = format!("{} cluster describe {name}", invocation());
+    Api::through(&home.session.config.context()?, &path, check)
+}
+
+/// Connects to a cluster with the credential that joining stored.
+fn with_credential(name: &str, secret: Option<&Value>) -> Result<Api, Failure> {
+    let again = format!("join it again: {} cluster join {name} --kubeconfig FILE", invocation());
+    let kubeconfig = secret.and_then(credential::kubeconfig_from_secret);
+    let kubeconfig =
+        kubeconfig.ok_or_else(|| Failure::new(format!("there is no credential for {name}"), &again))?;
+    let unreadable =
+        |problem: String| Failure::new(format!("the credential of {name} cannot be read: {problem}"), &again);
+    let config = Kubeconfig::parse(&kubeconfig).map_err(|problem| unreadable(problem.to_string()))?;
+    let context =
+        config.context(config.current(), None).map_err(|problem| unreadable(problem.to_string()))?;
+    Api::below(&context, format!("{} cluster describe {name}", invocation()))
 }

@@ -31,7 +31,7 @@ pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     output::print(&text(&found, expires, placed.map(|placed| placed.counts()), paint));
     // For a managed cluster, the placed objects are shown instead.
     if ClusterView::of(&found).is_observed() {
-        let running = running_workloads::find(&found, secret.as_ref(), crate::orphans::now()).await;
+        let running = running_workloads::find(&found, secret.as_ref(), &fleet, crate::orphans::now()).await;
         output::print(&running_section(&running, paint));
     }
     Ok(())

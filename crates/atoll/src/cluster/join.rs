@@ -3,6 +3,8 @@
 pub mod administrator;
 pub mod agent;
 mod heartbeat;
+pub mod pull;
+mod registration;
 mod waiting;
 
 use std::time::Duration;
@@ -12,13 +14,12 @@ use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use super::fleet::{self, CLUSTERS, Fleet, uid};
+use super::fleet::{CLUSTERS, Fleet, uid};
 use super::step_printer::StepPrinter;
 use crate::advice::{Failure, invocation, pluralize};
 use crate::command::{Connection, JoinOptions, Mode};
 use crate::output;
 use atoll_joining::claim::{self, Claim};
-use atoll_joining::credential::{self, ServiceAccountToken};
 use atoll_joining::rights::{self, Access};
 use atoll_joining::{JoiningCluster, admin_failure, version};
 
@@ -42,6 +43,9 @@ struct JoinState {
 }
 
 pub async fn run(options: JoinOptions) -> Result<(), Failure> {
+    if options.kubeconfig.is_none() && options.mode == Some(Mode::Pull) {
+        return pull::print_manifest(&options, &control_plane(&options)?).await;
+    }
     let mut join = Join::open(&options)?;
     let title = format!(
         "Joining {} ({}) to {}.",
@@ -60,18 +64,29 @@ pub async fn join_quietly(options: &JoinOptions) -> Result<(), Failure> {
 
 impl<'a> Join<'a> {
     fn open(options: &'a JoinOptions) -> Result<Join<'a>, Failure> {
-        let control_plane = Connection {
-            kubeconfig: options.control_plane_kubeconfig.clone(),
-            context: options.control_plane_context.clone(),
-        };
+        let kubeconfig = options.kubeconfig.as_deref().ok_or_else(|| {
+            Failure::new(
+                "the cluster is not named",
+                "name its kubeconfig with --kubeconfig, or use --mode pull",
+            )
+        })?;
         Ok(Join {
             access: if options.observe { Access::Observe } else { Access::Manage },
-            below: administrator::open(&options.kubeconfig, options.context.as_deref())?,
-            fleet: Fleet::open(&control_plane).map_err(with_join_flags)?,
+            below: administrator::open(kubeconfig, options.context.as_deref())?,
+            fleet: control_plane(options)?,
             options,
             made: Vec::new(),
         })
     }
+}
+
+/// Opens the control plane that the cluster joins.
+fn control_plane(options: &JoinOptions) -> Result<Fleet, Failure> {
+    let control_plane = Connection {
+        kubeconfig: options.control_plane_kubeconfig.clone(),
+        context: options.control_plane_context.clone(),
+    };
+    Fleet::open(&control_plane).map_err(with_join_flags)
 }
 
 /// Replaces the names of the flags for the control plane, which differ in this command.
@@ -133,18 +148,27 @@ impl Join<'_> {
         self.made.push("namespace atoll-system in the cluster");
         steps.step("granting rights", self.below.grant_rights(self.access, &groups, &namespace)).await?;
         self.made.push("ServiceAccount atoll-syncer with its roles");
-        let token = steps.step("requesting a token", self.below.request_token()).await?;
-        let kubeconfig =
-            steps.step("verifying the token", self.below.verify_token(name, &token, &found.id)).await?;
+        // An agent in the cluster needs no credential in the control plane.
+        let credential = match self.mode(&found) {
+            Some(Mode::Pull) => None,
+            _ => {
+                let token = steps.step("requesting a token", self.below.request_token()).await?;
+                let verifying = self.below.verify_token(name, &token, &found.id);
+                Some((steps.step("verifying the token", verifying).await?, token))
+            }
+        };
 
         // As soon as the cluster is registered, the scheduler begins to place what waits.
         let waiting = match &found.cluster {
             Some(_) => None,
             None => waiting::count(&self.fleet.api).await.ok(),
         };
-        steps.step("storing the credential", self.store(&found, &kubeconfig, &token)).await?;
-        self.made.push("Secret in the control plane");
-        let cluster = steps.step("registering the cluster", self.register(&found, &version)).await?;
+        if let Some((kubeconfig, token)) = &credential {
+            steps.step("storing the credential", self.store(&found, kubeconfig, token)).await?;
+            self.made.push("Secret in the control plane");
+        }
+        let registering = self.register(&found, &version, credential.is_some());
+        let cluster = steps.step("registering the cluster", registering).await?;
         self.made.push("Cluster in the control plane");
         if let (Some(control_plane), Some(workspace)) = (&found.control_plane, &found.workspace) {
             let claim = Claim {
@@ -157,8 +181,18 @@ impl Join<'_> {
             steps.step("claiming the cluster", self.below.write_claim(&claim)).await?;
         }
         // Clusters that the control plane does not sync itself need an agent.
-        if ClusterView::of(&cluster).mode() != Mode::Push.name() {
-            let line = agent::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
+        let mode = ClusterView::of(&cluster).mode();
+        if mode == Mode::Pull.name() {
+            pull::install(self.options, &self.fleet, &cluster, self.access, &self.below, steps).await?;
+            steps.print_line(&format!(
+                "Cluster {name} has joined. Its agent connects when it runs; see its state with: {} cluster list",
+                invocation()
+            ));
+            self.tell_state(waiting, steps);
+            return Ok(());
+        }
+        if let Some((kubeconfig, _)) = credential.as_ref().filter(|_| mode != Mode::Push.name()) {
+            let line = agent::prepare(self.options, &self.fleet, kubeconfig, steps).await?;
             steps.print_line(&format!(
                 "Cluster {name} has joined. It is not synced until you run, on any machine:\n  {line}"
             ));
@@ -249,75 +283,6 @@ impl Join<'_> {
             Some(refusal) => Err(refusal),
             None => Ok(("no other control plane claims the cluster".into(), ())),
         }
-    }
-
-    async fn store(
-        &self,
-        found: &JoinState,
-        kubeconfig: &str,
-        token: &ServiceAccountToken,
-    ) -> Result<(String, ()), Failure> {
-        let name = self.options.name.as_str();
-        let api = &self.fleet.api;
-        let namespace =
-            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
-        api.create_if_absent("/api/v1/namespaces", &namespace).await?;
-        let (path, secret) =
-            (credential::secret_path(name), credential::secret(name, kubeconfig, &token.expires));
-        let message =
-            format!("stored the credential in Secret {SYSTEM_NAMESPACE}/{}", credential::secret_name(name));
-        match api.find(&path).await? {
-            None => {
-                let collection = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets");
-                api.create(&collection, &secret).await?;
-            }
-            Some(other)
-                if other["metadata"]["labels"][credential::CLUSTER] != name && found.cluster.is_none() =>
-            {
-                let secret = credential::secret_name(name);
-                return Err(Failure::new(
-                    format!("Secret {SYSTEM_NAMESPACE}/{secret} exists and is not a cluster's credential"),
-                    "join under another name, or delete the Secret if it is not needed",
-                ));
-            }
-            Some(_) => drop(api.merge(&path, &secret).await?),
-        }
-        Ok((message, ()))
-    }
-
-    async fn register(&self, found: &JoinState, version: &str) -> Result<(String, Value), Failure> {
-        let name = self.options.name.as_str();
-        let api = &self.fleet.api;
-        let secret = json!({ "namespace": SYSTEM_NAMESPACE, "name": credential::secret_name(name) });
-        let mut spec = json!({ "access": self.access.name(), "credentials": { "secret": secret } });
-        let mode = match (self.options.mode, &found.cluster) {
-            (Some(mode), _) => Some(mode),
-            (None, None) => Some(Mode::Push),
-            (None, Some(_)) => None,
-        };
-        if let Some(mode) = mode {
-            spec["mode"] = mode.name().into();
-        }
-        if self.options.cordoned {
-            spec["unschedulable"] = true.into();
-        }
-        let cluster = match found.cluster {
-            Some(_) => self.fleet.change(name, &json!({ "spec": spec })).await?,
-            None => {
-                let cluster = json!({
-                    "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster",
-                    "metadata": { "name": name }, "spec": spec,
-                });
-                api.create(CLUSTERS, &cluster).await?
-            }
-        };
-        let status = json!({ "status": { "id": found.id, "kubernetesVersion": version } });
-        api.merge(&format!("{}/status", fleet::path(name)), &status).await?;
-        let how = match self.access {
-            Access::Manage => "",
-            Access::Observe => ", to be observed only",
-        };
-        Ok((format!("registered Cluster {name} in {}{how}", self.fleet.session.current), cluster))
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::fleet::{self, Fleet};
 use super::join;
 use super::placed_objects::{self, PlacedObjects, RemovalResult, WorkspacePaths};
-use super::{Api, confirmation};
+use super::{Api, confirmation, connection};
 use crate::advice::{Failure, invocation, pluralize};
 use crate::command::ClusterName;
 use crate::output::{errln, outln};
@@ -43,13 +43,16 @@ pub type Administrator = Option<(PathBuf, Option<String>)>;
 struct ClusterAccess<'a> {
     secret: Option<&'a Value>,
     admin: &'a Administrator,
+    /// The cluster and its registering workspace, if an agent connects it.
+    agent: Option<(&'a str, &'a Fleet)>,
 }
 
 /// Connects to the cluster without checking its identity.
 fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
-    match access.admin {
-        Some((file, context)) => Ok(join::administrator::open(file, context.as_deref())?.api),
-        None => cleanup::connect(access.secret),
+    match (access.admin, access.agent) {
+        (Some((file, context)), _) => Ok(join::administrator::open(file, context.as_deref())?.api),
+        (None, Some((name, home))) => connection::through_agent(name, home),
+        (None, None) => cleanup::connect(access.secret),
     }
 }
 
@@ -68,12 +71,13 @@ pub async fn run(
         // An earlier attempt was interrupted.
         None if secret.is_some() => {
             outln!("Cluster {name} is no longer registered; removing its remaining objects.");
-            let access = ClusterAccess { secret: secret.as_ref(), admin: &admin };
+            let access = ClusterAccess { secret: secret.as_ref(), admin: &admin, agent: None };
             return delete_leftovers(&fleet, name, &Value::Null, access, mode).await;
         }
         None => fleet.get(name).await?,
     };
-    let access = ClusterAccess { secret: secret.as_ref(), admin: &admin };
+    let agent = (ClusterView::of(&found).mode() == "pull").then_some((name, &fleet));
+    let access = ClusterAccess { secret: secret.as_ref(), admin: &admin, agent };
     let placed = placed_objects::read(&fleet, name).await?;
     confirmation::confirm(&announcement(&found, &placed, mode), &format!("Remove {name}?"), yes)?;
     // Cordon the cluster, so that no new objects are placed on it meanwhile.
@@ -107,6 +111,10 @@ pub async fn run(
                 pluralize(u64::try_from(count).unwrap_or(u64::MAX), "object")
             );
         }
+    }
+    // The tunnel of the agent ends with the Cluster.
+    if agent.is_some() && mode != RemovalMode::Lost {
+        clean(&found, access).await?;
     }
     fleet.api.delete(&fleet::path(name)).await?;
     delete_leftovers(&fleet, name, &found, access, mode).await
@@ -234,26 +242,8 @@ async fn delete_leftovers(
     access: ClusterAccess<'_>,
     mode: RemovalMode,
 ) -> Result<(), Failure> {
-    if mode != RemovalMode::Lost {
-        let cleaned = match connect(access) {
-            Ok(api) => cleanup::clean(cluster, &api).await,
-            Err(failure) => Err(failure),
-        };
-        match cleaned {
-            Ok(Leftover::Nothing) => {}
-            Ok(Leftover::Some(text)) => errln!("{text}"),
-            // Keep the credential, because the next attempt needs it.
-            Err(failure) => {
-                return Err(Failure::new(
-                    format!("objects that Atoll created in the cluster are still there: {failure}"),
-                    format!(
-                        "run the same command again; if the cluster is lost permanently, add --lost; or delete it yourself, then \
-                         add --lost: {}",
-                        cleanup::manual_cleanup()
-                    ),
-                ));
-            }
-        }
+    if mode != RemovalMode::Lost && access.agent.is_none() {
+        clean(cluster, access).await?;
     }
     let api = &fleet.api;
     let role = join::agent::role_name(name);
@@ -273,6 +263,30 @@ async fn delete_leftovers(
     }
     outln!("Cluster {name} has left the fleet.");
     Ok(())
+}
+
+/// Deletes what joining created in the cluster.
+async fn clean(cluster: &Value, access: ClusterAccess<'_>) -> Result<(), Failure> {
+    let cleaned = match connect(access) {
+        Ok(api) => cleanup::clean(cluster, &api).await,
+        Err(failure) => Err(failure),
+    };
+    match cleaned {
+        Ok(Leftover::Nothing) => Ok(()),
+        Ok(Leftover::Some(text)) => {
+            errln!("{text}");
+            Ok(())
+        }
+        // Keep the credential, because the next attempt needs it.
+        Err(failure) => Err(Failure::new(
+            format!("objects that Atoll created in the cluster are still there: {failure}"),
+            format!(
+                "run the same command again; if the cluster is lost permanently, add --lost; or delete it yourself, then \
+                 add --lost: {}",
+                cleanup::manual_cleanup()
+            ),
+        )),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use atoll_fleet::ClusterView;
 use atoll_meta::{object, time};
 use serde_json::Value;
 
-use super::fleet::uid;
+use super::connection;
+use super::fleet::{Fleet, uid};
 use crate::advice::Failure;
 use crate::workspace::session::encoded;
 use atoll_joining::api::Api;
@@ -40,9 +41,15 @@ pub struct RunningWorkloads {
     pub hidden: Vec<&'static str>,
 }
 
-/// Lists the workloads with the credential from the join.
-pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<RunningWorkloads, Failure> {
-    let api = open(cluster, secret).await?;
+/// Lists the workloads with the credential from the join, or through the agent of the cluster. `home` is the
+/// workspace in which it is registered.
+pub async fn find(
+    cluster: &Value,
+    secret: Option<&Value>,
+    home: &Fleet,
+    now: i64,
+) -> Result<RunningWorkloads, Failure> {
+    let api = open(cluster, secret, home).await?;
     let (mut found, mut hidden) = (Vec::new(), Vec::new());
     for (path, kind) in WORKLOADS {
         let mut next = String::new();
@@ -78,14 +85,11 @@ fn truncate(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> RunningWor
 }
 
 /// Connects to the cluster and checks that its identity has not changed since it joined.
-async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
-    let kubeconfig = secret
-        .and_then(credential::kubeconfig_from_secret)
-        .ok_or("its credential cannot be read".to_string())?;
-    let unreadable = |problem| format!("its credential cannot be read: {problem}");
-    let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
-    let context = config.context(config.current(), None).map_err(unreadable)?;
-    let api = Api::below(&context, "kubectl get nodes".into())?;
+async fn open(cluster: &Value, secret: Option<&Value>, home: &Fleet) -> Result<Api, Failure> {
+    let api = match ClusterView::of(cluster).mode() {
+        "pull" => connection::through_agent(object::name(cluster), home)?,
+        _ => with_credential(secret)?,
+    };
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
     match ClusterView::of(cluster).id() {
         Some(pinned) if pinned != id => {
@@ -93,6 +97,16 @@ async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
         }
         _ => Ok(api),
     }
+}
+
+fn with_credential(secret: Option<&Value>) -> Result<Api, Failure> {
+    let kubeconfig = secret
+        .and_then(credential::kubeconfig_from_secret)
+        .ok_or("its credential cannot be read".to_string())?;
+    let unreadable = |problem| format!("its credential cannot be read: {problem}");
+    let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
+    let context = config.context(config.current(), None).map_err(unreadable)?;
+    Api::below(&context, "kubectl get nodes".into())
 }
 
 /// Whether the object has no controller.

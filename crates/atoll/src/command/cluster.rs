@@ -123,18 +123,22 @@ pub struct JoinOptions {
     #[arg(value_parser = cluster_name)]
     pub name: String,
 
-    /// Kubeconfig of the joining cluster
+    /// Kubeconfig of the joining cluster; with --mode pull, a manifest is printed without it
     #[arg(long, value_name = "FILE")]
-    pub kubeconfig: PathBuf,
+    pub kubeconfig: Option<PathBuf>,
 
     /// Context to use instead of the current one of that kubeconfig
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
-    /// Where the syncer runs: in the control plane (push), or started by hand with `atoll syncer` (none);
-    /// default for a new cluster: push
+    /// Where the syncer runs: in the control plane (push), as an agent in the cluster (pull), or started by
+    /// hand with `atoll syncer` (none); default for a new cluster: push
     #[arg(long)]
     pub mode: Option<Mode>,
+
+    /// With --mode pull: image of the agent [default: localhost/atoll:1]
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
 
     /// Only observe the cluster: request read rights only, and show them before they are granted
     #[arg(long)]
@@ -168,6 +172,7 @@ pub struct JoinOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     Push,
+    Pull,
     None,
 }
 
@@ -176,8 +181,13 @@ impl Mode {
     pub fn name(self) -> &'static str {
         match self {
             Mode::Push => "push",
+            Mode::Pull => "pull",
             Mode::None => "none",
         }
+    }
+
+    pub fn find(name: &str) -> Option<Mode> {
+        [Mode::Push, Mode::Pull, Mode::None].into_iter().find(|mode| mode.name() == name)
     }
 }
 
@@ -207,12 +217,25 @@ pub struct SyncerOptions {
     pub name: String,
 
     /// Kubeconfig of the workspace in which the cluster is registered
-    #[arg(long, value_name = "FILE")]
-    pub from_kubeconfig: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "in_cluster")]
+    pub from_kubeconfig: Option<PathBuf>,
 
     /// Kubeconfig of the cluster
-    #[arg(long, value_name = "FILE")]
-    pub to_kubeconfig: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "in_cluster")]
+    pub to_kubeconfig: Option<PathBuf>,
+
+    /// Sync the cluster in which this runs as a Pod, with the credential of its agent (mode pull)
+    #[arg(long, conflicts_with_all = ["from_kubeconfig", "to_kubeconfig"])]
+    pub in_cluster: bool,
+
+    /// With --in-cluster: directory with the token and the CA of the Pod's ServiceAccount
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/run/secrets/kubernetes.io/serviceaccount",
+        hide = true
+    )]
+    pub service_account: PathBuf,
 
     /// Seconds between heartbeats; the control plane may request a shorter interval
     #[arg(long, env = "ATOLL_HEARTBEAT_INTERVAL", default_value_t = 10, value_name = "SECONDS",

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_scheduler::SchedulerHandle;
-use atoll_server::Server;
 use atoll_server::metrics::Metrics;
+use atoll_server::{AgentSigner, Server};
 
 use super::advisor::SchedulerAdvisor;
 use super::key_material::KeyMaterial;
@@ -13,6 +14,9 @@ use super::kubelet_client::KubeletClient;
 use super::registry::LoadedRegistry;
 use super::settings::PlaneSettings;
 use crate::sim::Meter;
+
+/// Longest lifetime of the certificates of agents, which renew them.
+const AGENT_CERTIFICATES: Duration = Duration::from_secs(30 * 86_400);
 
 /// Creates the server. It takes the parts of the settings that cannot be shared.
 pub fn create(
@@ -37,6 +41,9 @@ pub fn create(
     server.admission = std::mem::take(&mut settings.admission);
     server.tracer = settings.tracer.take();
     server.tokens = Some(keys.tokens.clone());
+    let lifetime = settings.certificate_lifetime.min(AGENT_CERTIFICATES);
+    let seconds = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);
+    server.agents = Some(AgentSigner { authority: keys.workspaces.clone(), seconds });
     if let Some(simulation) = &settings.simulation {
         server.endpoints.push(simulation.clone());
     }

@@ -11,6 +11,7 @@
 #[path = "../sync/application.rs"]
 mod application;
 #[path = "../sync/joining.rs"]
+#[allow(dead_code, reason = "other tests join clusters in pull mode")]
 mod joining;
 #[path = "../sync/objects.rs"]
 mod objects;

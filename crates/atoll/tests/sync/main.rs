@@ -23,14 +23,16 @@ mod joining;
 mod moving;
 mod objects;
 mod pages;
+mod pulling;
 mod reasons;
 mod tunnels;
 
 use atoll_testkit::{Atoll, Client, Process, Setup};
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 
 use crate::application::Site;
-use crate::joining::{Mode, join, place, start_agent};
+use crate::joining::{Mode, join, place, start_agent, start_pull_agent};
 use crate::objects::{create, object, wait_for, wait_until_deleted};
 
 fn start_cluster(name: &str) -> Atoll {
@@ -41,7 +43,7 @@ fn start_cluster(name: &str) -> Atoll {
 struct Fleet {
     atoll: Atoll,
     clusters: Vec<Atoll>,
-    /// Agents of clusters with mode `none`.
+    /// Agents of clusters with mode `none` or `pull`.
     agents: Vec<Process>,
     /// The output of joining, with the agents' command lines.
     join_outputs: Vec<String>,
@@ -66,9 +68,16 @@ impl Fleet {
         let (mut agents, mut join_outputs) = (Vec::new(), Vec::new());
         for (name, cluster) in names.iter().zip(&clusters) {
             let printed = join(&atoll.kubeconfig(), name, &cluster.kubeconfig(), mode, credentials.path());
-            if let Mode::None = mode {
-                agents.push(start_agent(&printed));
-                join_outputs.push(printed);
+            match mode {
+                Mode::Push => {}
+                Mode::None => {
+                    agents.push(start_agent(&printed));
+                    join_outputs.push(printed);
+                }
+                Mode::Pull => {
+                    let starting = start_pull_agent(name, cluster, credentials.path());
+                    agents.push(tokio::task::block_in_place(|| Handle::current().block_on(starting)));
+                }
             }
         }
         Fleet { atoll, clusters, agents, join_outputs, credentials }
@@ -101,4 +110,9 @@ async fn application_runs_on_a_cluster_synced_by_push() {
 #[tokio::test(flavor = "multi_thread")]
 async fn application_runs_on_a_cluster_synced_by_an_agent() {
     application_is_deployed_changed_and_deleted(Mode::None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn application_runs_on_a_cluster_synced_by_pull() {
+    application_is_deployed_changed_and_deleted(Mode::Pull).await;
 }

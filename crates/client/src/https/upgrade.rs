@@ -27,7 +27,7 @@ pub(super) fn http1_only(config: &ClientConfig) -> Arc<ClientConfig> {
 
 impl Https {
     async fn send_upgrade(&self, request: Request<()>) -> Result<Upgrade, BoxError> {
-        let stream = self.secured(&self.tls_http1).await?;
+        let stream = self.secured(&self.tls().http1).await?;
         let (mut parts, ()) = request.into_parts();
         parts.uri = format!("{}{}", self.base, parts.uri).parse()?;
         let host = HeaderValue::from_str(self.origin.trim_start_matches("https://"))?;

@@ -59,7 +59,8 @@ pub async fn handle(
 ) -> Result<Response<Body>, Status> {
     let (name, uri) = target(&parts.uri).ok_or_else(Status::not_found_generic)?;
     // An agent applies these rules by itself; the connection of the control plane has no agent.
-    rules::check(&parts.method, uri.path()).map_err(|why| Status::forbidden("", "", "", why))?;
+    let allowed = rules::target(&parts.method, &uri).map_err(|why| Status::forbidden("", "", "", &why))?;
+    let uri: Uri = allowed.parse().map_err(|_| Status::bad_request("the path is invalid"))?;
     let cluster = connected(server, workspace.id()?, name)?;
     if upgrade_protocol(&parts.headers).is_some() {
         return upgrade(server, &cluster, uri, parts).await;

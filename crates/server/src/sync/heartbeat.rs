@@ -32,7 +32,7 @@ const REPORTED_FIELDS: [&str; 11] = [
 ];
 /// Fields that a syncer reports together with the free capacity, or not at all.
 const WITH_FREE: [&str; 4] = ["bound", "cut", "missingRights", QUOTAS];
-/// What ResourceQuotas of the cluster leave in namespaces.
+/// Amounts that ResourceQuotas of the cluster leave in namespaces.
 const QUOTAS: &str = "quotas";
 /// Namespaces of the cluster that other workspaces use without a label that allows it.
 const UNMAPPED: &str = "unmappedNamespaces";

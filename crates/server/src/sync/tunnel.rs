@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_authn::User;
 use atoll_client::cluster_api::{set_upgrade, upgrade_protocol};
 use atoll_client::connected_clusters::ConnectedCluster;
 use atoll_fleet::ClusterView;
@@ -16,6 +17,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
+use super::certificate::check_agent;
 use super::heartbeat::ClusterHeartbeat;
 use super::registered;
 use crate::Server;
@@ -43,12 +45,14 @@ pub fn handle(
     server: &Arc<Server>,
     workspace: &Workspace,
     cluster: &str,
+    user: &User,
     mut parts: Parts,
 ) -> Result<Response<Body>, Status> {
     if parts.method != Method::GET {
         return Err(Status::method_not_supported_generic());
     }
     let opening = Opening::new(server, workspace.id()?, cluster)?;
+    check_agent(user, cluster, &opening.uid)?;
     if upgrade_protocol(&parts.headers) != Some(PROTOCOL) {
         let message = format!("a tunnel needs the headers Connection: Upgrade and Upgrade: {PROTOCOL}");
         return Err(Status::bad_request(message));

@@ -115,8 +115,7 @@ impl Forwarding {
 
 /// Returns the path and query of a request that the rules allow.
 fn allowed(method: &Method, uri: &Uri) -> Result<Uri, Status> {
-    rules::check(method, uri.path()).map_err(|why| Status::forbidden("", "", "", &why))?;
-    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let target = rules::target(method, uri).map_err(|why| Status::forbidden("", "", "", &why))?;
     target.parse().map_err(|_| Status::bad_request("the path is invalid"))
 }
 

@@ -1,15 +1,37 @@
 //! Rules for requests of the control plane through a tunnel. The rights of the agent's account limit them further.
 
-use http::Method;
-use percent_encoding::percent_decode_str;
+use http::{Method, Uri};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// First segments of paths that belong to the Kubernetes API.
 const ROOTS: [&str; 7] = ["api", "apis", "healthz", "livez", "openapi", "readyz", "version"];
 /// The namespace of the agent, whose Secrets hold its own credentials.
 const OWN_NAMESPACE: &str = "atoll-system";
 
-/// Returns why a request is refused, if it is. `path` is the path of the request without its query.
-pub fn check(method: &Method, path: &str) -> Result<(), String> {
+const FIELD_SELECTOR: &str = "fieldSelector";
+
+/// Returns the path and query of a request to the cluster, or why it is refused.
+pub fn target(method: &Method, uri: &Uri) -> Result<String, String> {
+    let query = match check(method, uri.path())? {
+        Scope::Any => uri.query().map(str::to_string),
+        Scope::OtherNamespaces => Some(without_own_namespace(uri.query().unwrap_or_default())?),
+    };
+    Ok(match query {
+        Some(query) => format!("{}?{query}", uri.path()),
+        None => uri.path().to_string(),
+    })
+}
+
+/// The objects that a request may reach.
+#[derive(Debug, PartialEq, Eq)]
+enum Scope {
+    Any,
+    /// Not those in the namespace of the agent.
+    OtherNamespaces,
+}
+
+/// Returns what a request may reach, or why it is refused. `path` is its path without the query.
+fn check(method: &Method, path: &str) -> Result<Scope, String> {
     let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     if !methods.contains(method) {
         return Err(format!("the method {method} does not belong to the Kubernetes API"));
@@ -31,8 +53,35 @@ pub fn check(method: &Method, path: &str) -> Result<(), String> {
         Some(["namespaces", OWN_NAMESPACE, "secrets", ..]) => {
             Err(format!("Secrets in {OWN_NAMESPACE} are not served through the tunnel"))
         }
-        _ => Ok(()),
+        Some(["secrets", ..]) => Ok(Scope::OtherNamespaces),
+        _ => Ok(Scope::Any),
     }
+}
+
+/// Adds to a query that objects in the namespace of the agent are not selected.
+fn without_own_namespace(query: &str) -> Result<String, String> {
+    let is_selector = |pair: &&str| {
+        let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
+        percent_decode_str(name).decode_utf8_lossy() == FIELD_SELECTOR
+    };
+    let pairs = || query.split('&').filter(|pair| !pair.is_empty());
+    let mut selectors = pairs().filter(is_selector);
+    let given = selectors.next().and_then(|pair| pair.split_once('=')).map_or("", |(_, value)| value);
+    if selectors.next().is_some() {
+        return Err(format!("{FIELD_SELECTOR} is given twice"));
+    }
+    let given = given.replace('+', " ");
+    let given = percent_decode_str(&given).decode_utf8();
+    let given = given.map_err(|_| format!("{FIELD_SELECTOR} is not UTF-8"))?;
+    // In front of the given one, the end of which may be a backslash.
+    let mut selector = format!("metadata.namespace!={OWN_NAMESPACE}");
+    if !given.is_empty() {
+        selector = format!("{selector},{given}");
+    }
+    let selector = utf8_percent_encode(&selector, NON_ALPHANUMERIC);
+    let mut pairs: Vec<String> = pairs().filter(|pair| !is_selector(pair)).map(str::to_string).collect();
+    pairs.push(format!("{FIELD_SELECTOR}={selector}"));
+    Ok(pairs.join("&"))
 }
 
 /// Returns the segments after the version of the core group.
@@ -105,5 +154,28 @@ mod tests {
             assert!(check(&Method::POST, path).is_err(), "{path}");
         }
         assert!(check(&Method::GET, "/api/v1/namespaces/shop/serviceaccounts/token").is_ok());
+    }
+
+    #[test]
+    fn lists_of_all_namespaces_leave_out_that_of_the_agent() {
+        let own = "fieldSelector=metadata%2Enamespace%21%3Datoll%2Dsystem";
+        for (uri, expected) in [
+            ("/api/v1/secrets", format!("/api/v1/secrets?{own}")),
+            ("/api/v1/%73ecrets/", format!("/api/v1/%73ecrets/?{own}")),
+            ("/api/v1/watch/secrets?watch=1", format!("/api/v1/watch/secrets?watch=1&{own}")),
+            ("/api/v1/secrets?fieldSelector=", format!("/api/v1/secrets?{own}")),
+            (
+                "/api/v1/secrets?field%53elector=type%3DOpaque%5C&limit=5",
+                format!("/api/v1/secrets?limit=5&{own}%2Ctype%3DOpaque%5C"),
+            ),
+            // Servers ignore what they cannot decode, which must not happen to the whole selector.
+            ("/api/v1/secrets?fieldSelector=%zz", format!("/api/v1/secrets?{own}%2C%25zz")),
+            ("/api/v1/pods?limit=5", "/api/v1/pods?limit=5".to_string()),
+            ("/api/v1/namespaces/shop/secrets", "/api/v1/namespaces/shop/secrets".to_string()),
+        ] {
+            assert_eq!(target(&Method::GET, &uri.parse().unwrap()), Ok(expected), "{uri}");
+        }
+        let twice = "/api/v1/secrets?fieldSelector=type%3DOpaque&%66ieldSelector=type%3DOpaque";
+        assert!(target(&Method::GET, &twice.parse().unwrap()).is_err());
     }
 }

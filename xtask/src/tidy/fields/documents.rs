@@ -11,12 +11,21 @@ pub struct Document {
 
 pub const DOCUMENTS: &[Document] = &[
     Document {
+        files: &["crates/server/src/sync/certificate.rs", "crates/atoll/src/syncer/agent_credential.rs"],
+        reason: "the request for a certificate of an agent, and its response",
+        words: &["certificate", "request"],
+    },
+    Document {
         files: &["crates/"],
         reason: "resources in lists of amounts (k8s.io/api/core/v1, ResourceName)",
         words: &["cpu", "memory"],
     },
     Document {
-        files: &["crates/server/src/verbs/placement.rs", "crates/atoll/src/place/by_intent.rs"],
+        files: &[
+            "crates/server/src/verbs/placement.rs",
+            "crates/atoll/src/place/by_intent.rs",
+            "crates/dialects/src/intents.rs",
+        ],
         reason: "the status of a placement, whether a scheduler makes it",
         words: &["scheduled"],
     },

@@ -1,4 +1,4 @@
-//! What ResourceQuotas of the cluster leave to the Pods of placed objects.
+//! Amounts that ResourceQuotas of the cluster leave to the Pods of placed objects.
 //!
 //! A quota counts every Pod from its creation. What it leaves is reported as if Pods without a node did not exist,
 //! because the control plane reserves what these need: reports about Pods count those that have a node.
@@ -30,7 +30,7 @@ pub type MappedQuotas = BTreeMap<String, (String, String)>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceQuota {
     pub namespace: String,
-    /// What is left, by the name of the resource in requests of Pods, in thousandths of cores and whole units.
+    /// Amounts that are left, by the name of the resource in requests of Pods, in thousandths of cores and whole units.
     left: BTreeMap<String, i64>,
 }
 
