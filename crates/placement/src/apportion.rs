@@ -31,7 +31,8 @@ pub fn apportion(total: i64, parts: &[Part], balance: bool) -> Vec<i64> {
     apportion_in(MAX_STEPS, total, parts, balance)
 }
 
-/// The same with at most so many replicas one by one.
+/// Like [`apportion`]: a total beyond `steps` is first divided by [`jump`], so that at most so many replicas
+/// are divided one by one.
 fn apportion_in(steps: i64, total: i64, parts: &[Part], balance: bool) -> Vec<i64> {
     let mut division = Division::start(total, parts, balance);
     if total.max(division.sum) > steps {
@@ -87,7 +88,7 @@ impl Division<'_> {
         side(share, self.parts[other].weight).cmp(&side(other_share, self.parts[one].weight))
     }
 
-    /// The part that deserves one more replica. Of equals, one that lost replicas, then the first.
+    /// The part that gets the next replica. Ties go to a part that has lost replicas, then to the first one.
     fn deserves_most(&self) -> Option<usize> {
         let shares = &self.shares;
         let returns = |at: usize| shares[at] < self.parts[at].current;
@@ -98,7 +99,7 @@ impl Division<'_> {
         })
     }
 
-    /// The part that should give one up. Of equals, one that gained replicas, then the last.
+    /// The part that loses the next replica. Ties go to a part that has gained replicas, then to the last one.
     fn deserves_least(&self) -> Option<usize> {
         let shares = &self.shares;
         let gained = |at: usize| shares[at] > self.parts[at].current;
@@ -132,12 +133,14 @@ pub fn level(total: i64, parts: &[Part], skew: i64) -> Vec<i64> {
         let shares = apportion(total, &from(lowest), false);
         shares.iter().zip(&even).map(|(share, part)| (part.current - share).max(0)).sum()
     };
-    // Moves are a convex function of the lowest part: it rises for good after its last minimum.
+    // The number of moved replicas is a convex function of the smallest part, so it only rises after its last
+    // minimum.
     let rises = first(least, highest, |lowest| moves(lowest + 1) > moves(lowest));
     apportion(total, &from(rises), false)
 }
 
-/// Returns the first number at which a condition holds that holds from there on; the last one if it never does.
+/// Returns the first number for which a condition holds, in a range where it holds for all later numbers, too.
+/// Returns the last number if it holds for none.
 fn first(mut from: i64, mut to: i64, holds: impl Fn(i64) -> bool) -> i64 {
     while from < to {
         let middle = from + (to - from) / 2;

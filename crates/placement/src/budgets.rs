@@ -14,7 +14,7 @@ pub struct RolloutShare {
     pub replicas: i64,
     /// Replicas with the new template.
     pub updated: i64,
-    /// Available replicas, with whichever template.
+    /// Available replicas with either template.
     pub available: i64,
     /// Whether the cluster already has the new template.
     pub has_started: bool,
@@ -22,7 +22,7 @@ pub struct RolloutShare {
     pub is_lost: bool,
 }
 
-/// How many replicas of the whole workload may be missing or extra.
+/// The numbers of replicas of the whole workload that may be missing and extra.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RolloutBudget {
     pub max_unavailable: i64,
@@ -32,20 +32,20 @@ pub struct RolloutBudget {
 /// The turn of a share in a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It has finished.
+    /// The rollout of the share has finished.
     Finished,
-    /// It rolls out now, within these budgets.
+    /// The share rolls out now, within these budgets.
     Now(RolloutBudget),
-    /// It keeps the template that it has, and makes no progress if it has the new one.
+    /// The share keeps its template. If that is the new one already, its rollout makes no progress.
     Held,
 }
 
-/// Returns the turn of each share, such that all budgets together stay within that of the whole. Shares that
-/// have started come first, because a rollout that was begun should end; then those that come first.
+/// Returns the turn of each share, such that all budgets together stay within the budget of the whole workload.
+/// Shares whose rollout has started come first, so that it ends; then shares in their order.
 pub fn stage(shares: &[RolloutShare], budget: RolloutBudget) -> Vec<Turn> {
     let mut turns: Vec<Turn> = shares.iter().map(|_| Turn::Held).collect();
     let is_finished = |share: &RolloutShare| share.has_started && share.updated >= share.replicas;
-    // Replicas that are unavailable for whatever reason are part of the budget.
+    // Replicas that are unavailable for any reason use up the budget.
     let missing = |share: &RolloutShare| (share.replicas - share.available).max(0);
     let mut unavailable = budget.max_unavailable.max(0);
     let mut extra = (unavailable - shares.iter().map(missing).sum::<i64>()).max(0);
@@ -147,7 +147,7 @@ mod tests {
             (vec![share(2, 0, 2, false), share(2, 0, 2, false)], whole(1, 0), vec![now(1, 0), Turn::Held]),
             (vec![share(2, 2, 2, true), share(2, 0, 2, false)], whole(1, 0), vec![Turn::Finished, now(1, 0)]),
             (vec![share(2, 0, 2, false), share(2, 1, 1, true)], whole(1, 0), vec![Turn::Held, now(1, 0)]),
-            // A replica that is missing elsewhere leaves nothing to take away.
+            // A replica that is missing on another cluster uses up the budget.
             (
                 vec![share(2, 2, 1, true), share(2, 0, 2, false)],
                 whole(1, 0),
@@ -189,7 +189,7 @@ mod tests {
             let turns = stage(&shares, RolloutBudget { max_unavailable, max_surge });
             let (mut unavailable, mut surge) = (0, 0);
             for (share, turn) in shares.iter().zip(&turns) {
-                // A cluster takes away up to its budget, but does not bring back what is missing.
+                // A cluster disrupts up to its budget, and unavailable replicas stay unavailable.
                 let missing = share.replicas - share.available;
                 match turn {
                     Turn::Now(budget) => {

@@ -47,7 +47,8 @@ impl<'a> Question<'a> {
                 Admission::Closed(_) => continue,
                 Admission::Keeps(_) if entry.state.is_paused => (current, true),
                 _ if is_outside => continue,
-                // Its pods may run. The share is replaced when the cluster counts as lost, and not for balance.
+                // Pods of a cluster that is not Ready may still run: its share is replaced when the cluster
+                // counts as lost, and not for balance.
                 Admission::Keeps(_) if entry.state.readiness.is_not_ready() && !shrinks => (current, true),
                 Admission::Keeps(_) => (self.room(entry, enough).min(current), false),
                 Admission::Open => (self.room(entry, enough), false),
@@ -70,7 +71,7 @@ impl<'a> Question<'a> {
         self.open_of(term, found.unwrap_or_else(|| Box::new(self.fleet.by_room(path))))
     }
 
-    /// Clusters of some, which are in the order of their room, without a share that are open, the best first.
+    /// The open clusters without a share among `by_room`, which is in the order of room; the best come first.
     pub fn open_of(
         self,
         term: Option<&'a ClusterFilter>,
@@ -85,7 +86,7 @@ impl<'a> Question<'a> {
         found.filter_map(move |index| Some((index, self.fleet.entry(index)?))).filter(is_open)
     }
 
-    /// Reorders clusters by preference, if there is any besides their room.
+    /// Reorders clusters by preference, if the rules or taints prefer some for more than their room.
     fn preferred_first(
         self,
         by_room: Box<dyn Iterator<Item = usize> + 'a>,
@@ -100,12 +101,12 @@ impl<'a> Question<'a> {
         Box::new(found.into_iter().map(|(_, index)| index))
     }
 
-    /// Makes a candidate of an open cluster; `None` if it has no room for as many as it must have.
+    /// Makes a candidate of an open cluster; `None` if it has no room for the minimum of replicas.
     pub fn newcomer(self, index: usize, entry: &'a ClusterEntry, enough: i64) -> Option<Candidate<'a>> {
         let most = self.room(entry, enough);
         let least = self.rules.min_replicas.unwrap_or(1).max(1).min(self.demand.replicas);
         let weight = self.weight(entry, most);
-        // Completions run one after another, however few pods fit at once.
+        // Completions run one after another, so that room for one pod is enough.
         let (most, least) = match self.demand.work {
             Work::Completions { .. } => (if most > 0 { UNLIMITED } else { 0 }, 1),
             _ => (most, least),

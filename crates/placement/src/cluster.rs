@@ -66,7 +66,7 @@ impl ClusterState {
 /// Whether a cluster is ready, with times in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Readiness {
-    /// No Ready condition, or its status is Unknown: not known to be bad.
+    /// No Ready condition, or its status is Unknown: the cluster is not known to have failed.
     #[default]
     Unknown,
     Ready {

@@ -25,13 +25,12 @@ pub struct PlacementDecision {
     pub by: Arc<str>,
     /// The shares to have in the end; [`crate::moves`] says how to get there.
     pub shares: Vec<DecidedShare>,
-    /// Replicas that no cluster takes; for objects without replicas, 1 if it is placed nowhere.
+    /// Replicas without a cluster; for objects without replicas, 1 if no cluster has the object.
     pub unplaced: i64,
-    /// Why replicas are not placed: a sentence for the whole, where there is more to say than about each
-    /// cluster.
+    /// The reason why replicas are not placed, if it concerns the whole object and not single clusters.
     pub reason: Option<String>,
-    /// A reason for each cluster that serves the workspace and takes no more, if replicas are not placed.
-    /// [`explain`] returns them in any case.
+    /// A reason for each cluster that serves the workspace and takes no more replicas, if replicas are not
+    /// placed. [`explain`] returns these reasons in any case.
     pub refusals: Vec<Refusal>,
 }
 
@@ -48,7 +47,7 @@ pub struct DecidedShare {
     pub parallelism: Option<i64>,
 }
 
-/// Why a cluster takes nothing, or no more.
+/// The reason why a cluster takes nothing, or no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub name: Arc<str>,
@@ -66,7 +65,7 @@ pub struct Verdict {
     pub uid: Arc<str>,
     /// Its share, if it was chosen.
     pub share: Option<DecidedShare>,
-    /// Why not, or why no more.
+    /// The reason why the cluster has no share, or no larger one.
     pub refusal: Option<Refusal>,
     /// Replicas that it has room for, those that it runs included; `None` if that is not known.
     pub fits: Option<i64>,
@@ -109,7 +108,7 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecis
     (decision, verdicts)
 }
 
-/// Tells which of the named clusters do not exist.
+/// Reports named clusters that do not exist.
 fn unknown_clusters(question: Question<'_>) -> Option<String> {
     let Question { fleet, demand, rules, .. } = question;
     let pins = match &rules.division {
@@ -148,7 +147,8 @@ fn plan(question: Question<'_>) -> SharePlan {
     best.unwrap_or_else(|| attempt(question, None))
 }
 
-/// The terms in the order in which they are tried: without balancing, the one that it is in comes first.
+/// The terms in the order in which they are tried. Without balancing, the term of the present clusters comes
+/// first.
 fn terms<'a>(question: Question<'a>) -> Vec<&'a ClusterFilter> {
     let Question { fleet, demand, rules, .. } = question;
     let mut terms: Vec<&ClusterFilter> = rules.terms.iter().collect();

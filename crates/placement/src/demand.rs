@@ -12,7 +12,7 @@ use crate::resources::Resources;
 pub use self::read::{claim_names, storage_class};
 pub use self::requests::pod_requests;
 
-/// An object to place: what it needs, and where it is now.
+/// An object to place, with its needs and its present shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     pub object: ObjectKey,
@@ -20,41 +20,43 @@ pub struct Demand {
     pub version: Arc<str>,
     /// Path of the workspace of the object: clusters that are registered there or above serve it.
     pub workspace_path: Arc<str>,
-    /// Whether only clusters of its own workspace take it, because it would concern all workspaces there.
+    /// Whether only clusters that are registered in its own workspace take it, because cluster-scoped objects
+    /// concern all workspaces in a cluster.
     pub is_cluster_scoped: bool,
     pub work: Work,
-    /// `spec.replicas`, or the completions of a Job; 1 for what has no such number.
+    /// `spec.replicas`, or the completions of a Job; 1 for kinds without such a number.
     pub replicas: i64,
     /// Needs of one replica.
     pub needs: Arc<Needs>,
-    /// Whether it must not run twice, not even while it moves.
+    /// Whether two copies of its work must never run at the same time, not even during a move.
     pub runs_once: bool,
-    /// Whether each of its Pods waits until the one before is ready: a StatefulSet that is not `Parallel`.
+    /// Whether each of its Pods waits until the previous one is ready: a StatefulSet that is not `Parallel`.
     pub is_ordered: bool,
-    /// Whether volume claims of it are bound, so that its data is in the clusters where it is.
+    /// Whether it has bound volume claims, so that its data is in its present clusters.
     pub has_bound_claims: bool,
-    /// Whether an administrator accepts that it starts elsewhere with empty volumes, or its data is copied.
+    /// Whether it may start with empty volumes on another cluster: an administrator accepts that, or its data
+    /// is copied.
     pub may_leave_volumes: bool,
     /// The shares of the placement.
     pub current: Vec<CurrentShare>,
     /// Uids of clusters that were removed from the placement and have not confirmed it.
     pub leaving: Vec<Arc<str>>,
-    /// Uids of clusters whose share is to be replaced, because they are lost, drained or tainted. They get
-    /// no share.
+    /// Uids of clusters that are lost, drained or tainted, so that their shares are replaced. They get no
+    /// share.
     pub evicted: Vec<Arc<str>>,
-    /// Uids of the clusters that the objects of its namespace are on, the most used first. Placed by
-    /// default, it goes to the first.
+    /// Uids of the clusters of other objects of its namespace, the most used first. By default, an object goes
+    /// to the first.
     pub namespace_on: Vec<Arc<str>>,
     /// Whether other objects of its namespace are on its clusters.
-    pub has_neighbours: bool,
-    /// Uids of the clusters that other namespaces of its workspace are on, the most used first.
+    pub shares_cluster_with_namespace: bool,
+    /// Uids of the clusters of other namespaces of its workspace, the most used first.
     pub workspace_on: Vec<Arc<str>>,
     /// Whether a pause applies: shares follow `replicas`, but no cluster enters or leaves.
     pub is_paused: bool,
-    /// Whether an autoscaler in its only cluster sets the replicas there, so that its share has none.
+    /// Whether an autoscaler in its only cluster sets the replicas there, so that its share has no number.
     pub is_scaled_below: bool,
-    /// Whether shares may change only for the sake of balance. Otherwise shares that break no rule stay,
-    /// and only the difference to `replicas` is divided.
+    /// Whether shares may change for the sake of balance alone. Otherwise shares that break no rule stay, and
+    /// only the difference to `replicas` is divided.
     pub may_rebalance: bool,
 }
 
@@ -121,7 +123,7 @@ impl Demand {
         self.current.iter().find(|share| *share.uid == *uid)
     }
 
-    /// Returns the replicas that a share stands for; that of an undivided object stands for all.
+    /// Returns the replicas of a share; all replicas if the object is not divided.
     pub fn replicas_of(&self, share: &CurrentShare) -> i64 {
         share.replicas.or(share.completions).unwrap_or(self.replicas)
     }
@@ -143,7 +145,7 @@ impl Demand {
         matches!(self.work, Work::Replicas | Work::Ordinals | Work::Completions { .. })
     }
 
-    /// Pods that run at once if all of it is on one cluster; of a DaemonSet, one per node.
+    /// Number of pods that run at once if one cluster has all of the object; for a DaemonSet, one per node.
     pub fn pods(&self) -> i64 {
         match self.work {
             Work::Completions { parallelism } => parallelism.min(self.replicas),
@@ -153,7 +155,7 @@ impl Demand {
         }
     }
 
-    /// Pods that the share of one cluster runs at once.
+    /// Number of pods that the share of one cluster runs at once.
     pub fn pods_of(&self, share: &CurrentShare) -> i64 {
         match self.work {
             Work::Completions { .. } => share.parallelism.unwrap_or_else(|| self.pods()),
@@ -162,7 +164,7 @@ impl Demand {
         }
     }
 
-    /// Whether fewer replicas than asked for are better than none.
+    /// Whether the object is placed even if there is room for some of its replicas only.
     pub fn may_be_partial(&self) -> bool {
         matches!(self.work, Work::Replicas | Work::Ordinals)
     }

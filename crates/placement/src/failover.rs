@@ -22,7 +22,7 @@ pub enum Loss {
     Until(i64),
     /// The share is to be replaced now: add the cluster to `evicted`.
     Replaced,
-    /// It should be replaced but must not be; the sentence says why, and what to do.
+    /// The share would be replaced but must not be; the sentence gives the reason and the remedy.
     Held { code: &'static str, reason: String },
 }
 
@@ -38,7 +38,7 @@ pub struct Suspicion {
 }
 
 impl Suspicion {
-    /// Why nothing moves off the cluster with this name, and what to do.
+    /// The reason why nothing moves off the cluster with this name, and the remedy.
     pub fn reason(&self, name: &str) -> String {
         let Suspicion { turned, of, .. } = self;
         format!(
@@ -91,8 +91,9 @@ pub fn may_be_suspicion<'a>(
     late > 0 && turned + late >= 2 && (turned + late) * 2 > of
 }
 
-/// Returns when the last cluster returned of those that were unready together with a lost one, if these and those that
-/// still are unready are more than half of all, and at least two: when a suspicion ends, the rest returns soon.
+/// Returns when the last of the clusters returned that were unready together with a lost one, if the returned
+/// and the unready ones are more than half of all, and at least two: after a suspicion, the others are expected
+/// to return soon.
 pub fn last_return<'a>(
     lost: &ClusterState,
     clusters: impl IntoIterator<Item = &'a ClusterState>,
@@ -105,7 +106,7 @@ pub fn last_return<'a>(
             Readiness::NotReady { since: other, .. } => {
                 turned += usize::from(other.abs_diff(*since) <= WINDOW.unsigned_abs());
             }
-            // One that has just joined was not unready before.
+            // A cluster that has just joined was not unready before.
             Readiness::Ready { since: at } if at > since && at - cluster.registered > JOINING => {
                 turned += 1;
                 last = last.max(Some(*at));
@@ -169,7 +170,7 @@ pub fn loss(
     Loss::Replaced
 }
 
-/// Returns when a cluster may get back what it lost: the time in seconds, `None` if never.
+/// Returns when a cluster may get its former shares back, in seconds; `None` if never.
 pub fn returns_at(cluster: &ClusterState, failover: &Failover) -> Option<i64> {
     match &cluster.readiness {
         Readiness::Ready { since } if failover.returns => Some(since + failover.returns_after),

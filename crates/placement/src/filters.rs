@@ -40,28 +40,28 @@ const FILTERS: [Filter; 9] = [
     access::apis,
     access::classes,
     policy::clusters,
-    policy::neighbours,
+    policy::other_workloads,
     state::taints,
 ];
 
 /// Whether a cluster takes replicas.
 #[derive(Clone, Debug)]
 pub enum Admission<'a> {
-    /// It takes as many as fit.
+    /// The cluster takes as many replicas as it has room for.
     Open,
-    /// It keeps those that it has.
+    /// The cluster keeps its replicas and takes no new ones.
     Keeps(Cause<'a>),
-    /// It takes none, and those that it has must leave.
+    /// The cluster takes no replicas, and its present ones must leave.
     Closed(Cause<'a>),
 }
 
 impl<'a> Question<'a> {
-    /// Returns whether a cluster takes replicas, whatever its room.
+    /// Returns whether a cluster takes replicas, regardless of its room.
     pub fn admission(self, entry: &'a ClusterEntry) -> Admission<'a> {
         let has_share = self.demand.share(&entry.state.uid).is_some();
         let mut kept = None;
         if has_share && self.demand.is_evicted(&entry.state.uid) {
-            // A pause of the cluster is stronger than a reason to leave it.
+            // A pause of the cluster takes precedence over a reason to leave it.
             return match entry.state.is_paused {
                 true => Admission::Keeps(Cause::Paused),
                 false => Admission::Closed(Cause::Evicted),
@@ -99,7 +99,7 @@ impl<'a> Question<'a> {
         entry.account.limits_take(&entry.state.limits, &self.demand.object, &self.demand.needs)
     }
 
-    /// Returns why a cluster takes no more, when filters let it.
+    /// Returns why a cluster takes no more, if no filter refuses it.
     pub fn why_full(self, entry: &'a ClusterEntry) -> Cause<'a> {
         let Question { demand, rules, .. } = self;
         let Some(report) = entry.account.report() else { return Cause::NotReported };

@@ -26,9 +26,9 @@ pub struct Fleet {
     rankings: BTreeMap<Arc<str>, Ranking>,
     /// Indexes of the clusters that objects have shares of, by uid of the object.
     shares: HashMap<Arc<str>, Vec<usize>>,
-    /// Number of clusters with a taint that only asks to be avoided.
+    /// Number of clusters with a taint of effect PreferNoSchedule.
     avoided: usize,
-    /// Indexes of the clusters whose accounts are to be settled, while many objects change.
+    /// Indexes of the clusters whose accounts are settled at the end of many changes.
     unsettled: Option<BTreeSet<usize>>,
 }
 
@@ -59,7 +59,7 @@ impl Fleet {
         Fleet::default()
     }
 
-    /// Adds a cluster, or replaces its state. Its report and what is reserved there stay.
+    /// Adds a cluster, or replaces its state. Its report and its reservations stay.
     pub fn set_cluster(&mut self, state: ClusterState) {
         let uid = state.uid.clone();
         let account = match self.by_uid.get(&uid) {
@@ -75,7 +75,7 @@ impl Fleet {
         self.put(index, ClusterEntry { state: Arc::new(state), account });
     }
 
-    /// Removes a cluster with everything that is reserved there.
+    /// Removes a cluster with its reservations.
     pub fn remove_cluster(&mut self, uid: &str) {
         if let Some(index) = self.by_uid.remove(uid) {
             self.take(index);
@@ -104,7 +104,7 @@ impl Fleet {
         self.entries[index] = Some(entry);
     }
 
-    /// Changes an account, and moves its cluster to where its room belongs.
+    /// Changes an account, and updates the position of its cluster in the order of room.
     fn change(&mut self, index: usize, change: impl FnOnce(&mut Account)) {
         let Some(entry) = self.entries.get_mut(index).and_then(Option::as_mut) else { return };
         let before = entry.rank(index);
@@ -117,12 +117,13 @@ impl Fleet {
         }
     }
 
-    /// Begins many changes. Until [`Fleet::end_changes`], pods are not seated again, which takes long.
+    /// Begins many changes. Until [`Fleet::end_changes`], reservations are not assigned to nodes again, which
+    /// takes long.
     pub fn begin_changes(&mut self) {
         self.unsettled.get_or_insert_default();
     }
 
-    /// Seats the pods of all clusters again whose shares have changed.
+    /// Assigns the reservations of all clusters whose shares have changed to nodes again.
     pub fn end_changes(&mut self) {
         for index in self.unsettled.take().unwrap_or_default() {
             self.change(index, Account::settle);
@@ -146,8 +147,8 @@ impl Fleet {
         }
     }
 
-    /// Sets what an object takes: pods by uid of the cluster, instead of everything that was set for it
-    /// before. Of each share, what the report of its cluster does not count as bound is reserved.
+    /// Replaces the reservations of an object: pods by uid of the cluster. Pods that the report of a cluster
+    /// counts as bound are not reserved again.
     pub fn reserve(&mut self, object: &ObjectKey, needs: &Arc<Needs>, shares: &[(Arc<str>, i64)]) {
         let index_of = |(uid, pods): &(Arc<str>, i64)| Some((*self.by_uid.get(uid)?, *pods));
         let shares: Vec<(usize, i64)> =
@@ -195,7 +196,7 @@ impl Fleet {
         in_order(self.each_serving(workspace_path).collect())
     }
 
-    /// The same in any order.
+    /// The clusters that serve a workspace, by its path, in any order.
     pub fn each_serving<'a>(
         &'a self,
         workspace_path: &str,
@@ -241,8 +242,8 @@ impl Fleet {
         ranking::merge(self.rankings_above(workspace_path).map(Ranking::by_room).collect())
     }
 
-    /// Clusters that a filter may select, in the order of [`Fleet::by_room`]: all of those that it selects,
-    /// and as few others as can be told by one label.
+    /// Clusters that a filter may select, in the order of [`Fleet::by_room`]: all clusters that it selects, and
+    /// as few others as one label can exclude.
     pub(crate) fn narrowed<'a>(
         &'a self,
         workspace_path: &str,
@@ -278,7 +279,7 @@ impl Fleet {
         ranking::merge(sets.map(BTreeSet::iter).collect())
     }
 
-    /// Whether clusters are in any other order than that of their room.
+    /// Whether some cluster has a taint that changes the order of room.
     pub(crate) fn has_avoided(&self) -> bool {
         self.avoided > 0
     }

@@ -43,10 +43,10 @@ pub struct Part {
     pub amount: Amount,
 }
 
-/// How much of an object a cluster is asked to run.
+/// The amount of an object that a cluster is asked to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// Not said: the policy decides. Beside pins, an equal part of the rest.
+    /// No amount: the policy decides. Beside pins, an equal part of the rest.
     Unset,
     /// This part of the replicas.
     Weight(i64),
@@ -56,7 +56,7 @@ pub enum Amount {
     All,
 }
 
-/// The part that names the clusters.
+/// The source of the names of the clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntentSource {
     /// The annotation of the object.

@@ -8,7 +8,7 @@
 //! Nothing else is remembered, so that a restarted scheduler has the same account, and a late heartbeat only
 //! means that more is reserved and less is bound.
 
-mod seats;
+mod node_room;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::cluster::CapacityReport;
 use crate::demand::{Needs, ObjectKey};
 use crate::resources::Resources;
 
-use self::seats::Seats;
+use self::node_room::NodeRoom;
 
 /// Stands for a number of replicas without limit, and leaves room for sums.
 pub const UNLIMITED: i64 = i64::MAX / 4096;
@@ -27,13 +27,13 @@ pub const UNLIMITED: i64 = i64::MAX / 4096;
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     report: Option<Arc<CapacityReport>>,
-    seats: Seats,
+    nodes: NodeRoom,
     /// By uid of the object.
     shares: BTreeMap<Arc<str>, Reservation>,
-    /// Requests of all shares together, bound or not: what limits apply to.
+    /// Requests of all shares together, bound or not, to which limits apply.
     placed: Resources,
     room: i64,
-    /// Whether pods are to be seated again.
+    /// Whether reservations are to be assigned to nodes again.
     is_stale: bool,
 }
 
@@ -43,8 +43,8 @@ struct Reservation {
     namespace: Arc<str>,
     needs: Arc<Needs>,
     replicas: i64,
-    /// Pods that are not bound and have a seat.
-    seated: i64,
+    /// Pods that are not bound and for which room on a node is reserved.
+    reserved: i64,
 }
 
 impl Account {
@@ -59,7 +59,7 @@ impl Account {
 
     pub fn set_report(&mut self, report: Arc<CapacityReport>) {
         self.report = Some(report);
-        self.seat_all();
+        self.reserve_all();
     }
 
     /// Sets the share of an object; `replicas` of 0 remove it.
@@ -68,15 +68,15 @@ impl Account {
         self.settle();
     }
 
-    /// Seats all pods again, if shares have changed since.
+    /// Assigns all reservations to nodes again, if shares have changed since.
     pub fn settle(&mut self) {
         if self.is_stale {
-            self.seat_all();
+            self.reserve_all();
         }
     }
 
-    /// The same as [`Account::set_share`], but the room is right only after [`Account::settle`]: seating many pods takes
-    /// long.
+    /// Like [`Account::set_share`], but the room is right only after [`Account::settle`]: assigning many
+    /// reservations to nodes takes long.
     pub fn set_share_later(&mut self, object: &ObjectKey, needs: &Arc<Needs>, replicas: i64) {
         let bound = self.bound(&object.uid);
         let before = self.shares.get(&object.uid).map(|share| (share.replicas, share.needs.clone()));
@@ -97,42 +97,42 @@ impl Account {
                 namespace: object.namespace.clone(),
                 needs: needs.clone(),
                 replicas,
-                seated: 0,
+                reserved: 0,
             });
             share.replicas = replicas;
             share.needs = needs.clone();
         }
-        // More pods find seats beside the others. Fewer leave seats that depend on the order in which they
-        // were taken, so that all are seated again.
+        // Additional pods find room beside the others. With fewer pods, the room that is left depends on the
+        // order in which it was reserved, so that all pods are assigned again.
         let more = unbound(replicas) - waited;
         if self.is_stale || !(waited == 0 || (is_same && more >= 0)) {
             self.is_stale = true;
         } else {
-            self.seat_more(&object.uid, more);
+            self.reserve_more(&object.uid, more);
         }
     }
 
-    fn seat_more(&mut self, uid: &str, pods: i64) {
+    fn reserve_more(&mut self, uid: &str, pods: i64) {
         if let (Some(report), Some(share)) = (&self.report, self.shares.get_mut(uid))
             && pods > 0
         {
-            share.seated += self.seats.seat(report, &share.needs, pods);
-            self.room = self.seats.total().room();
+            share.reserved += self.nodes.reserve(report, &share.needs, pods);
+            self.room = self.nodes.total().room();
         }
     }
 
-    /// Seats all pods that are not bound, large ones first, because small ones fit into the gaps.
-    fn seat_all(&mut self) {
+    /// Assigns all pods that are not bound to nodes, large ones first, because small ones fit into the gaps.
+    fn reserve_all(&mut self) {
         self.is_stale = false;
         let Some(report) = self.report.clone() else { return };
-        self.seats = Seats::of(&report);
+        self.nodes = NodeRoom::of(&report);
         let mut shares: Vec<_> = self.shares.iter_mut().collect();
         shares.sort_by_cached_key(|(uid, share)| (Reverse(share.needs.requests.size()), (*uid).clone()));
         for (uid, share) in shares {
             let bound = report.bound.get(uid).copied().unwrap_or(0);
-            share.seated = self.seats.seat(&report, &share.needs, (share.replicas - bound).max(0));
+            share.reserved = self.nodes.reserve(&report, &share.needs, (share.replicas - bound).max(0));
         }
-        self.room = self.seats.total().room();
+        self.room = self.nodes.total().room();
     }
 
     fn bound(&self, uid: &str) -> i64 {
@@ -141,7 +141,7 @@ impl Account {
 
     /// Free resources less those that are reserved.
     pub fn free(&self) -> Option<Resources> {
-        self.report.as_ref().map(|_| self.seats.total().clone())
+        self.report.as_ref().map(|_| self.nodes.total().clone())
     }
 
     /// Number of nodes that pods with these needs may run on.
@@ -158,20 +158,21 @@ impl Account {
         let own = self.shares.get(&object.uid);
         let on_nodes = match own {
             Some(own) if *own.needs == *needs => {
-                own.seated + self.seats.fits(report, needs, (enough - bound - own.seated).max(0))
+                own.reserved + self.nodes.fits(report, needs, (enough - bound - own.reserved).max(0))
             }
-            Some(own) if own.seated > 0 => {
+            Some(own) if own.reserved > 0 => {
                 let mut without = self.clone();
                 without.set_share(object, &own.needs.clone(), 0);
-                without.seats.fits(report, needs, (enough - bound).max(0))
+                without.nodes.fits(report, needs, (enough - bound).max(0))
             }
-            _ => self.seats.fits(report, needs, (enough - bound).max(0)),
+            _ => self.nodes.fits(report, needs, (enough - bound).max(0)),
         };
         let (quota, _) = self.quota_takes(report, object, needs);
         let unbound = own.map_or(0, |own| (own.replicas - bound).max(0));
-        // Pods of others may wait for room that bound pods are about to leave, so that these cannot stay.
+        // Pods of other objects may wait for the room that bound pods are about to leave, so that these cannot
+        // stay.
         let in_total =
-            bound.saturating_add(unbound).saturating_add(self.seats.total().balance(&needs.requests));
+            bound.saturating_add(unbound).saturating_add(self.nodes.total().balance(&needs.requests));
         Some(bound.saturating_add(on_nodes.min(quota)).min(in_total).clamp(0, enough))
     }
 
@@ -234,7 +235,7 @@ impl Account {
     /// enough together, but no single one does.
     pub fn missing<'a>(&self, needs: &'a Needs) -> Vec<&'a str> {
         let (Some(report), Some(mut free)) = (&self.report, self.free()) else { return Vec::new() };
-        let fits = self.seats.fits(report, needs, UNLIMITED);
+        let fits = self.nodes.fits(report, needs, UNLIMITED);
         free.add(&needs.requests, -fits);
         free.missing(&needs.requests)
     }

@@ -27,7 +27,7 @@ pub enum Step {
     Write { shares: Vec<DecidedShare>, phase: Phase },
     /// Wait for reports; the sentence says for which.
     Wait { phase: Phase, reason: String },
-    /// Nothing happens until a user does something.
+    /// Nothing happens until a user acts.
     Blocked { code: &'static str, reason: String },
 }
 
@@ -71,7 +71,7 @@ pub fn next_step(fleet: &Fleet, demand: &Demand, decision: &PlacementDecision, r
     if demand.runs_once {
         return run_once::step(fleet, demand, &now, decision);
     }
-    // Replicas elsewhere get claims of their own, so that they can start beside the old ones.
+    // Replicas on other clusters get claims of their own, so that they can start beside the old ones.
     if let Some(blocked) = run_once::kept_by_volumes(fleet, demand, &now, decision) {
         return blocked;
     }
@@ -81,7 +81,7 @@ pub fn next_step(fleet: &Fleet, demand: &Demand, decision: &PlacementDecision, r
     }
 }
 
-/// The present shares as a decision would have them, those on unknown clusters left out.
+/// The present shares in the form of a decision, without those on unknown clusters.
 fn now(fleet: &Fleet, demand: &Demand) -> Vec<DecidedShare> {
     let share = |share: &CurrentShare| {
         let state = fleet.cluster(&share.uid)?;
@@ -105,7 +105,7 @@ fn find<'a>(shares: &'a [DecidedShare], uid: &Arc<str>) -> Option<&'a DecidedSha
     shares.iter().find(|share| share.uid == *uid)
 }
 
-/// While paused, no cluster enters or leaves; numbers of those that stay may change.
+/// Returns the step during a pause: no cluster enters or leaves, but the numbers of the others may change.
 fn while_paused(now: &[DecidedShare], target: &[DecidedShare]) -> Step {
     let next: Vec<DecidedShare> =
         now.iter().map(|share| find(target, &share.uid).unwrap_or(share).clone()).collect();
@@ -118,7 +118,7 @@ fn while_paused(now: &[DecidedShare], target: &[DecidedShare]) -> Step {
     }
 }
 
-/// Whether nothing on a cluster counts any more, so that nothing there is worth waiting for.
+/// Whether the pods of a cluster no longer count, so that no step waits for them.
 fn is_gone(fleet: &Fleet, uid: &str) -> bool {
     fleet.cluster(uid).is_none_or(|state| state.is_fenced || state.readiness.is_not_ready())
 }
@@ -157,7 +157,7 @@ impl Replicas<'_> {
         }
     }
 
-    /// Present shares with those that grow at their target, as far as the budget for extra replicas goes.
+    /// The present shares, grown towards their targets within the budget for extra replicas.
     fn grown(&self, total: i64) -> Vec<DecidedShare> {
         let present: i64 = self
             .now
@@ -166,7 +166,7 @@ impl Replicas<'_> {
             .map(|share| self.replicas(share))
             .sum();
         let surge = self.rules.moves.max_surge.unwrap_or(i64::MAX).max(0);
-        // Without any surge, what may be unavailable makes room.
+        // Without surge, room comes from the replicas that may be unavailable.
         let mut left = total.saturating_add(surge).saturating_sub(present).max(0);
         let mut next: Vec<DecidedShare> = Vec::new();
         for share in self.now {
@@ -190,7 +190,8 @@ impl Replicas<'_> {
         next
     }
 
-    /// Takes away as many replicas as are ready beyond those that must stay available. Returns whether any was.
+    /// Takes away as many ready replicas as exceed the number that must stay available. Returns whether any
+    /// were taken away.
     fn shrink(&self, next: &mut Vec<DecidedShare>, asked: i64) -> bool {
         let ready = |uid: &Arc<str>| {
             let share = self.demand.share(uid);
@@ -207,7 +208,7 @@ impl Replicas<'_> {
             if has < goal || (has == goal && wanted.is_some()) {
                 return true;
             }
-            // Replicas that are not ready go first and cost nothing.
+            // Replicas that are not ready are taken away first: that makes no replica unavailable.
             let idle = (has - ready(&share.uid)).max(0);
             let taken = (has - goal).min(idle + spare);
             spare -= (taken - idle).max(0);

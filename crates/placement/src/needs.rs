@@ -11,7 +11,7 @@ const FORM: &str = "must be configmap/NAME, persistentvolumeclaim/NAME, secret/N
                     the same namespace; other objects go along by their selector or owner, or are placed by \
                     atoll.dev/clusters";
 
-/// Returns what is wrong with the annotation of an object.
+/// Returns the error in the annotation of an object.
 pub fn validate(object: &Value) -> Option<FieldError> {
     let declared = object::annotation(object, NEEDS)?;
     let path = FieldPath::new("metadata").child("annotations").key(NEEDS);

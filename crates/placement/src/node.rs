@@ -1,4 +1,6 @@
-//! Nodes of a cluster in groups of the same shape, and what a pod requires of its node.
+//! Nodes of a cluster in groups of the same shape, and the requirements of a pod on its node.
+
+// upstream: staging/src/k8s.io/api/core/v1/toleration.go
 
 mod terms;
 

@@ -7,7 +7,7 @@
 /// The segment of one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Pods before its first one.
+    /// Number of Pods of the StatefulSet that precede the first one of the segment.
     pub first: i64,
     pub replicas: i64,
     /// Most replicas that its cluster takes.

@@ -1,4 +1,4 @@
-//! Amounts of resources: what a replica requests, and what a node has free.
+//! Amounts of resources: the requests of a replica, and the free resources of a node.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ impl Resources {
         }
     }
 
-    /// How many times a request fits; `i64::MAX` for a request of nothing.
+    /// The number of times that a request fits; `i64::MAX` for an empty request.
     pub fn slots(&self, request: &Resources) -> i64 {
         let times = |free: i64, asked: i64| if asked <= 0 { i64::MAX } else { free.max(0) / asked };
         let scalars = request.scalars.iter().map(|(name, asked)| times(self.scalar(name), *asked));
@@ -125,7 +125,7 @@ impl Resources {
             .min(scalars.min().unwrap_or(i64::MAX))
     }
 
-    /// How many times a request fits; negative if it would have to be taken away as often.
+    /// The number of times that a request fits; negative if it would have to be taken away as often.
     pub fn balance(&self, request: &Resources) -> i64 {
         let times = |free: i64, asked: i64| if asked <= 0 { i64::MAX } else { free.div_euclid(asked) };
         let scalars = request.scalars.iter().map(|(name, asked)| times(self.scalar(name), *asked));

@@ -18,11 +18,11 @@ const DEPLOYMENT: &str = "25%";
 /// The turn of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It has the template on all its replicas.
+    /// The rollout of the share has finished: all replicas have the template.
     Finished,
-    /// It rolls out now; within this budget, or within that of its strategy.
+    /// The share rolls out now, within this budget, or else within that of its strategy.
     Now(Option<RolloutBudget>),
-    /// It keeps the template that it has.
+    /// The share keeps its template.
     Held,
 }
 
@@ -60,7 +60,7 @@ pub fn turns(
 }
 
 /// The budget of the whole workload; `None` if its strategy has none.
-// upstream: pkg/controller/deployment/util/deployment_util.go (ResolveFenceposts)
+// upstream: pkg/controller/deployment/util/deployment_util.go
 fn budget(spec: &Value, work: Work, shares: &[RolloutShare]) -> Option<RolloutBudget> {
     let (strategy, unavailable, surge) = match work {
         Work::Replicas => (&spec["strategy"], Value::from(DEPLOYMENT), Value::from(DEPLOYMENT)),

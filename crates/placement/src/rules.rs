@@ -1,4 +1,4 @@
-//! The rules of one decision, whichever intent they come from.
+//! The rules of one decision, independent of the kind of intent that they come from.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ pub struct Rules {
     pub spread: Vec<Spread>,
     /// Largest difference of replicas between two clusters, of one domain if they are spread over domains.
     pub max_skew: Option<i64>,
-    /// Workloads that it should be on the same clusters with.
-    pub with: Vec<Neighbours>,
-    /// Workloads that it should not share clusters with.
-    pub without: Vec<Neighbours>,
-    /// Whether the clusters were named by a user. They need not have reported anything yet.
+    /// Workloads to share clusters with.
+    pub with: Vec<OtherWorkloads>,
+    /// Workloads to stay away from.
+    pub without: Vec<OtherWorkloads>,
+    /// Whether a user named the clusters. Named clusters need not have reported anything yet.
     pub names_clusters: bool,
-    /// Whether an object stays on the cluster of its namespace once it is there with others: the default without
-    /// any intent. A new one goes elsewhere if that cluster does not take it.
+    /// Whether an object stays on the cluster of its namespace together with other objects: the default without
+    /// any intent. A new object goes to another cluster if that one has no room.
     pub keeps_namespace_together: bool,
     pub failover: Failover,
     pub moves: MoveBudget,
@@ -141,12 +141,13 @@ impl Topology {
 
 /// Other workloads, resolved to the clusters that they are on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbours {
-    /// The selector as the policy has it, for reasons. Objects are not named, because a user may not see them.
+pub struct OtherWorkloads {
+    /// The selector as the policy has it, for reasons. The objects are not named, because the user may not be
+    /// allowed to see them.
     pub text: String,
-    /// Uids of the clusters that they are on.
+    /// Uids of the clusters of these workloads.
     pub clusters: BTreeSet<Arc<str>>,
-    /// Whether this is a rule or only a preference.
+    /// Whether the rule is required, and not only preferred.
     pub is_required: bool,
 }
 

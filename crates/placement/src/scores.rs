@@ -6,19 +6,19 @@ use crate::fleet::ClusterEntry;
 use crate::node::{Effect, Taint};
 use crate::rules::Rules;
 
-/// Whether the rules prefer clusters for more than their room.
+/// Whether the rules prefer clusters for reasons other than room.
 pub fn has_preferences(rules: &Rules) -> bool {
-    rules.with.iter().chain(&rules.without).any(|neighbours| !neighbours.is_required)
+    rules.with.iter().chain(&rules.without).any(|rule| !rule.is_required)
 }
 
 /// Preferences of the rules less reasons to avoid a cluster.
 pub fn preference(question: Question<'_>, entry: &ClusterEntry) -> i64 {
-    neighbours(question, entry) - avoided(question, entry)
+    preferred_workloads(question, entry) - avoided(question, entry)
 }
 
 /// Preferred workloads on the cluster less those that should be avoided.
-fn neighbours(question: Question<'_>, entry: &ClusterEntry) -> i64 {
-    let count = |found: &[crate::rules::Neighbours]| {
+fn preferred_workloads(question: Question<'_>, entry: &ClusterEntry) -> i64 {
+    let count = |found: &[crate::rules::OtherWorkloads]| {
         let preferred =
             found.iter().filter(|one| !one.is_required && one.clusters.contains(&entry.state.uid));
         i64::try_from(preferred.count()).unwrap_or(i64::MAX)
@@ -36,7 +36,7 @@ fn avoided(question: Question<'_>, entry: &ClusterEntry) -> i64 {
     i64::try_from(taints.filter(|taint| !is_tolerated(taint)).count()).unwrap_or(i64::MAX)
 }
 
-/// All scores of a cluster, the one that counts most first.
+/// All scores of a cluster, the most important first.
 pub fn all(question: Question<'_>, entry: &ClusterEntry) -> Vec<Score> {
     let (demand, rules, uid) = (question.demand, question.rules, &entry.state.uid);
     let mut scores = Vec::new();
@@ -58,7 +58,7 @@ pub fn all(question: Question<'_>, entry: &ClusterEntry) -> Vec<Score> {
     if has_preferences(rules) {
         add(
             "Workloads",
-            neighbours(question, entry),
+            preferred_workloads(question, entry),
             "has workloads that are preferred or avoided".to_string(),
         );
     }

@@ -1,4 +1,4 @@
-//! The next step of one object: what is lost, what is under way and what is balanced, then the decision.
+//! The next step of one object: lost shares, the move under way and balance, then the decision.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct Decidable<'a> {
 }
 
 impl Round<'_> {
-    /// Decides about an object, reserves what it takes, and returns the step towards the decision.
+    /// Decides about an object, reserves its resources, and returns the step towards the decision.
     pub fn advance(&mut self, key: &Key, object: Decidable<'_>) -> DecidedStep {
         let Decidable { target, placement, mut demand, mut rules, namespace, intent } = object;
         let now = self.scheduler.writer.clock.seconds();
@@ -65,7 +65,7 @@ impl Round<'_> {
         let losses = self.losses(key, &mut demand, &rules, is_moving.then_some(&bound_for), now);
         let unconfirmed = unconfirmed(&demand, &reports);
         let awaits_removal = !unconfirmed.is_empty();
-        // A lost cluster may confirm much later. When it returns, everything is balanced again.
+        // A lost cluster may confirm the removal much later. When it returns, all objects are balanced again.
         let awaits_removal_soon = unconfirmed.iter().any(|uid| !self.is_lost(uid));
         demand.evicted.extend(unconfirmed);
 
@@ -78,7 +78,7 @@ impl Round<'_> {
         let settled = asked.clone();
         let mut returns = false;
         if is_balanced {
-            // Lost shares go to any other cluster, however new that is.
+            // Lost shares are replaced on any other cluster, even on one that has just become Ready.
             let may_move = !is_moving && !demand.is_paused && losses.replaced.is_empty();
             self.scheduler.rebalancing.set_waiting(key, !may_move || awaits_removal_soon);
             if may_move {
@@ -88,7 +88,7 @@ impl Round<'_> {
         let (target_and_namespace, mut decided) = ((&target, namespace), rules.clone());
         let mut decision = self.decide_allowed(target_and_namespace, &asked, &mut decided, intent);
         let is_for_balance = is_balanced && !is_moving && losses.replaced.is_empty();
-        // A move for which an autoscaler stops was counted before.
+        // A move for which an autoscaler was stopped has been counted already.
         if is_for_balance
             && placement.autoscaler != STOPPING
             && !demand.current.is_empty()
@@ -109,7 +109,7 @@ impl Round<'_> {
             return DecidedStep::Settled;
         }
         if decision.shares.is_empty() {
-            // A placed object stays until there is another place for it.
+            // A placed object stays until another cluster has room for it.
             let message = missing.unwrap_or_else(|| "no cluster takes it".to_string());
             return self.stays(target, placement, code, message);
         }
@@ -123,7 +123,7 @@ impl Round<'_> {
             Ok(next) => next,
             Err((code, reason)) => {
                 if demand.is_paused {
-                    // The pause was told when the server refused to write.
+                    // The pause was reported when the server refused the write.
                     self.wake_after(key, PAUSED_DELAY);
                     return DecidedStep::Settled;
                 }
@@ -137,10 +137,10 @@ impl Round<'_> {
             SideStep::Place(side) => side,
             SideStep::Scale(replicas) => return DecidedStep::Scale(target, replicas),
             SideStep::Stop => {
-                // A cluster that is lost meanwhile need not confirm.
+                // A cluster that was lost in the meantime need not confirm.
                 self.wake_after(key, PAUSED_DELAY);
                 self.scheduler.reports.set_awaited(key, true);
-                // The move that it stops for is still to come.
+                // The move for which the autoscaler stops has not begun.
                 self.scheduler.rebalancing.set_waiting(key, true);
                 return self.outcome(key, target, placement, autoscaled.stopping(placement), None);
             }
@@ -193,17 +193,17 @@ impl Round<'_> {
             }
         }
         let refused = refused(&demand, &next, &reports);
-        let told = missing.or(losses.held).or(halted.told).or(refused);
-        self.outcome(key, target, placement, wanted, told)
+        let problem = missing.or(losses.held).or(halted.report).or(refused);
+        self.outcome(key, target, placement, wanted, problem)
     }
 
-    /// Whether a cluster does not work or does not exist any more.
+    /// Whether a cluster is not Ready, is fenced or does not exist any more.
     fn is_lost(&self, uid: &str) -> bool {
         let state = self.ledger.fleet.cluster(uid);
         state.is_none_or(|state| state.is_fenced || state.readiness.is_not_ready())
     }
 
-    /// The object stays as it is, and its placement says why.
+    /// The step for an object that stays as it is: its placement says why.
     fn stays(
         &self,
         target: PlacementTarget,
@@ -230,12 +230,12 @@ impl Round<'_> {
         target: PlacementTarget,
         placement: &Placement,
         wanted: Wanted,
-        told: Option<(&'static str, String)>,
+        problem: Option<(&'static str, String)>,
     ) -> DecidedStep {
-        match (wanted.is_same(placement), told) {
-            (true, told) => {
+        match (wanted.is_same(placement), problem) {
+            (true, problem) => {
                 self.scheduler.rebalancing.decided(key);
-                match told {
+                match problem {
                     None => {
                         self.scheduler.pending.remove(key);
                         DecidedStep::Settled
@@ -243,11 +243,11 @@ impl Round<'_> {
                     Some((code, message)) => report(target, code, message),
                 }
             }
-            (false, told) => DecidedStep::Place(target, wanted, told),
+            (false, problem) => DecidedStep::Place(target, wanted, problem),
         }
     }
 
-    /// Fills in what clusters report about the shares of an object.
+    /// Adds the reports of clusters to the present shares of an object.
     pub fn read_reports(
         &mut self,
         key: &Key,
@@ -305,8 +305,8 @@ impl Round<'_> {
         losses
     }
 
-    /// Whether a taint of a cluster makes objects leave that do not tolerate it. The home of their namespace is
-    /// then elsewhere too.
+    /// Whether an object must leave a cluster because of a taint that it does not tolerate. New objects of its
+    /// namespace do not go there, either.
     fn is_emptied(&self, uid: &str, demand: &Demand, rules: &Rules) -> bool {
         let leads_away = |taint: &Taint| {
             taint.effect == Effect::NoExecute
@@ -316,8 +316,8 @@ impl Round<'_> {
         self.ledger.fleet.cluster(uid).is_some_and(|state| state.taints.iter().any(leads_away))
     }
 
-    /// Lets an object move for the sake of balance, or return to the cluster that it was on before that was
-    /// lost. Returns whether it returns.
+    /// Lets an object move for the sake of balance, or return to the cluster that it had before a loss. Returns
+    /// whether it returns.
     fn balance(
         &mut self,
         key: &Key,
@@ -335,7 +335,7 @@ impl Round<'_> {
                 is_free && at.is_some_and(|at| at <= now)
             };
             if home.iter().all(returns) {
-                // The replicas may have been scaled meanwhile.
+                // The object may have been scaled in the meantime.
                 let whole = home.iter().map(|share| CurrentShare { replicas: None, ..share.clone() });
                 *asked = moving::as_if_on(asked, whole.collect());
                 return true;
@@ -370,19 +370,19 @@ fn report(target: PlacementTarget, reason: &'static str, message: String) -> Dec
 fn describe(wanted: &mut Wanted, next: &NextShares, placement: &Placement) {
     wanted.shares = next.shares.iter().map(share).collect();
     wanted.phase = match next.is_waiting && moving::is_moving(placement) {
-        // A change of the phase alone is not worth a write.
+        // A write is not worth it for the phase alone.
         true => placement.phase.clone(),
         false => next.phase.clone(),
     };
     wanted.target = next.target.iter().map(share).collect();
 }
 
-/// The number of replicas that are to run and have no place. Work that is divided otherwise is placed whole.
+/// The number of replicas without a cluster. Work other than replicas is placed as a whole.
 fn missing_replicas(demand: &Demand, decision: &PlacementDecision) -> i64 {
     if demand.work == Work::Replicas { decision.unplaced.max(0) } else { 0 }
 }
 
-/// Records where an object was before its cluster was lost, if it is to return there.
+/// Records the clusters of an object before the loss, if it is to return there.
 fn stay_away(wanted: &mut Wanted, placement: &Placement, losses: &Losses, rules: &Rules) {
     let is_single = rules.division == Division::Single && !rules.names_clusters;
     if !is_single || !rules.failover.returns || placement.by != wanted.by {
@@ -400,8 +400,8 @@ fn stay_away(wanted: &mut Wanted, placement: &Placement, losses: &Losses, rules:
     }
 }
 
-/// Uids of clusters that an object leaves and that still report it, or pods of it. Their reports are about the share that
-/// ends, so that a placed object gets no new share there before it has ended.
+/// Uids of clusters that were removed from the placement and still report the object, or pods of it. Such a
+/// report is about the old share, so the object gets no new share there before the old one has ended.
 fn unconfirmed(demand: &Demand, reports: &HashMap<String, ReportedPods>) -> Vec<Arc<str>> {
     let is_copy = demand.work == Work::Copy;
     let is_there = |pods: &ReportedPods| pods.ready > 0 || pods.running > 0 || (is_copy && pods.is_present);
@@ -410,7 +410,7 @@ fn unconfirmed(demand: &Demand, reports: &HashMap<String, ReportedPods>) -> Vec<
     leaving.filter(|_| !demand.current.is_empty()).cloned().collect()
 }
 
-/// Why an object without replicas does not leave its clusters, if a new one does not take it.
+/// The reason why an object without replicas stays on its clusters: a new one does not take it.
 fn refused(
     demand: &Demand,
     next: &NextShares,
@@ -426,7 +426,7 @@ fn refused(
     Some((MOVE_BLOCKED, message))
 }
 
-/// Whether the pods of a workload have volume claims, so that their data is where they run.
+/// Whether the pods of a workload have volume claims, so that their data is in their cluster.
 fn has_claims(object: &Value) -> bool {
     let volumes = items(&object["spec"]["template"]["spec"]["volumes"]);
     !items(&object["spec"]["volumeClaimTemplates"]).is_empty()

@@ -25,7 +25,7 @@ pub struct Autoscaled {
 }
 
 impl Round<'_> {
-    /// Reads the autoscalers of a workload. Where a cluster sets its replicas, these are what the workload asks for.
+    /// Reads the autoscalers of a workload. If a cluster sets the replicas, these are the requested ones.
     pub fn autoscaled(
         &self,
         target: &PlacementTarget,
@@ -89,7 +89,7 @@ impl Autoscaled {
         })
     }
 
-    /// The present placement, with the replicas that run, while the autoscaler leaves its cluster.
+    /// The present placement with the running replicas, while the autoscaler leaves its cluster.
     pub fn stopping(&self, placement: &Placement) -> Wanted {
         let mut wanted = Wanted { autoscaler: STOPPING, ..Wanted::present(placement) };
         if let ([share], Some(running)) = (wanted.shares.as_mut_slice(), self.running) {
@@ -99,7 +99,7 @@ impl Autoscaled {
     }
 }
 
-/// Whether all replicas go to one cluster, however many there are.
+/// Whether the rules place all replicas on one cluster, regardless of their number.
 fn is_undivided(rules: &Rules) -> bool {
     let is_named = rules.clusters.names.len() == 1;
     match &rules.division {
@@ -110,7 +110,8 @@ fn is_undivided(rules: &Rules) -> bool {
     }
 }
 
-/// Replicas of a workload on its only cluster, if an autoscaler there sets them, within what it may set.
+/// Replicas of a workload on its only cluster, if an autoscaler there sets them, within the limits of the
+/// autoscaler.
 fn running(
     placement: &Placement,
     reports: &HashMap<String, ReportedPods>,
@@ -123,7 +124,7 @@ fn running(
     }
     let known = share.replicas.unwrap_or(replicas);
     let reported = reports.get(&share.uid).filter(|pods| pods.is_applied).map(|pods| pods.asked);
-    // A cluster may report anything.
+    // The report of a cluster may contain any number.
     let most = if most > 0 { most.max(known) } else { i64::MAX };
     Some(reported.filter(|asked| *asked > 0).unwrap_or(known).min(most))
 }
@@ -154,11 +155,11 @@ mod tests {
             (on(ABOVE, &[("east", 2)]), report(8, true), 10, None),
             (on("", &[("east", 2)]), report(8, true), 10, None),
             (on(BELOW, &[("east", 2), ("west", 2)]), report(8, true), 10, None),
-            // Until there is a report, what was known before stays.
+            // Without a report, the last known number stays.
             (on(BELOW, &[("east", 2)]), report(8, false), 10, Some(2)),
             (on(BELOW, &[("east", 2)]), HashMap::new(), 10, Some(2)),
             (on(BELOW, &[("east", 2)]), report(0, true), 10, Some(2)),
-            // Not beyond the maximum, and not below what runs because the maximum was lowered.
+            // The number stays within the maximum, also after the maximum was lowered.
             (on(BELOW, &[("east", 2)]), report(1 << 40, true), 10, Some(10)),
             (on(BELOW, &[("east", 12)]), report(12, true), 10, Some(12)),
             // The autoscaler was deleted.

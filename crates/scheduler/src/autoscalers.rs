@@ -1,5 +1,6 @@
-//! Autoscalers of the workloads that the scheduler places. The side of each is decided with the placement of its
-//! target; here it is placed with an undivided target, or removed from all clusters.
+//! Autoscalers of the workloads that the scheduler places. A decision about a workload also chooses the side on
+//! which its autoscaler acts. This module places the autoscaler with an undivided workload, or removes it from
+//! all clusters.
 //!
 //! ```text
 //!   target: undivided ─► side below ─► autoscaler placed on its cluster ─► replicas there ─► share of the target
@@ -25,7 +26,8 @@ use crate::writer::PAUSED_DELAY;
 use crate::{Scheduler, workloads};
 
 const WORKERS: usize = 4;
-/// Delay before a refused placement is tried again, or a cluster that must confirm a removal is looked at again.
+/// Delay before a refused placement is retried, or before checking again whether a cluster has confirmed a
+/// removal.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 const PLACEMENT: &str = "placement";
 /// Most autoscalers of a workload that decisions about it look at, in the order of their names. More than one is a
@@ -36,7 +38,7 @@ const MAX_OF_WORKLOAD: usize = 64;
 pub struct Autoscalers {
     pub cache: Arc<Cache>,
     by_target: usize,
-    /// Whether clusters are taken to remove autoscalers at once, as in a trial.
+    /// Whether a removal counts as confirmed at once, as in a trial.
     assumes_removed: bool,
 }
 
@@ -139,8 +141,8 @@ impl Autoscalers {
     }
 }
 
-/// Whether no reachable cluster, except one, has an object or may still have it. What a lost cluster has scales only
-/// what it runs itself.
+/// Whether no reachable cluster, except one, has an object or may still have it. An autoscaler in a lost
+/// cluster scales only the pods of that cluster.
 fn is_clear(placement: &Placement, except: Option<&str>, fleet: &Fleet) -> bool {
     placement.cluster_refs().all(|(_, uid)| {
         Some(uid) == except
@@ -148,7 +150,7 @@ fn is_clear(placement: &Placement, except: Option<&str>, fleet: &Fleet) -> bool 
     })
 }
 
-/// The clusters that an autoscaler belongs on, by the placement of its target.
+/// The clusters of an autoscaler, by the placement of its target.
 fn shares(autoscaler: &Value, target: Option<&Placement>) -> Vec<Share> {
     let is_kept_above = Intent::on(autoscaler).is_some();
     match target.map(|target| (target.autoscaler.as_str(), target.clusters.as_slice())) {
@@ -198,7 +200,7 @@ async fn sync(scheduler: &Scheduler, at: &Key) -> Result<Next, Status> {
     if is_same(&placement.clusters, &wanted) {
         return Ok(Next::Done);
     }
-    // The cache may be behind: an autoscaler must not be on both sides, nor be removed by mistake.
+    // The cache may be behind: an autoscaler must neither act on both sides nor be removed by mistake.
     let read = match &target {
         Some((kind, at)) => read(&scheduler.api, workloads::kinds()[*kind], at).await?,
         None => None,
@@ -207,7 +209,7 @@ async fn sync(scheduler: &Scheduler, at: &Key) -> Result<Next, Status> {
     let next = wanted.first().map(|share| share.uid.as_str());
     if next.is_some() && !is_clear(&placement, next, &scheduler.ledger().fleet) {
         if placement.clusters.is_empty() {
-            // It goes to its new cluster when the old one has confirmed that it is gone.
+            // The autoscaler is placed on its new cluster when the old one has confirmed the removal.
             return Ok(Next::After(RETRY_DELAY));
         }
         return place(scheduler, at, &found, &[]).await;

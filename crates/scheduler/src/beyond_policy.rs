@@ -6,8 +6,8 @@ use atoll_placement::intent::{ANNOTATION, Intent, IntentSource, Override};
 use atoll_placement::policy::{Policy, PolicyKind};
 use serde_json::Value;
 
-/// Tells how an intent goes beyond a policy, unless `holder`, the object with the annotation, has a record that
-/// this was allowed. `cluster` returns the Cluster with a name.
+/// Returns how an intent goes beyond a policy, unless `holder`, the object with the annotation, has a record
+/// that this was allowed. `cluster` returns the Cluster with a name.
 pub fn message(
     policy: &Policy,
     (intent, source): (&Intent, IntentSource),

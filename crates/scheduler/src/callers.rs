@@ -1,5 +1,6 @@
-//! Warns when the Pods of a Service leave a cluster on which other namespaces of the workspace have workloads: these
-//! no longer reach it by its DNS name there. Who calls a Service is not known, so only they are named who could.
+//! Warns when the Pods of a Service leave a cluster where other namespaces of the workspace have workloads:
+//! these no longer reach it by its DNS name there. The callers of a Service are not known, so the event names
+//! the namespaces that could call it.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ const SERVICE_LEFT: &str = "ServiceLeft";
 const MAX_SERVICES: usize = 8;
 const MAX_CLUSTERS: usize = 8;
 const MAX_NAMESPACES: usize = 8;
-/// Most Services, and most other workloads, of the namespace that are looked at.
+/// Most Services, and most other workloads, of the namespace that are examined.
 const MAX_LOOKED_AT: usize = 4096;
 
 impl Scheduler {
@@ -127,9 +128,9 @@ mod tests {
             ("a=2", "a=1 b=1", "", ""),
             ("a=2 b=2", "a=4 b=0", "", "b"),
             ("a=2 b=0", "a=2", "", ""),
-            // It starts elsewhere when it has stopped.
+            // It starts on another cluster when it has stopped.
             ("a=2", "", "stopping", "a"),
-            // It was stopped or scaled down, and runs nowhere.
+            // It was stopped or scaled to zero, and runs on no cluster.
             ("a=2", "", "", ""),
             ("a=2", "a=0", "", ""),
         ] {

@@ -71,50 +71,50 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         let scheduler = scheduler.clone();
         cache.listen(move |change| workload_changed(&scheduler, kind, change));
     }
-    let follower = scheduler.clone();
+    let listener = scheduler.clone();
     scheduler.clusters.listen(move |change| {
-        follower.changes.cluster(change.key.clone());
-        follower.rebalancing.cluster_changed(change);
-        follower.suspicions.cluster_changed(change);
-        follower.heartbeats.cluster_changed(change);
-        follower.pending.retry();
+        listener.changes.cluster(change.key.clone());
+        listener.rebalancing.cluster_changed(change);
+        listener.suspicions.cluster_changed(change);
+        listener.heartbeats.cluster_changed(change);
+        listener.pending.retry();
         if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
-            follower.scope_changed(&change.key.workspace, "", &ChangeScope::DaemonSets);
+            listener.scope_changed(&change.key.workspace, "", &ChangeScope::DaemonSets);
         }
     });
-    let follower = scheduler.clone();
+    let listener = scheduler.clone();
     scheduler.reports.cache.listen(move |change| {
         if reports::is_about_service(change.object()) {
-            for key in follower.reports.service_changed(change) {
-                follower.queue.add_after(key, serving::WAKE_DELAY);
+            for key in listener.reports.service_changed(change) {
+                listener.queue.add_after(key, serving::WAKE_DELAY);
             }
         } else if let Some(key) =
-            follower.reports.workload_changed(change, &follower.kinds, &*follower.writer.clock)
+            listener.reports.workload_changed(change, &listener.kinds, &*listener.writer.clock)
         {
-            follower.queue.add(key);
+            listener.queue.add(key);
         }
     });
     if let Some(serving) = &scheduler.serving {
-        let follower = scheduler.clone();
+        let listener = scheduler.clone();
         serving.services.listen(move |change| {
             if serving::matters(change) {
-                let awaited = follower.reports.awaited_in(&change.key.workspace, &change.key.namespace);
-                awaited.into_iter().for_each(|key| follower.queue.add_after(key, serving::WAKE_DELAY));
+                let awaited = listener.reports.awaited_in(&change.key.workspace, &change.key.namespace);
+                awaited.into_iter().for_each(|key| listener.queue.add_after(key, serving::WAKE_DELAY));
             }
         });
     }
-    let follower = scheduler.clone();
+    let listener = scheduler.clone();
     scheduler.autoscalers.cache.listen(move |change| {
-        Autoscalers::targets(change).into_iter().for_each(|key| follower.queue.add(key));
+        Autoscalers::targets(change).into_iter().for_each(|key| listener.queue.add(key));
     });
-    let follower = scheduler.clone();
-    scheduler.claims.cache.listen(move |change| {
-        if follower.claims.is_mounted(change, &follower.kinds.workloads) {
+    let listener = scheduler.clone();
+    scheduler.volume_claims.cache.listen(move |change| {
+        if listener.volume_claims.is_mounted(change, &listener.kinds.workloads) {
             let claim = ChangeScope::Claim(change.key.name.to_string());
-            follower.scope_changed(&change.key.workspace, &change.key.namespace, &claim);
+            listener.scope_changed(&change.key.workspace, &change.key.namespace, &claim);
         }
     });
-    let follower = scheduler.clone();
+    let listener = scheduler.clone();
     scheduler.namespaces.listen(move |change| {
         let Some(new) = &change.new else { return };
         // A Namespace that every workspace has from the start is not in the cache before its first change.
@@ -123,23 +123,23 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
             None => metadata(new).0.is_some(),
         };
         if is_changed {
-            follower.scope_changed(&change.key.workspace, &change.key.name, &ChangeScope::Namespace);
+            listener.scope_changed(&change.key.workspace, &change.key.name, &ChangeScope::Namespace);
         }
     });
     let policies = &scheduler.policies;
-    let follower = scheduler.clone();
+    let listener = scheduler.clone();
     policies.of_namespaces.listen(move |change| {
-        if follower.has_new_policy(change) {
-            follower.policies.kinds_changed.notify_one();
+        if listener.has_new_policy(change) {
+            listener.policies.kinds_changed.notify_one();
             let (workspace, namespace) = (&change.key.workspace, &change.key.namespace);
-            follower.scope_changed(workspace, namespace, &ChangeScope::NamespacePolicies);
+            listener.scope_changed(workspace, namespace, &ChangeScope::NamespacePolicies);
         }
     });
-    let follower = scheduler.clone();
+    let listener = scheduler.clone();
     policies.of_workspaces.listen(move |change| {
-        if follower.has_new_policy(change) {
-            follower.policies.kinds_changed.notify_one();
-            follower.scope_changed(&change.key.workspace, "", &ChangeScope::WorkspacePolicies);
+        if listener.has_new_policy(change) {
+            listener.policies.kinds_changed.notify_one();
+            listener.scope_changed(&change.key.workspace, "", &ChangeScope::WorkspacePolicies);
         }
     });
 }

@@ -1,4 +1,4 @@
-//! How many objects each policy matches and places, for its status.
+//! The number of objects that each policy matches and places, for its status.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The record of a decision: what it changes, and why.
+//! The record of a decision: its changes, and their cause.
 
 use atoll_fleet::Placement;
 use atoll_fleet::placement::{PlacementDecision, Share, have_same_clusters, names_of};

@@ -1,4 +1,4 @@
-//! Questions about placements, which a running scheduler answers.
+//! Explanations and trials of the running scheduler of this process.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -37,8 +37,8 @@ impl SchedulerHandle {
         Round::begin(&scheduler).explain(&workloads::queue_key(kind, at))
     }
 
-    /// Returns what a change in a workspace (by id) would lead to; `None` if no scheduler runs. The answer is incomplete
-    /// if it `is_over` before its end.
+    /// Returns the effect of a change in a workspace (by id); `None` if no scheduler runs. The answer is
+    /// incomplete if it `is_over` before its end.
     pub fn what_if(
         &self,
         workspace: &str,

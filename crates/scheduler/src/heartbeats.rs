@@ -1,11 +1,12 @@
-//! Late heartbeats: clusters that are still Ready, and may not be for long.
+//! Late heartbeats: clusters that are still Ready, but may become unready soon.
 //!
 //! ```text
 //!   a share is to be replaced soon ─► request ─► Leases ─► late clusters ─► wait for them, or replace it
 //! ```
 //!
-//! When the control plane is cut off, clusters become unready one after the other. Whether the first of them is lost
-//! alone depends on the others, so that their Leases are read just before its shares are replaced, and only then.
+//! When the control plane is cut off, clusters become unready one after the other. Whether the first of them
+//! was lost alone depends on the others, so their Leases are read just before its shares would be replaced, and
+//! only then.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::Scheduler;
 
-/// Seconds for which Leases that were read tell which heartbeats are late.
+/// Seconds for which the result of reading Leases is valid.
 const RECENT_SECONDS: i64 = 5;
 /// Time for reading the Leases of a workspace.
 const READ_TIME: Duration = Duration::from_secs(5);
@@ -59,7 +60,8 @@ impl Heartbeats {
         }
     }
 
-    /// The clusters of workspaces, by id, that may become unready soon; `None` if that is not known at this time.
+    /// The clusters of workspaces, by id, that may become unready soon; `None` if their Leases were not read
+    /// recently.
     pub fn late(&self, workspaces: &[Arc<str>], now: i64) -> Option<HashSet<Key>> {
         let state = self.state();
         let is_recent = |workspace: &Arc<str>| {
@@ -117,7 +119,7 @@ impl Heartbeats {
     }
 }
 
-/// Reads Leases as they are requested, until it is dropped. A workspace does not wait for another one.
+/// Reads requested Leases until it is dropped. Workspaces do not wait for each other.
 pub async fn run(scheduler: Arc<Scheduler>) {
     let (heartbeats, clock) = (&scheduler.heartbeats, &scheduler.writer.clock);
     let mut reading = JoinSet::new();

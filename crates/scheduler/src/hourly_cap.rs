@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 const HOUR: i64 = 3600;
 /// The least cap, in objects.
 const LEAST: usize = 60;
-/// The part of all objects that may move if that is more.
+/// The fraction of all objects that may move, if that is more than the least cap.
 const PART: usize = 10;
 
 /// Times, in seconds, at which objects began to move within the last hour.

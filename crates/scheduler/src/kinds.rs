@@ -1,5 +1,6 @@
-//! The kinds that the scheduler places: workloads, all of which it knows, and every other kind that can be placed,
-//! of which it knows the objects that ask for clusters, go along with an owner, or that a policy may name.
+//! The kinds that the scheduler places: workloads, all of which are in its caches, and all other placeable
+//! kinds, of which its caches contain the objects that ask for clusters, go along with an owner, or may be
+//! named by a policy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,12 +16,12 @@ use crate::workloads;
 pub struct Kinds {
     /// Caches of workloads, in the order of [`workloads::kinds`].
     pub workloads: Vec<Arc<Cache>>,
-    others: RwLock<Others>,
+    others: RwLock<OtherKinds>,
 }
 
 #[derive(Clone, Default)]
-struct Others {
-    /// Number of caches that there ever were. A number is never used again.
+struct OtherKinds {
+    /// Number of caches that have ever existed. A number is never used again.
     count: usize,
     caches: BTreeMap<usize, (Scope, Arc<Cache>)>,
     /// Numbers of the kinds that every workspace has.
@@ -31,7 +32,7 @@ struct Others {
     is_complete: bool,
 }
 
-impl Others {
+impl OtherKinds {
     /// The caches of the kinds that a workspace has.
     fn reaching(&self, workspace: &str) -> impl Iterator<Item = (usize, &Arc<Cache>)> {
         let own = self.of_workspaces.get(workspace).into_iter().flatten();
@@ -150,11 +151,11 @@ impl Kinds {
         })
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Others> {
+    fn read(&self) -> RwLockReadGuard<'_, OtherKinds> {
         self.others.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Others> {
+    fn write(&self) -> RwLockWriteGuard<'_, OtherKinds> {
         self.others.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Workloads that name clusters by labels, in the words of a dialect: when a workspace enables or disables the dialect, they
+//! Workloads that name clusters by labels of a dialect: when a workspace enables or disables the dialect, they
 //! are decided about again.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{Scheduler, workloads};
 
-/// The least time between two looks at all workloads, which also rest for so many times as long as a look takes.
+/// The least time between two scans of all workloads. A pause is also a multiple of the time that a scan took.
 const PAUSE: Duration = Duration::from_millis(500);
 const REST: u32 = 4;
 /// Workloads after which other tasks get a turn.

@@ -1,4 +1,4 @@
-//! The fleet with everything that is placed on it, as the caches show it and as it was last written.
+//! The fleet with all placements, as the caches show them and as they were last written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -14,18 +14,18 @@ use serde_json::Value;
 
 use crate::{moving, report, workloads};
 
-/// Clusters with their free capacity, and what each object takes of it. Objects have the keys of the queue.
+/// Clusters with their free capacity, and the reservations of each object, by its queue key.
 #[derive(Clone, Default)]
 pub struct Ledger {
     pub fleet: Fleet,
     /// Uids of clusters by the key of the Cluster.
     clusters: HashMap<Key, Arc<str>>,
-    /// The reverse.
+    /// Keys of the Clusters by uid.
     keys: HashMap<Arc<str>, Key>,
     objects: HashMap<Key, Entry>,
     /// Number of objects on each cluster, by workspace and namespace.
     namespaces: HashMap<(Arc<str>, Arc<str>), Usage>,
-    /// The same by workspace.
+    /// Number of objects on each cluster, by workspace.
     workspaces: HashMap<Arc<str>, Usage>,
     /// Namespaces with placed objects, by workspace.
     names: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
@@ -47,7 +47,7 @@ struct Entry {
     is_being_written: bool,
 }
 
-/// Number of objects by cluster: those that are placed by default, and all.
+/// Number of objects on a cluster: those that are placed by default, and all.
 type Usage = BTreeMap<Arc<str>, (usize, usize)>;
 
 impl Ledger {
@@ -91,7 +91,7 @@ impl Ledger {
             .is_some_and(|entry| *entry.uid == *object::uid(object) && entry.written > revision(object))
     }
 
-    /// Records what an object takes as it is in the cache, unless a newer placement was written.
+    /// Records the reservations of an object as it is in the cache, unless a newer placement was written.
     pub fn set_object(&mut self, key: &Key, object: &Value, demand: &Demand) {
         let is_being_written = |entry: &Entry| entry.is_being_written && *entry.uid == *object::uid(object);
         if self.is_ahead(key, object) || self.objects.get(key).is_some_and(is_being_written) {
@@ -102,7 +102,8 @@ impl Ledger {
         let path = &demand.workspace_path;
         let mut all = self.shares(&placement.clusters, path);
         if moving::is_moving(&placement) {
-            // A moving object takes room on both sides, but only of clusters that it could move to.
+            // A moving object reserves room for its present and its target shares, but only on clusters that it
+            // could move to.
             let mut target = self.shares(&placement.target, path);
             target.retain(|share| self.fleet.serves(&share.uid, path));
             all.append(&mut target);
@@ -204,13 +205,13 @@ impl Ledger {
         usage.map(most_used).unwrap_or_default()
     }
 
-    /// The same for all namespaces of a workspace.
+    /// The same count for all namespaces of a workspace.
     pub fn workspace_on(&self, workspace: &str) -> Vec<Arc<str>> {
         self.workspaces.get(workspace).map(most_used).unwrap_or_default()
     }
 
     /// Whether other objects of the namespace of an object are on its clusters.
-    pub fn has_neighbours(&self, key: &Key) -> bool {
+    pub fn shares_cluster_with_namespace(&self, key: &Key) -> bool {
         let Some(entry) = self.objects.get(key) else { return false };
         let usage = self.namespaces.get(&(key.workspace.clone(), entry.namespace.clone()));
         let has_others =
@@ -252,7 +253,7 @@ impl Ledger {
     }
 
     fn count(&mut self, key: &Key, entry: &Entry, is_added: bool) {
-        // A namespace is where its workloads run.
+        // The clusters of a namespace are those of its workloads.
         if !workloads::is_workload_key(key) {
             return;
         }
@@ -351,12 +352,15 @@ mod tests {
         assert_eq!(on(&ledger), ["east", "west"], "the most used first");
         set(&mut ledger, &object("c", 3, &["west"], "default"));
         assert_eq!(on(&ledger), ["west", "east"]);
-        assert!(ledger.has_neighbours(&key("c")));
+        assert!(ledger.shares_cluster_with_namespace(&key("c")));
         assert_eq!(ledger.workspace_on("w").len(), 2);
         ledger.remove_object(&key("c"));
         set(&mut ledger, &object("a", 4, &[], ""));
         assert_eq!(on(&ledger), ["east"]);
-        assert!(!ledger.has_neighbours(&key("b")) && !ledger.has_neighbours(&key("c")));
+        assert!(
+            !ledger.shares_cluster_with_namespace(&key("b"))
+                && !ledger.shares_cluster_with_namespace(&key("c"))
+        );
         ledger.remove_object(&key("b"));
         assert_eq!((on(&ledger).len(), ledger.workspace_on("w").len()), (0, 0));
     }

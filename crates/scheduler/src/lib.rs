@@ -18,7 +18,6 @@ mod autoscalers;
 mod beyond_policy;
 mod callers;
 mod changes;
-mod claims;
 mod counts;
 mod decisions;
 mod handle;
@@ -29,8 +28,8 @@ mod labels;
 mod ledger;
 mod losses;
 mod moving;
-mod named;
-mod neighbours;
+mod other_kinds;
+mod other_workloads;
 mod owned;
 mod pauses;
 mod pending;
@@ -49,6 +48,7 @@ mod serving;
 mod suspicion;
 mod taking_over;
 mod trial;
+mod volume_claims;
 mod what_if;
 mod workloads;
 mod writer;
@@ -78,7 +78,6 @@ use tokio::time::Instant;
 
 use crate::autoscalers::Autoscalers;
 use crate::changes::Changes;
-use crate::claims::Claims;
 use crate::counts::Counts;
 pub use crate::handle::SchedulerHandle;
 use crate::heartbeats::Heartbeats;
@@ -94,19 +93,20 @@ use crate::round::{DecidedStep, Round};
 use crate::selected::Selected;
 use crate::serving::Serving;
 use crate::suspicion::Suspicions;
+use crate::volume_claims::VolumeClaims;
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted, Writer, Written};
 
-/// Most objects of a batch, whose decisions hold the ledger, and of those that are decided about or written at once. The
-/// writes of one workspace may be slow, because its objects are large.
+/// Most objects of a batch, during whose decisions the ledger is locked, and most objects that are decided
+/// about or written at once. The writes of one workspace may be slow, because its objects are large.
 const BATCHES: BatchSize = BatchSize { batch: 256, at_once: 1024, per_workspace: 128 };
-/// Time for the decisions of a batch. The rest of it comes later, after the objects of other workspaces: a decision
-/// may take long where there are many rules, clusters or neighbours.
+/// Time for the decisions of a batch. Its other objects follow after those of other workspaces: a decision may
+/// take long if there are many rules, clusters or other workloads.
 const BATCH_TIME: Duration = Duration::from_millis(100);
-/// The same for the objects of one workspace. The rest of them waits for as long as the decisions took, so that a
-/// workspace uses at most half of the time.
+/// Time for the decisions about objects of one workspace. Its other objects wait for as long as the decisions
+/// took, so that a workspace uses at most half of the time.
 const WORKSPACE_TIME: Duration = Duration::from_millis(20);
-/// Time for updating the ledger with changed objects before the decisions of a batch. The rest of them follows before the
-/// next one: a change may concern very many objects of one workspace.
+/// Time for updating the ledger with changed objects before the decisions of a batch. The other changes follow
+/// before the next batch: a change may concern very many objects of one workspace.
 const UPDATE_TIME: Duration = Duration::from_millis(20);
 /// The component of events.
 const COMPONENT: &str = "atoll-scheduler";
@@ -134,7 +134,7 @@ struct Scheduler {
     clusters: Arc<Cache>,
     namespaces: Arc<Cache>,
     services: Arc<Cache>,
-    claims: Claims,
+    volume_claims: VolumeClaims,
     policies: Policies,
     dialects: DialectIntents,
     ledger: Mutex<Ledger>,
@@ -144,7 +144,7 @@ struct Scheduler {
     rebalancing: Rebalancing,
     reports: Reports,
     progress: RolloutProgress,
-    /// Not in a trial, where Pods that are ready can be reached.
+    /// `None` in a trial, where ready Pods count as reachable.
     serving: Option<Serving>,
     autoscalers: Autoscalers,
     suspicions: Suspicions,
@@ -160,7 +160,8 @@ struct Scheduler {
     update_time: Duration,
 }
 
-/// Runs the scheduler until it is dropped. Without clusters it does nothing: the watches would only cost memory.
+/// Runs the scheduler until it is dropped. It does nothing before a cluster joins, because the watches would
+/// only cost memory.
 pub async fn run(setup: Setup) {
     let Setup { informers, clock, dialects, dialects_changed, handle } = setup;
     let clusters = informers.of(&resources::CLUSTERS);
@@ -176,7 +177,10 @@ pub async fn run(setup: Setup) {
     let recorder = Events::new(api.clone(), clock.clone()).recorder(COMPONENT);
     let kinds = Arc::new(Kinds::new(workloads::kinds().iter().map(|kind| informers.of(kind)).collect()));
     let scheduler = Arc::new(Scheduler {
-        claims: Claims::new(informers.of(&resources::PERSISTENT_VOLUME_CLAIMS), &kinds.workloads),
+        volume_claims: VolumeClaims::new(
+            informers.of(&resources::PERSISTENT_VOLUME_CLAIMS),
+            &kinds.workloads,
+        ),
         kinds,
         clusters,
         namespaces: informers.of(&resources::NAMESPACES),
@@ -211,7 +215,7 @@ pub async fn run(setup: Setup) {
         cache.synced().await;
     }
     handle.set(&scheduler);
-    // Each has a task of its own, so that none waits for another one. All end when they are dropped.
+    // Each loop has a task of its own, so that none waits for another. All end when they are dropped.
     let mut tasks = JoinSet::new();
     let (waking, balancing) = (scheduler.clone(), scheduler.clone());
     tasks.spawn(async move { waking.pending.wake(&waking.queue).await });
@@ -223,7 +227,7 @@ pub async fn run(setup: Setup) {
     tasks.spawn(labels::run(scheduler.clone(), dialects_changed));
     tasks.spawn(suspicion::run(scheduler.clone()));
     tasks.spawn(selected.clone().run());
-    tasks.spawn(named::run(scheduler.clone(), selected));
+    tasks.spawn(other_kinds::run(scheduler.clone(), selected));
     tasks.spawn(scopes::run(scheduler.clone()));
     let worker = scheduler.clone();
     let schedule = move |keys| worker.clone().schedule(keys);
@@ -235,7 +239,7 @@ impl Scheduler {
         let policies = [&self.policies.of_namespaces, &self.policies.of_workspaces];
         let services = self.serving.iter().map(|serving| &serving.services);
         let own = [&self.clusters, &self.namespaces, &self.reports.cache, &self.autoscalers.cache];
-        let shared = own.into_iter().chain([&self.claims.cache]).chain(policies).chain(services);
+        let shared = own.into_iter().chain([&self.volume_claims.cache]).chain(policies).chain(services);
         self.kinds.all().into_iter().map(|(_, cache)| cache).chain(shared.cloned()).collect()
     }
 
@@ -268,7 +272,7 @@ impl Scheduler {
                 None => ledger.remove_cluster(&key),
                 Some(cluster) => match self.path(&key.workspace) {
                     Ok(path) => ledger.set_cluster(&key, &cluster, &path),
-                    // The workspace becomes known soon.
+                    // The Workspace is not in the cache yet.
                     Err(_) => self.changes.cluster(key),
                 },
             }
@@ -287,7 +291,7 @@ impl Scheduler {
         ledger.fleet.end_changes();
     }
 
-    /// Updates what an object takes to what the cache shows.
+    /// Updates the reservations of an object to the state in the cache.
     fn update_object(&self, ledger: &mut Ledger, key: &Key) {
         let found = self.kinds.target(key).and_then(|(cache, at)| Some((cache.get(&at)?, cache, at)));
         let Some((object, cache, at)) = found.filter(|(object, ..)| !workloads::has_finished(object)) else {
@@ -304,7 +308,7 @@ impl Scheduler {
     fn demand(&self, resource: &Resource, at: &Key, path: &str, object: &Value) -> Demand {
         let mut demand = Demand::of((&at.workspace, path), (&resource.group, &resource.plural), object);
         demand.version = Arc::from(&*resource.version);
-        self.claims.add_classes(resource, at, object, &mut demand);
+        self.volume_claims.add_classes(resource, at, object, &mut demand);
         demand
     }
 
@@ -344,11 +348,9 @@ impl Scheduler {
         match step {
             DecidedStep::Settled => BatchOutcome::Finished(Ok(Next::Done)),
             DecidedStep::Failed(status) => BatchOutcome::Finished(Err(status)),
-            DecidedStep::Place(target, wanted, told) => {
-                BatchOutcome::Working(Box::pin(
-                    async move { scheduler.place(&key, &target, &wanted, told).await },
-                ))
-            }
+            DecidedStep::Place(target, wanted, problem) => BatchOutcome::Working(Box::pin(async move {
+                scheduler.place(&key, &target, &wanted, problem).await
+            })),
             DecidedStep::Scale(target, replicas) => BatchOutcome::Working(Box::pin(async move {
                 let written = scheduler.writer.scale(&target, replicas).await?;
                 Ok(if written { Next::Done } else { Next::Again })
@@ -369,14 +371,14 @@ impl Scheduler {
         key: &Key,
         target: &PlacementTarget,
         wanted: &Wanted,
-        told: Option<(&'static str, String)>,
+        problem: Option<(&'static str, String)>,
     ) -> Result<Next, Status> {
         let written = self.writer.place(target, wanted).await;
         {
             let mut ledger = self.ledger();
             match written {
                 Ok(Written::At(revision)) => ledger.written(key, revision),
-                // The room that the decision has reserved is free again.
+                // The room that the decision had reserved is free again.
                 _ => {
                     ledger.not_written(key);
                     self.update_object(&mut ledger, key);
@@ -385,7 +387,7 @@ impl Scheduler {
         }
         match written? {
             Written::At(_) => {
-                // An object that stays is still to be decided about by the rules that it does not follow yet.
+                // An object that stays does not follow its new rules yet, so that they remain to be applied.
                 let is_blocked =
                     !wanted.blocked.is_empty() && wanted.is_count_of(&Placement::of(&target.object));
                 if !is_blocked {
@@ -393,7 +395,7 @@ impl Scheduler {
                     self.rebalancing.decided(key);
                 }
                 self.warn_callers(key, target, wanted);
-                match told {
+                match problem {
                     Some((reason, message)) => self.tell(key, target, reason, message),
                     None => self.pending.remove(key),
                 }
@@ -422,7 +424,7 @@ impl Scheduler {
         }
     }
 
-    /// Reports why replicas of a placed object have no place, or do not move.
+    /// Reports why replicas of a placed object have no cluster, or do not move.
     fn tell(&self, key: &Key, target: &PlacementTarget, reason: &'static str, message: String) {
         if reason == SUSPECT {
             self.pending.insert(key.clone(), &message);

@@ -12,7 +12,7 @@ use atoll_placement::failover::{
 use atoll_placement::fleet::Fleet;
 use atoll_placement::rules::Failover;
 
-/// Seconds after which a share that is not replaced because other clusters are late is looked at again.
+/// Seconds after which a share that is kept because other clusters are late is checked again.
 const RECHECK_SECONDS: i64 = 2;
 
 /// The consequences of lost clusters for one object.
@@ -26,8 +26,8 @@ pub struct Losses {
     pub held: Option<(&'static str, String)>,
 }
 
-/// Returns the consequences for an object that has shares on these clusters, or is moving there. `late` returns the uids
-/// of clusters whose heartbeats are late, if that is known now.
+/// Returns the consequences for an object with shares on these clusters, or with these targets. `late` returns
+/// the uids of clusters with late heartbeats, if they are known now.
 pub fn of<'a>(
     fleet: &Fleet,
     demand: &Demand,
@@ -45,7 +45,8 @@ pub fn of<'a>(
         may_be_suspicion_since(lost, now).is_some()
             && match &*late {
                 Some(late) => may_be_suspicion(lost, serving(), |cluster| late.contains(&cluster.uid), now),
-                // There are no others to wait for if one cluster serves the workspace alone.
+                // Without heartbeats to compare, a loss may be part of a suspicion only if another cluster
+                // serves the workspace, too.
                 None => serving().nth(1).is_some(),
             }
     };
@@ -73,8 +74,8 @@ pub fn of<'a>(
     losses
 }
 
-/// The clusters that count for a suspicion in the workspace with this path: only those that serve it, so that other
-/// tenants and their clusters cannot raise one.
+/// The clusters that count for a suspicion in the workspace with this path: only those that serve it, so that
+/// other tenants and their clusters cannot cause one.
 pub fn counted<'a>(fleet: &'a Fleet, path: &'a str) -> impl Iterator<Item = &'a ClusterState> {
     fleet.each_serving(path).filter(move |cluster| cluster.is_open_to(path))
 }
@@ -128,11 +129,11 @@ mod tests {
         assert_eq!(at(&three, Some(&["b"]), 110), (0, Some(115)));
         assert_eq!(at(&three, Some(&["b"]), 115), (0, Some(117)));
         assert_eq!(at(&three, Some(&[]), 117), (1, None), "it is back, so the first one is lost alone");
-        // As long as it is not known which ones are late, but for no more than a minute.
+        // While the late clusters are not known, the loss waits, but for no more than a minute.
         assert_eq!((at(&three, None, 115), at(&three, None, 160)), ((0, Some(117)), (0, Some(162))));
         assert_eq!(at(&three, None, 161), (1, None));
         assert_eq!(at(&fleet(&[("a", Some(100))]), None, 115), (1, None));
-        // Others that were unready with it have just returned.
+        // Other clusters that were unready at the same time have just returned.
         let mut returning = fleet(&[("a", Some(1000)), ("b", Some(1005)), ("c", None)]);
         let b = returning.cluster("b").cloned().expect("it is there");
         returning.set_cluster(ClusterState { readiness: Readiness::Ready { since: 1200 }, ..b });

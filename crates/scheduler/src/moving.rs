@@ -20,10 +20,10 @@ use atoll_placement::rules::{Division, Rules};
 
 use crate::reports::ReportedPods;
 
-/// The phase of an object that was replaced elsewhere because its cluster was lost. Its target is where it was.
+/// The phase of an object that failed over. Its target is its former cluster.
 pub const AWAY: &str = "away";
 
-/// The shares to write next, and where they lead to.
+/// The shares to write next, and their target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NextShares {
     pub shares: Vec<DecidedShare>,
@@ -39,12 +39,12 @@ pub fn is_moving(placement: &Placement) -> bool {
     !placement.phase.is_empty() && !placement.target.is_empty() && placement.phase != AWAY
 }
 
-/// Whether an object is away from a cluster that was lost.
+/// Whether an object has failed over and is to return.
 pub fn is_away(placement: &Placement) -> bool {
     placement.phase == AWAY && !placement.target.is_empty()
 }
 
-/// The demand of an object as if it had these shares. Reports stay.
+/// The demand of an object as if these were its present shares. Reports stay.
 pub fn as_if_on(demand: &Demand, shares: Vec<CurrentShare>) -> Demand {
     let with_reports = |share: CurrentShare| match demand.share(&share.uid) {
         Some(now) => CurrentShare {
@@ -68,7 +68,7 @@ pub fn changes_clusters(demand: &Demand, decision: &PlacementDecision) -> bool {
         })
 }
 
-/// Lets replicas stay that a decision has no other place for. Returns how many do.
+/// Keeps replicas for which a decision has no other cluster. Returns their number.
 pub fn keep_unplaced(
     fleet: &Fleet,
     demand: &Demand,
@@ -90,7 +90,7 @@ pub fn keep_unplaced(
         return 0;
     }
     let kept = left;
-    // Work on one cluster is not torn apart.
+    // An object on one cluster is not divided.
     if *division == Division::Single {
         decision.shares = live.iter().filter_map(|share| as_decided(fleet, share)).collect();
         return kept;
@@ -122,7 +122,7 @@ fn as_decided(fleet: &Fleet, share: &CurrentShare) -> Option<DecidedShare> {
     })
 }
 
-/// Returns the shares to write next, or why nothing can happen: a code and a sentence.
+/// Returns the shares to write next, or a code and a sentence if nothing can happen.
 pub fn next_shares(
     fleet: &Fleet,
     demand: &Demand,
@@ -152,8 +152,8 @@ pub fn next_shares(
     }
 }
 
-/// Keeps shares of clusters that cannot be reached for a moment until the target is ready: what runs there may
-/// be all that runs.
+/// Keeps shares of clusters that cannot be reached for a moment until the target is ready: their pods may be
+/// all that runs.
 fn keep_unreachable(fleet: &Fleet, demand: &Demand, target: &[DecidedShare], shares: &mut Vec<DecidedShare>) {
     let ready = |uid: &str| demand.share(uid).map_or(0, |share| share.ready);
     let is_ready = |share: &DecidedShare| ready(&share.uid) >= share.replicas.unwrap_or(demand.replicas);
@@ -180,7 +180,7 @@ pub fn await_reports(
     placement: &Placement,
     next: &mut NextShares,
 ) {
-    // Where it was before its cluster was lost must stay known.
+    // The former cluster must stay recorded.
     if demand.work != Work::Replicas || is_away(placement) {
         return;
     }
@@ -203,7 +203,7 @@ fn is_same(shares: &[DecidedShare], others: &[DecidedShare]) -> bool {
     shares.len() == others.len() && shares.iter().all(|share| others.contains(share))
 }
 
-/// Pods by uid of the cluster that shares and those of their target take: both have their room while it moves.
+/// Pods by uid of the cluster of the present and the target shares: a moving object reserves room for both.
 pub fn reservations<'a, S>(shares: S, pods: impl Fn(&DecidedShare) -> i64) -> Vec<(Arc<str>, i64)>
 where
     S: Iterator<Item = &'a DecidedShare>,

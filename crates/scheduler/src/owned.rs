@@ -1,4 +1,4 @@
-//! Objects that go along with their owners: those of kinds that have no other reason to go along.
+//! Objects that go along with their owners and have no other reason to be placed.
 
 use std::time::Duration;
 
@@ -54,8 +54,8 @@ impl Round<'_> {
         Some(shares)
     }
 
-    /// Lets an object that has no clusters of its own go where its owners are.
-    pub fn go_along(
+    /// Places an object without clusters of its own on those of its owners.
+    pub fn place_with_owners(
         &mut self,
         key: &Key,
         target: &PlacementTarget,
@@ -67,7 +67,7 @@ impl Round<'_> {
                 return None;
             }
             self.wake_after(key, UNKNOWN_DELAY);
-            // Nothing is taken away before the owners are known.
+            // No cluster is removed before the owners are known.
             let may_go_along = is_along || placed_by::is_scheduled(&placement.by);
             return may_go_along.then_some(DecidedStep::Settled);
         };

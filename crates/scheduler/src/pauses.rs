@@ -13,12 +13,12 @@ use crate::Keys;
 pub struct Pauses(Mutex<Keys>);
 
 impl Pauses {
-    /// Lets the next decision about an object be one for a paused object.
+    /// Marks an object, so that the next decision about it is made as during a pause.
     pub fn insert(&self, key: Key) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
     }
 
-    /// Whether the next decision about an object is one for a paused object.
+    /// Whether the next decision about an object is made as during a pause.
     pub fn take(&self, key: &Key) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }

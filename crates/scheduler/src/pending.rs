@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// deletion of many objects, are one reason to try again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Pending objects by queue key, each with the reason that was last told.
+/// Pending objects by queue key, each with the reason that was reported last.
 #[derive(Default)]
 pub struct Pending {
     objects: Mutex<HashMap<Key, String>>,
@@ -31,7 +31,7 @@ impl Pending {
         keys
     }
 
-    /// A copy that is woken on its own.
+    /// A copy with a wake-up signal of its own.
     pub fn copy(&self) -> Pending {
         Pending { objects: Mutex::new(self.objects().clone()), wake: Notify::new() }
     }

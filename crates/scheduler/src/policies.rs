@@ -27,13 +27,13 @@ pub struct Policies {
 pub struct NamedKind {
     /// Id of the workspace of the policy.
     pub workspace: Arc<str>,
-    /// Any group, if there is none.
+    /// `None` for any group.
     pub group: Option<String>,
     pub kind: String,
 }
 
 impl NamedKind {
-    /// Whether this is a kind. Custom ones are those that a workspace defines.
+    /// Whether the name means a kind. Custom kinds are defined by a workspace.
     pub fn names(&self, resource: &Resource, is_custom: bool) -> bool {
         let is_kind = match self.kind.as_str() {
             ANY_CUSTOM_KIND => is_custom,

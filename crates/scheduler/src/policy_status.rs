@@ -1,4 +1,4 @@
-//! The status of policies: how many objects they apply to, and how many of these they have placed.
+//! The status of policies: the number of objects that they apply to, and that they have placed.
 
 use std::sync::Arc;
 

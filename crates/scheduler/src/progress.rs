@@ -1,4 +1,4 @@
-//! Since when a rollout makes no progress, for kinds whose controllers do not tell.
+//! The time since which a rollout makes no progress, for kinds whose status does not contain it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::reports::ReportedPods;
 
 /// Numbers that change while a rollout makes progress: updated and ready pods, and the generation.
 type Counts = (i64, i64, i64);
-/// The last counts of each cluster, by uid, and since when they are the same, in seconds.
+/// The last counts of each cluster, by uid, with the time in seconds since which they are the same.
 type Clusters = HashMap<String, (Counts, i64)>;
 
 /// The rollouts under way, by queue key.
@@ -17,7 +17,7 @@ type Clusters = HashMap<String, (Counts, i64)>;
 pub struct RolloutProgress(Mutex<HashMap<Key, Clusters>>);
 
 impl RolloutProgress {
-    /// Returns since when a cluster reports the same pods of an object.
+    /// Returns the time since which a cluster reports the same pods of an object.
     pub fn since(&self, key: &Key, cluster: &str, report: &ReportedPods, now: i64) -> i64 {
         let counts = (report.updated, report.ready, report.generation);
         let mut rollouts = self.rollouts();

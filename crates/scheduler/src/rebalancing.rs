@@ -29,7 +29,7 @@ use crate::hourly_cap::HourlyCap;
 /// Delay after which objects are balanced: changes that belong together, such as several clusters that join,
 /// are one cause.
 const SETTLING: Duration = Duration::from_secs(5);
-/// Seconds after which a cluster that has just joined takes its part of what others run.
+/// Seconds after which a cluster that has just joined takes over replicas of others.
 const JOINED_SECONDS: i64 = 10;
 /// A cluster that became Ready within this many seconds of its registration has joined, and not returned.
 const JOINING_SECONDS: i64 = 120;
@@ -40,16 +40,16 @@ pub struct Rebalancing {
     objects: Mutex<HashMap<Key, bool>>,
     clusters: Mutex<ChangedClusters>,
     changed: Notify,
-    /// By id of the workspace, so that no tenant uses up the moves of others.
+    /// Caps by id of the workspace, so that a tenant does not use up the moves of others.
     caps: Mutex<HashMap<Arc<str>, HourlyCap>>,
 }
 
 #[derive(Default)]
 struct ChangedClusters {
     uids: HashSet<String>,
-    /// Ids of the workspaces in which those of them are registered that take new shares.
+    /// Ids of the workspaces in which Clusters that take new shares are registered.
     open: HashSet<Arc<str>>,
-    /// When all objects that these serve are balanced.
+    /// The time at which all objects of the workspaces that these clusters serve are balanced.
     settles: Option<Instant>,
 }
 
@@ -196,17 +196,17 @@ fn enqueue_all(scheduler: &Scheduler) {
     }
 }
 
-/// Clusters that nothing moves to for the sake of balance yet.
+/// Clusters that get no replicas for the sake of balance yet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RecentlyReady {
-    /// Uids.
+    /// Uids of the clusters.
     pub clusters: Vec<Arc<str>>,
     /// The time, in seconds, at which the first of them may be used.
     pub due: Option<i64>,
 }
 
-/// Returns the clusters that have not been Ready for long enough to get replicas that run elsewhere: a cluster
-/// that comes and goes must not make replicas follow it.
+/// Returns the clusters that have not been Ready for long enough to take over replicas: replicas must not move
+/// to a cluster that comes and goes.
 pub fn recently_ready(fleet: &Fleet, demand: &Demand, failover: &Failover, now: i64) -> RecentlyReady {
     let mut recent = RecentlyReady::default();
     for state in fleet.each_serving(&demand.workspace_path) {

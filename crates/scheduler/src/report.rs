@@ -1,4 +1,4 @@
-//! Reads what a Cluster reports about itself.
+//! Reads the status of Clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn shape(shape: node_shapes::NodeShape) -> NodeShape {
     }
 }
 
-/// Whether the report leaves out some of these.
+/// Whether the report is cut: it omits some entries of this field.
 fn is_cut(status: &Value, what: &str) -> bool {
     status["cut"][what].as_i64().unwrap_or(0) > 0
 }

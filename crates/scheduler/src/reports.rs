@@ -23,7 +23,7 @@ pub struct Reports {
     by_object: usize,
     /// Queue keys of objects whose next step depends on reports, by workspace and namespace.
     awaited: Mutex<AwaitedKeys>,
-    /// Since when pods find no node, in seconds, by uid of the object and of the cluster.
+    /// The time, in seconds, since which pods find no node, by uid of the object and of the cluster.
     stuck: Mutex<HashMap<(String, String), i64>>,
 }
 
@@ -32,35 +32,36 @@ pub struct Reports {
 pub struct ReportedPods {
     /// Available pods, or ready ones where a kind does not know availability.
     pub ready: i64,
-    /// Pods that exist.
+    /// Number of existing pods.
     pub running: i64,
     pub unschedulable: i64,
     /// Pods that a DaemonSet is to have.
     pub desired: i64,
-    /// Pods with the latest template of the object below.
+    /// Number of pods with the latest template of the object below.
     pub updated: i64,
     /// Generation of the object above that was applied.
     pub generation: i64,
-    /// Whether the counts are about what was applied last.
+    /// Whether the counts are about the generation that was applied last.
     pub is_observed: bool,
     /// Whether the object below has an earlier template.
     pub is_held: bool,
-    /// Whether the object was applied there.
+    /// Whether the report confirms that a generation of the object was applied.
     pub is_applied: bool,
-    /// The same for kinds without a generation, too.
+    /// Whether the object is applied there; also known for kinds without a generation.
     pub is_present: bool,
-    /// Whether the cluster does not take the object.
+    /// Whether the cluster refuses the object.
     pub is_refused: bool,
     /// Whether new Pods do not become available within `progressDeadlineSeconds`.
     pub is_stalled: bool,
     /// `spec.replicas` of the object there.
     pub asked: i64,
-    /// The same, if the syncer reports it.
+    /// `spec.replicas` of the object there; `None` if the syncer does not report it.
     pub applied: Option<i64>,
 }
 
 impl ReportedPods {
-    /// Whether the report is about a larger share than the present one, so that its pods may be going away.
+    /// Whether the report is about a larger share than the present one, so that some of its pods may be
+    /// terminating.
     pub fn is_of_more(&self, replicas: i64) -> bool {
         self.is_applied && self.applied.is_some_and(|applied| applied > replicas)
     }
@@ -154,7 +155,7 @@ impl Reports {
         records.iter().filter_map(read).collect()
     }
 
-    /// Fills in what is reported about a share. Returns when to look again at pods that find no node.
+    /// Adds a report to a share. Returns the time at which pods without a node are checked again.
     pub fn fill(
         &self,
         share: &mut CurrentShare,
@@ -163,11 +164,11 @@ impl Reports {
         of: (&str, i64),
     ) -> Option<i64> {
         let (uid, now) = of;
-        // Pods with ordinals beyond the share still run, and no other cluster may run them meanwhile.
+        // Pods with ordinals beyond the share still run, and must not run on another cluster at the same time.
         let is_shrinking = work == Work::Ordinals && share.replicas.is_some_and(|most| found.running > most);
         share.ready = match (is_shrinking, found.applied) {
             (true, _) => found.running,
-            // A share that has just grown has no more than the object there asks for.
+            // A share that has just grown has at most the replicas that the object there asks for.
             (false, Some(applied)) if work == Work::Replicas => found.ready.min(applied),
             (false, _) => found.ready,
         };
@@ -203,8 +204,8 @@ pub fn is_about_service(record: &Value) -> bool {
     resource["resource"] == "services" && resource["group"] == ""
 }
 
-/// Whether pods that find no node since a time are to move, and when to look at them again: the capacity that the
-/// cluster has reported may be older than their report.
+/// Whether pods without a node since a time are to move, and when to check again: the capacity report of the
+/// cluster may be older than the report about its pods.
 fn stuck_since(since: i64, now: i64) -> (bool, i64) {
     let due = since.saturating_add(STUCK_SECONDS);
     if now < due { (false, due) } else { (true, now.saturating_add(STUCK_SECONDS)) }
@@ -216,7 +217,7 @@ fn by_object(record: &Value) -> Vec<String> {
     uid.map(|uid| object_key(&Key::of(record).workspace, uid)).into_iter().collect()
 }
 
-/// Reports in one workspace never count for an object of another one.
+/// A report in one workspace never counts for an object of another one.
 fn object_key(workspace: &str, uid: &str) -> String {
     format!("{workspace}/{uid}")
 }
@@ -288,7 +289,7 @@ mod tests {
             (json!({ "state": "Applied", "generation": 1, "replicas": 2 }), 1, true),
             (json!({ "state": "Applied", "generation": 1, "replicas": 1 }), 1, false),
             (json!({ "state": "Applied", "generation": 1, "replicas": 1 }), 2, false),
-            // Nothing waits for an object that cannot be applied, and older syncers do not report it.
+            // An object that cannot be applied is not waited for, and older syncers do not report it.
             (json!({ "state": "Invalid", "generation": 1, "replicas": 2 }), 1, false),
             (json!({ "state": "Applied", "generation": 1, "status": { "replicas": 2 } }), 1, false),
         ] {

@@ -43,18 +43,18 @@ pub struct Rollout<'a> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Halt {
     /// The reason and the message of the event.
-    pub told: Option<(&'static str, String)>,
+    pub report: Option<(&'static str, String)>,
     /// The time, in seconds, at which another cluster will have made no progress for too long.
     pub due: Option<i64>,
 }
 
-/// Whether shares of a placement wait for their turn, or have it.
+/// Whether some share of a placement is held or rolls out.
 pub fn is_rolling_out(placement: &Placement) -> bool {
     placement.clusters.iter().any(|share| share.held || share.is_rolling_out())
 }
 
 impl Rollout<'_> {
-    /// Gives the shares that are written next their turns. Returns whether any has not finished.
+    /// Sets the turns of the shares that are written next. Returns whether any rollout has not finished.
     pub fn stage(&self, placement: &Placement, shares: &mut [Share]) -> bool {
         if !is_rolling_out(placement) || shares.len() < 2 {
             return false;
@@ -70,8 +70,8 @@ impl Rollout<'_> {
         turns.iter().any(|turn| *turn != Turn::Finished)
     }
 
-    /// Why clusters keep their template for longer, if new Pods do not become available on another one. `since` is the
-    /// time, in seconds, since which a cluster reports the same pods.
+    /// The reason why clusters keep their template: new Pods do not become available on another one. `since` is
+    /// the time, in seconds, since which a cluster reports the same pods.
     pub fn halted(&self, shares: &[Share], since: impl Fn(&str, &ReportedPods) -> i64, now: i64) -> Halt {
         let mut halt = Halt::default();
         let held = names(shares.iter().filter(|share| share.held));
@@ -96,7 +96,7 @@ impl Rollout<'_> {
                 "the rollout is halted: Pods of the new template do not become available on {stalled} within {time}; {held} \
                  keeps the earlier template; apply a template that works, or the earlier one"
             );
-            halt.told = Some((ROLLOUT_HALTED, message));
+            halt.report = Some((ROLLOUT_HALTED, message));
         }
         halt
     }
@@ -109,7 +109,7 @@ impl Rollout<'_> {
         since: impl Fn(&str, &ReportedPods) -> i64,
     ) -> Option<i64> {
         if self.demand.work == Work::Replicas {
-            // Its controller tells.
+            // The Deployment controller of the cluster reports the deadline.
             return report.is_stalled.then_some(i64::MIN);
         }
         let state = self.state(share, Some(share));
@@ -118,7 +118,7 @@ impl Rollout<'_> {
         is_stalling.then(|| since(&share.uid, report).saturating_add(self.deadline.unwrap_or(DEADLINE)))
     }
 
-    /// The time within which new Pods are to become available, in words.
+    /// The deadline for new Pods, as text for messages.
     fn time(&self) -> String {
         match self.demand.work {
             Work::Replicas => "progressDeadlineSeconds".to_string(),
@@ -163,7 +163,7 @@ fn names<'s>(shares: impl Iterator<Item = &'s Share>) -> String {
     shares.map(|share| share.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Gives a share its turn.
+/// Sets the turn of a share.
 fn set(share: &mut Share, turn: Turn, before: &Share) {
     let has = RolloutBudget {
         max_unavailable: before.max_unavailable.unwrap_or(0),
@@ -172,7 +172,7 @@ fn set(share: &mut Share, turn: Turn, before: &Share) {
     share.held = turn == Turn::Held;
     let budget = match turn {
         Turn::Finished | Turn::Now(None) => None,
-        // A budget that became larger would only cause another write.
+        // A larger budget is not worth another write.
         Turn::Now(Some(now))
             if before.is_rolling_out()
                 && now.max_unavailable >= has.max_unavailable
@@ -292,7 +292,7 @@ mod tests {
         for (east, held, expected) in [
             (stalled, true, true),
             (report(5, 1, false), true, false),
-            // Nothing waits for it.
+            // The rollout does not wait for it.
             (stalled, false, false),
             // The report is about the template before.
             (ReportedPods { generation: 4, ..stalled }, true, false),
@@ -310,7 +310,7 @@ mod tests {
                 reports: &reports,
             };
             let shares = [Share::on("east", "east"), Share { held, ..Share::on("west", "west") }];
-            let found = rollout.halted(&shares, |_, _| 0, 0).told;
+            let found = rollout.halted(&shares, |_, _| 0, 0).report;
             assert_eq!(found.is_some(), expected, "{east:?} {held}");
             assert!(
                 found.is_none_or(|(_, text)| text.contains("on east within") && text.contains("west keeps"))
@@ -331,7 +331,7 @@ mod tests {
             (Work::Ordinals, report(5, 1, false), None, 700, (true, None)),
             (Work::Ordinals, report(5, 1, false), Some(5), 105, (true, None)),
             (Work::EveryNode, ReportedPods { desired: 2, ..report(5, 1, false) }, Some(5), 105, (true, None)),
-            // It has the template on all Pods, of which one does not become available.
+            // All of its Pods have the template, and one does not become available.
             (Work::Ordinals, ReportedPods { ready: 1, ..report(5, 2, false) }, Some(5), 105, (true, None)),
             (Work::Ordinals, report(5, 2, false), Some(5), 105, (false, None)),
             // The report is about the template before.
@@ -348,7 +348,7 @@ mod tests {
                 reports: &reports,
             };
             let halt = rollout.halted(&shares, |_, _| 100, now);
-            assert_eq!((halt.told.is_some(), halt.due), (is_halted, due), "{work:?} {east:?} at {now}");
+            assert_eq!((halt.report.is_some(), halt.due), (is_halted, due), "{work:?} {east:?} at {now}");
         }
     }
 

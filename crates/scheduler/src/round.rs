@@ -1,4 +1,4 @@
-//! One batch of decisions. Each sees what the decisions before it have reserved.
+//! One batch of decisions. Each decision sees the reservations of the previous ones.
 
 mod explain;
 
@@ -26,7 +26,7 @@ use crate::Scheduler;
 use crate::advance::Decidable;
 use crate::beyond_policy;
 use crate::ledger::Ledger;
-use crate::neighbours;
+use crate::other_workloads;
 use crate::rules::{pins, rules};
 use crate::taking_over;
 use crate::workloads;
@@ -35,8 +35,8 @@ use crate::writer::{PlacementTarget, Wanted};
 /// Label that every Namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// Most clusters that are tried although their Pod Security level does not allow the pods. Any further one is
-/// refused by the server.
+/// Most clusters per object that are excluded because their Pod Security level does not allow its pods. The
+/// server refuses any further one.
 const MAX_VIOLATIONS: usize = 16;
 /// Most clusters in a message, and the longest text about one of them.
 const MAX_REASONS: usize = 16;
@@ -56,21 +56,22 @@ pub enum DecidedStep {
     Settled,
     /// The placement is to be written. The reason and the message say which replicas have no place.
     Place(PlacementTarget, Wanted, Option<(&'static str, String)>),
-    /// `spec.replicas` is to be set to what an autoscaler in a cluster has set there.
+    /// `spec.replicas` is to be set to the number that an autoscaler in a cluster has set there.
     Scale(PlacementTarget, i64),
-    /// The placement was made without the scheduler, and becomes this intent.
+    /// The placement was made without the scheduler, and is to become this intent.
     TakeOver(PlacementTarget, Intent),
-    /// The object stays as it is, and its user is told why.
+    /// The object stays as it is, and the reason is reported.
     Report(PlacementTarget, ConditionValue),
     Failed(Status),
 }
 
-/// Whether an object that is no workload is to be placed.
+/// Whether an object of another kind than a workload is placed by an intent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
-    Here,
-    Nowhere,
-    /// A policy is about all custom kinds, and no cluster serves this one.
+enum Eligibility {
+    Eligible,
+    /// Neither its annotation nor a policy asks for clusters.
+    NotAsked,
+    /// A policy applies to all custom kinds, but no cluster serves this one.
     NotServed,
 }
 
@@ -79,7 +80,7 @@ struct Prepared<'p> {
     selection: PolicySelection<'p>,
     demand: Demand,
     rules: Rules,
-    /// Why the rules cannot be applied.
+    /// The reason why the rules cannot be applied.
     problem: Option<String>,
 }
 
@@ -138,11 +139,11 @@ impl<'a> Round<'a> {
         let namespace = self.scheduler.namespace(&target.at);
         let intent = Intent::of(&target.object, Some(&namespace));
         if !workloads::is_workload(&target.resource) {
-            let named = self.named(key, &target, &namespace, intent.as_ref());
-            if named != Named::Here {
-                let goes_along = self.go_along(key, &target, &placement);
-                let step = goes_along.unwrap_or_else(|| self.let_go(key, target, &placement));
-                if named == Named::NotServed {
+            let eligibility = self.eligibility(key, &target, &namespace, intent.as_ref());
+            if eligibility != Eligibility::Eligible {
+                let with_owners = self.place_with_owners(key, &target, &placement);
+                let step = with_owners.unwrap_or_else(|| self.clear_placement(key, target, &placement));
+                if eligibility == Eligibility::NotServed {
                     // It is tried again when a cluster changes.
                     self.scheduler.pending.insert(key.clone(), "");
                 }
@@ -156,19 +157,20 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Whether an object was placed by labels of a dialect that is not enabled any more: it stays.
+    /// Whether an object was placed by labels of a dialect that is no longer enabled. Such an object stays.
     fn is_left_alone(&self, at: &Key, object: &Value, placement: &Placement) -> bool {
         placement.by == placed_by::LABEL
             && !placement.clusters.is_empty()
             && (self.scheduler.dialects)(&at.workspace, object).is_none()
     }
 
-    /// The clusters that an object names in the words of a dialect, each with the part that names it.
+    /// The clusters that an object names by labels of a dialect, each with the label.
     fn named_by_labels(&self, target: &PlacementTarget) -> Vec<(String, String)> {
         (self.scheduler.dialects)(&target.at.workspace, &target.object).unwrap_or_default()
     }
 
-    /// The intent of a workload that names clusters in the words of a dialect. Those that do not exist do not count.
+    /// The intent of a workload that names clusters by labels of a dialect. Clusters that do not exist do not
+    /// count.
     fn intent_of_labels(&self, target: &PlacementTarget, path: &str) -> Option<(Intent, IntentSource)> {
         if !workloads::is_workload(&target.resource) {
             return None;
@@ -182,7 +184,8 @@ impl<'a> Round<'a> {
         (!existing.is_empty()).then(|| (Intent::naming(existing), IntentSource::Label))
     }
 
-    /// The object is left to a dialect, if it names clusters in the dialect's words. A workload waits for them.
+    /// The step for an object that names clusters by labels of a dialect: the dialect places it. A workload
+    /// waits for these clusters.
     fn of_dialect(&self, key: &Key, target: &PlacementTarget, path: &str) -> Option<DecidedStep> {
         let named = self.named_by_labels(target);
         let (source, name) = named.first()?;
@@ -199,27 +202,27 @@ impl<'a> Round<'a> {
         Some(not_placed(target, message))
     }
 
-    /// Whether an object that is no workload is to be placed: its own annotation or a policy says so.
-    fn named(
+    /// Whether an object of another kind than a workload is placed by its annotation or a policy.
+    fn eligibility(
         &mut self,
         key: &Key,
         target: &PlacementTarget,
         namespace: &Value,
         intent: Option<&(Intent, IntentSource)>,
-    ) -> Named {
+    ) -> Eligibility {
         let is_own = |(_, source): &(Intent, IntentSource)| *source == IntentSource::Object;
         if intent.is_some_and(is_own) {
-            return Named::Here;
+            return Eligibility::Eligible;
         }
-        // Policies are not about objects that go along with their owners.
+        // Policies do not apply to objects that go along with their owners.
         if self.owned_shares(target).is_some_and(|shares| !shares.is_empty()) {
-            return Named::Nowhere;
+            return Eligibility::NotAsked;
         }
         let candidates = self.candidates(&target.at);
         let of_policy = self.policy_target(key, target, namespace);
-        let Some(policy) = select(candidates.iter(), &of_policy).winner else { return Named::Nowhere };
+        let Some(policy) = select(candidates.iter(), &of_policy).winner else { return Eligibility::NotAsked };
         let names_kind = policy.specificity(&of_policy).is_some_and(|fit| fit.has_kind);
-        if names_kind || self.is_served(target) { Named::Here } else { Named::NotServed }
+        if names_kind || self.is_served(target) { Eligibility::Eligible } else { Eligibility::NotServed }
     }
 
     /// Whether a cluster of its workspace is known to serve the kind of an object.
@@ -241,8 +244,8 @@ impl<'a> Round<'a> {
         PolicyTarget { is_custom, ..of_policy }
     }
 
-    /// An object that is not to be placed any more is left only where other objects need it.
-    fn let_go(&mut self, key: &Key, target: PlacementTarget, placement: &Placement) -> DecidedStep {
+    /// The step for an object that is no longer placed: it stays only on clusters where other objects need it.
+    fn clear_placement(&mut self, key: &Key, target: PlacementTarget, placement: &Placement) -> DecidedStep {
         self.scheduler.pending.remove(key);
         self.scheduler.counts.remove(key);
         self.ledger.remove_object(key);
@@ -293,7 +296,7 @@ impl<'a> Round<'a> {
         }
         if !self.ledger.fleet.is_served(path) {
             self.scheduler.pending.insert(key.clone(), "");
-            // Workloads that were never placed may be run by other controllers.
+            // Other controllers may run workloads that were never placed.
             return match condition(&target.object, CONDITION) {
                 Some(_) if placement.clusters.is_empty() => not_placed(&target, NO_CLUSTER.to_string()),
                 _ => DecidedStep::Settled,
@@ -303,7 +306,7 @@ impl<'a> Round<'a> {
         self.advance(key, Decidable { target, placement, demand, rules, namespace, intent })
     }
 
-    /// Finds the rules of an object, and what it needs.
+    /// Determines the rules and the needs of an object.
     fn prepare<'p>(
         &self,
         key: &Key,
@@ -317,12 +320,12 @@ impl<'a> Round<'a> {
         let of_policy = self.policy_target(key, target, namespace);
         let selection = select(candidates.iter(), &of_policy);
         let mut demand = self.demand(target, placement, path);
-        demand.has_neighbours = self.ledger.has_neighbours(key);
+        demand.shares_cluster_with_namespace = self.ledger.shares_cluster_with_namespace(key);
         let mut rules = rules(intent, selection.winner, demand.runs_once);
         let mut problem = None;
         if let Some(policy) = selection.winner.filter(|_| intent.is_none()) {
             let (scheduler, ledger, object) = (self.scheduler, &self.ledger, (key, at));
-            let resolve = |rules| neighbours::resolve(scheduler, ledger, object, path, rules);
+            let resolve = |rules| other_workloads::resolve(scheduler, ledger, object, path, rules);
             match resolve(&policy.affinity).and_then(|with| Ok((with, resolve(&policy.anti_affinity)?))) {
                 Ok(resolved) => (rules.with, rules.without) = resolved,
                 Err(message) => problem = Some(message),
@@ -335,8 +338,8 @@ impl<'a> Round<'a> {
         Prepared { selection, demand, rules, problem }
     }
 
-    /// Decides without the clusters whose Pod Security level does not allow the pods. Only clusters that would
-    /// be chosen are checked, because the check reads the whole pod template.
+    /// Decides without clusters whose Pod Security level does not allow the pods. Only chosen clusters are
+    /// checked, because a check reads the whole pod template.
     pub fn decide_allowed(
         &self,
         (target, namespace): (&PlacementTarget, &Value),
@@ -368,7 +371,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// How a pod template violates the Pod Security level of a cluster.
+    /// The violations of the Pod Security level of a cluster by a pod template.
     fn violation(&self, target: &PlacementTarget, namespace: &Value, uid: &str) -> Option<String> {
         let key = self.ledger.cluster_key(uid)?;
         let cluster = self.scheduler.clusters.get(key)?;
@@ -400,8 +403,8 @@ impl<'a> Round<'a> {
         winner.is_some_and(|policy| policy.replicas.division.is_some())
     }
 
-    /// How an intent goes beyond a policy, without the right to do so. Policies change after intents, and the
-    /// intent of a Namespace is not checked for each of its objects when it is written.
+    /// The part of an intent that goes beyond the policy without the right to do so. Policies change after
+    /// intents were written, and the intent of a Namespace is not checked for each of its objects.
     fn excess(
         &self,
         path: &str,
@@ -433,8 +436,8 @@ impl<'a> Round<'a> {
         demand
     }
 
-    /// Whether shares may move although they break no rule: exact rules leave no choice, and a user who has
-    /// changed a policy or the intent expects an effect.
+    /// Whether shares may move although they break no rule: exact rules leave no choice, and after a change of
+    /// a policy or intent its user expects an effect.
     fn may_rebalance(&self, key: &Key, placement: &Placement, rules: &Rules) -> bool {
         let is_exact =
             matches!(rules.division, Division::Weighted(_) | Division::Pinned(_) | Division::Duplicate);
@@ -459,7 +462,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Tells why an object stays in the control plane.
+/// Explains why an object stays in the control plane.
 fn why_above(rules: &Rules, intent: Option<&(Intent, IntentSource)>) -> String {
     let why = match intent {
         Some((_, IntentSource::Object)) => "its annotation atoll.dev/clusters is none".to_string(),
@@ -499,7 +502,7 @@ fn not_placed(target: &PlacementTarget, message: String) -> DecidedStep {
     DecidedStep::Report(target, ConditionValue { status: "False", reason: NOT_PLACED, message })
 }
 
-/// Decides with exact numbers for some clusters first, and the rest divided between the others.
+/// Decides about pins of some clusters first, and divides the rest between the others.
 fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&Intent>) -> PlacementDecision {
     let pins = intent.filter(|intent| !intent.is_pinned()).map(pins).unwrap_or_default();
     if pins.is_empty() || demand.work != Work::Replicas {
@@ -553,7 +556,7 @@ pub fn pods(share: &DecidedShare, demand: &Demand) -> i64 {
     })
 }
 
-/// Tells why replicas have no place, with a reason for each cluster.
+/// Explains why replicas have no cluster, with a reason for each cluster.
 pub fn message(decision: &PlacementDecision) -> String {
     let mut parts: Vec<String> = decision.reason.iter().map(|reason| clean(reason, LONGEST_REASON)).collect();
     let reasons = decision.refusals.iter().take(MAX_REASONS);

@@ -1,4 +1,4 @@
-//! The rules of a decision: those of the intent that wins, in the words of the decision.
+//! Translates the winning intent of an object to the rules of a decision.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,7 @@ fn filter(term: &ClusterTerm) -> ClusterFilter {
     }
 }
 
-/// Returns what makes clusters belong to the same domain; `None` if each cluster is one.
+/// Returns the topology of a policy field; `None` if each cluster is a domain of its own.
 pub fn topology(domain: &Domain) -> Option<Topology> {
     match domain {
         Domain::Cluster => None,
@@ -122,8 +122,8 @@ fn failover(lost: Reaction, returned: Reaction) -> Failover {
     }
 }
 
-/// Replaces the choice of clusters by that of an annotation. What the policy allows was checked when the
-/// annotation was written, and going beyond it may have been allowed: what is left of the policy does not choose
+/// Replaces the choice of clusters by that of an annotation. The annotation was checked against the policy when
+/// it was written, and may have been allowed to go beyond it, so the other rules of the policy do not choose
 /// clusters.
 fn with_intent(
     rules: Rules,
@@ -138,14 +138,14 @@ fn with_intent(
         IntentSource::Label => placed_by::LABEL,
     };
     let names: BTreeSet<String> = intent.clusters().map(str::to_string).collect();
-    // Each cluster that a label names runs all of it, whatever policies say.
+    // Each cluster that a label names runs all replicas, regardless of policies.
     let given = policy.and_then(|policy| policy.replicas.division).filter(|_| source != IntentSource::Label);
     let division = match given {
         _ if intent.is_none() => Division::Nowhere,
         _ if intent.is_duplicate() => Division::Duplicate,
         given if has_no_amounts(intent) => match given.filter(|given| *given != policy::Division::None) {
             Some(_) => rules.division.clone(),
-            // Without a division each of the clusters runs all of it, except where that would be done twice.
+            // Without a division, each cluster runs all replicas, unless the work would then be done twice.
             None if names.len() > 1 && !runs_once => Division::Duplicate,
             None => Division::Single,
         },

@@ -1,9 +1,9 @@
 //! Changes that concern many objects: those of a namespace, of a workspace and the workspaces below it, all
 //! DaemonSets, the workloads that mount a claim, or the objects that one object owns.
 //!
-//! Listing the objects takes long where there are many, and a listener of a cache delays all other listeners. So a
-//! listener only notes the scope. A worker lists its objects, and the scope rests afterwards: changes that follow
-//! each other quickly are handled together, and workspaces take turns.
+//! Listing many objects takes long, and a listener of a cache delays all other listeners. So a listener only
+//! records the scope. A worker lists its objects and lets the scope rest afterwards, so that changes in quick
+//! succession are handled together, and workspaces take turns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::{Scheduler, workloads};
 
-/// Scopes that are listed or rest at the same time, in all and of one workspace.
+/// Most scopes that are listed or rest at the same time, in all and of one workspace.
 const AT_ONCE: usize = 64;
 const PER_WORKSPACE: usize = 1;
-/// A scope rests for so many times as long as it took to list its objects.
+/// The rest of a scope, as a multiple of the time that listing its objects took.
 const REST: u32 = 4;
-/// Objects after which other tasks get a turn.
+/// Number of objects after which other tasks get a turn.
 const AT_A_TIME: usize = 256;
 
 /// Most objects that a listener adds to the queue itself.
@@ -71,12 +71,12 @@ impl ChangeScope {
 }
 
 impl Scheduler {
-    /// Notes that the objects of a scope are to be decided about again.
+    /// Records that the objects of a scope are to be decided about again.
     pub fn scope_changed(&self, workspace: &str, namespace: &str, scope: &ChangeScope) {
         self.scopes.add(Key::new(workspace, namespace, &scope.name()));
     }
 
-    /// Adds the objects of all noted scopes to the queue.
+    /// Adds the objects of all recorded scopes to the queue.
     pub fn enqueue_scopes(&self) {
         for key in self.scopes.drain() {
             for (scope, object) in self.objects_of(&key) {
@@ -85,7 +85,7 @@ impl Scheduler {
         }
     }
 
-    /// The objects of a noted scope, and how each is added to the queue.
+    /// The objects of a recorded scope, and how each is added to the queue.
     fn objects_of(&self, key: &Key) -> Vec<(EnqueuedAs, Arc<Value>)> {
         let Some(scope) = ChangeScope::named(&key.name) else { return Vec::new() };
         let in_namespace =
@@ -113,7 +113,7 @@ impl Scheduler {
             }
             ChangeScope::Claim(name) => {
                 let claim = Key::new(&key.workspace, &key.namespace, name);
-                self.claims.mounting(&claim, &self.kinds.workloads)
+                self.volume_claims.mounting(&claim, &self.kinds.workloads)
             }
             ChangeScope::Owned(uid) => {
                 others().map(|(kind, cache)| (kind, cache.owned_by(key, uid))).collect()

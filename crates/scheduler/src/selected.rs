@@ -1,6 +1,6 @@
 //! Places Services, PodDisruptionBudgets and NetworkPolicies with the workloads whose Pods they select,
-//! Ingresses with the Services that they lead to, and all of them with the objects that own them. They lose a cluster
-//! when no such object is there any more. One that its user has placed elsewhere is there, too.
+//! Ingresses with the Services that they lead to, and all of them with their owners. They leave a cluster when
+//! no such object is there any more. Clusters that a user has chosen for them stay.
 
 mod backends;
 mod changed_workloads;
@@ -29,7 +29,7 @@ const WORKERS: usize = 4;
 const REFUSED_DELAY: Duration = Duration::from_secs(5);
 const PLACEMENT: &str = "placement";
 const DRY_RUN: &str = "placement?dryRun=All";
-/// Most labels of a workload's Pods that are looked up.
+/// Most labels of the Pods of a workload that are looked up.
 const MAX_LABELS: usize = 256;
 /// Index key of selectors without an exact label.
 const ANY: &str = "*";
@@ -53,7 +53,7 @@ const NAMESPACES: usize = 4;
 /// Number of objects after which other work of the thread goes first.
 const YIELD_AFTER: usize = 256;
 
-/// Delay before a removal is looked at again that depends on owners which are not known yet.
+/// Delay before a removal that depends on unknown owners is checked again.
 const UNKNOWN_DELAY: Duration = Duration::from_secs(1);
 
 /// Index function of Services; see [`index_keys`].
@@ -230,7 +230,8 @@ impl Selected {
         if !self.kinds.knows_owners(&at, &found) {
             return Ok(Next::After(UNKNOWN_DELAY));
         }
-        // Caches may be at different revisions, and a Service that is removed by mistake loses its address.
+        // Caches may be at different revisions, and a Service that is removed by mistake loses its address in
+        // the cluster.
         let needed = self.listed(kind, &at, &found).await?;
         match next_needed(&current, needed) {
             Some((wanted, by)) if !are_same(&current.clusters, &wanted) => {
@@ -245,7 +246,7 @@ impl Selected {
         owners::with_shares(self.selected_by(kind, at, found), found, &|owner| self.kinds.owner(at, owner))
     }
 
-    /// The clusters of what an object selects or leads to.
+    /// The clusters of the objects that an object selects or leads to.
     fn selected_by(&self, kind: usize, at: &Key, found: &Value) -> Vec<Share> {
         if kind == INGRESSES {
             let service = |name: &str| self.selecting[SERVICES].0.get(&at.sibling(name));
@@ -258,7 +259,7 @@ impl Selected {
         shares(kinds()[kind], found, cached.iter().map(|workload| &**workload))
     }
 
-    /// The same by lists.
+    /// The clusters that need an object, by lists from the API.
     async fn listed(&self, kind: usize, at: &Key, found: &Value) -> Result<Vec<Share>, Status> {
         let owners = owners::read(&self.api, &self.kinds, at, found).await?;
         let shares = self.listed_by(kind, at, found).await?;
@@ -293,7 +294,7 @@ impl Selected {
         match self.place(resource, at, found, (&wanted, by), PLACEMENT).await {
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
             Err(status) if status.has_cause(pause::CAUSE) => Ok(Next::After(PAUSED_DELAY)),
-            // A cluster accepts nothing; the others still get the object.
+            // One cluster accepts no new shares; the object is still placed on the others.
             Err(status) if status.code() == 422 => {
                 let before = Placement::of(found).clusters;
                 let mut accepted: Vec<Share> = Vec::new();
@@ -453,13 +454,13 @@ mod tests {
                 budget(json!({ "selector": web_only, "minAvailable": "50%" })),
                 "east west",
             ),
-            // Each cluster has all of it.
+            // Each cluster runs all replicas.
             (
                 &resources::POD_DISRUPTION_BUDGETS,
                 budget(json!({ "selector": { "matchLabels": { "app": "copy" } }, "minAvailable": 3 })),
                 "east west",
             ),
-            // The Pods of several workloads are one whole.
+            // A budget for the Pods of several workloads counts them together.
             (
                 &resources::POD_DISRUPTION_BUDGETS,
                 budget(json!({ "selector": {}, "maxUnavailable": 3 })),

@@ -1,7 +1,7 @@
-//! Replicas that clients above can reach: ready Pods whose endpoints are known above.
+//! Replicas that clients in the control plane can reach: ready Pods whose endpoints are known above.
 //!
-//! A move takes old replicas away when new ones are available. The Services that select them are followed above by
-//! their EndpointSlices, so that a new replica counts only when it is in there.
+//! A move takes old replicas away when new ones are available. Clients above reach Pods through the
+//! EndpointSlices of the Services that select them, so a new replica counts only when it is in a slice above.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::selected;
 
 /// Delay of a decision because of a Service. Many of them may change at the same time.
 pub const WAKE_DELAY: Duration = Duration::from_millis(50);
-/// Most Services of a workload that a move waits for, and most that are looked at, in the order of their names.
+/// Most Services of a workload that a move waits for, and most that are examined, in the order of their names.
 const MAX_SERVICES: usize = 64;
 const MAX_LOOKED_AT: usize = 4096;
 
@@ -60,10 +60,10 @@ impl Serving {
         for service in self.selecting(at, workload) {
             let placement = Placement::of(&service);
             let is_on = |uid: &str| placement.clusters.iter().any(|of| of.uid == uid);
-            let goes_along = !stays_above(&service) && demand.current.iter().any(|share| is_on(&share.uid));
+            let is_dependent = !stays_above(&service) && demand.current.iter().any(|share| is_on(&share.uid));
             let endpoints = reports.endpoints(&at.workspace, object::uid(&service));
             for share in demand.current.iter_mut().filter(|share| stays.contains(&share.uid)) {
-                let most = most_ready(&endpoints, (is_on(&share.uid), goes_along), &share.uid);
+                let most = most_ready(&endpoints, (is_on(&share.uid), is_dependent), &share.uid);
                 share.ready = share.ready.min(most);
             }
         }
@@ -91,14 +91,14 @@ pub fn first_by_name(mut objects: Vec<Arc<Value>>, most: usize) -> Vec<Arc<Value
     objects
 }
 
-/// The most replicas that can be reached in a cluster: none before a Service that goes along with them is there, any
-/// number if its endpoints are not known or it stays elsewhere.
+/// The number of replicas that can be reached in a cluster: none before a Service that goes along with them is
+/// there, any number if its endpoints are not known or it is not placed there.
 fn most_ready(
     endpoints: &HashMap<String, Option<i64>>,
-    (is_there, goes_along): (bool, bool),
+    (is_there, is_dependent): (bool, bool),
     cluster: &str,
 ) -> i64 {
-    match (is_there, goes_along) {
+    match (is_there, is_dependent) {
         (true, _) => endpoints.get(cluster).copied().unwrap_or(Some(0)).unwrap_or(i64::MAX),
         (false, true) => 0,
         (false, false) => i64::MAX,

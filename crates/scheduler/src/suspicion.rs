@@ -1,5 +1,5 @@
-//! Tells about suspicions of the control plane against itself: a condition of each cluster that is not Ready, and an
-//! event if it has workloads, and not one for each of the many objects there.
+//! Reports suspicions of the control plane against itself: a condition of each cluster that is not Ready, and
+//! one event if it has workloads, instead of one for each of the many objects there.
 //!
 //! ```text
 //!   Cluster changes ─► Notify ─► all Clusters that are not Ready, or have the condition ─► Queue ─► condition
@@ -23,15 +23,15 @@ use crate::{Keys, Scheduler};
 
 /// The reason of the condition.
 const REASON: &str = "MostClustersUnready";
-/// The least time between two looks at all clusters: many of them change at once.
+/// The least time between two scans of all clusters: many of them change at once.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Conditions that are written at the same time.
 const WORKERS: usize = 4;
 
 #[derive(Default)]
 pub struct Suspicions {
-    /// Clusters whose users were told by an event.
-    told: Mutex<Keys>,
+    /// Clusters for which an event was written.
+    reported: Mutex<Keys>,
     /// Notified when a Cluster has changed.
     changed: Notify,
 }
@@ -49,24 +49,24 @@ impl Suspicions {
             let Some(cluster) = scheduler.clusters.get(&key).filter(|cluster| !is_ready(cluster)) else {
                 continue;
             };
-            if self.told().insert(key) {
+            if self.reported().insert(key) {
                 scheduler.writer.recorder.warning(&resources::CLUSTERS, &cluster, SUSPECT, message);
             }
         }
     }
 
-    /// Handles a changed Cluster: the next suspicion is told again.
+    /// Handles a changed Cluster: the next suspicion is reported again.
     pub fn cluster_changed(&self, change: &Change) {
         if change.new.as_deref().is_none_or(is_ready) {
-            self.told().remove(&change.key);
+            self.reported().remove(&change.key);
         }
         if change.old.as_deref().map(terms) != change.new.as_deref().map(terms) {
             self.changed.notify_one();
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Keys> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reported(&self) -> MutexGuard<'_, Keys> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,13 +171,15 @@ mod tests {
         let ready = json!({ "type": "Ready", "status": "False" });
         let cluster = json!({ "metadata": { "name": "east" }, "status": { "conditions": [ready] } });
         assert_eq!(conditions(&cluster, false, "now"), None);
-        let told = conditions(&cluster, true, "now").expect("it is written");
+        let reported = conditions(&cluster, true, "now").expect("it is written");
         assert_eq!(
-            (&told[0], &told[1]["type"], &told[1]["status"]),
+            (&reported[0], &reported[1]["type"], &reported[1]["status"]),
             (&ready, &json!(SUSPECT), &json!("True"))
         );
-        assert!(told[1]["message"].as_str().is_some_and(|text| text.ends_with("atoll cluster fence east")));
-        let cluster = json!({ "metadata": { "name": "east" }, "status": { "conditions": told } });
+        assert!(
+            reported[1]["message"].as_str().is_some_and(|text| text.ends_with("atoll cluster fence east"))
+        );
+        let cluster = json!({ "metadata": { "name": "east" }, "status": { "conditions": reported } });
         assert_eq!(conditions(&cluster, true, "later"), None, "it is written once");
         assert_eq!(conditions(&cluster, false, "later"), Some(vec![ready]));
     }

@@ -1,5 +1,5 @@
 //! Placements that were made by hand, without a scheduler, become intents. No replica moves: numbers become
-//! pins, and what is whole stays whole.
+//! pins, and undivided objects stay undivided.
 
 use atoll_fleet::scheduled::COMMAND_MANAGER;
 use atoll_fleet::{Placement, placed_by};
@@ -36,7 +36,8 @@ pub async fn write(api: &ApiScope, target: &PlacementTarget, intent: &Intent) ->
     let patch = json!({ "metadata": {
         "uid": uid, "resourceVersion": revision, "annotations": { ANNOTATION: text },
     } });
-    // As if its user had used the command, so that it stays when a manifest without it is replaced.
+    // The field manager is that of the command, so that the intent stays when a manifest without it is
+    // replaced.
     let written = match api.patch_as(COMMAND_MANAGER, &target.resource, &target.at, &patch).await {
         Err(status) if matches!(status.code(), 404 | 409) => return Ok(Next::Again),
         written => written?,

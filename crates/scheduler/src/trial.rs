@@ -1,4 +1,5 @@
-//! Trials: a copy of the scheduler's state in which a change is tried out, with the same code that decides in earnest.
+//! Trials: a copy of the state of the scheduler in which a change is tried out, with the code of real
+//! decisions.
 //!
 //! ```text
 //!   Scheduler ─ copy ─► Trial ─ change ─► queue ─► Round ─► placements and reports, in copied caches only
@@ -20,7 +21,6 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::changes::{self, Changes};
-use crate::claims::Claims;
 use crate::counts::Counts;
 use crate::heartbeats::Heartbeats;
 use crate::pauses::Pauses;
@@ -30,18 +30,19 @@ use crate::rebalancing::{self, Rebalancing};
 use crate::reports::Reports;
 use crate::round::{DecidedStep, Round};
 use crate::suspicion::Suspicions;
+use crate::volume_claims::VolumeClaims;
 use crate::writer::{PlacementTarget, Wanted, Writer};
 use crate::{BATCHES, Scheduler};
 
-/// Most rounds of a trial. Each ends with a step of every object that moves, so moves end long before.
+/// Most rounds of a trial. In each round every moving object makes one step, so that moves end long before.
 const MAX_ROUNDS: usize = 500;
-/// Seconds by which a trial is ahead: everything that waits for a while has waited long enough.
+/// Seconds by which the clock of a trial is ahead, so that all waiting times are over.
 const AHEAD: i64 = 3600;
 
 /// A copy of the scheduler that writes nothing but its own caches.
 pub struct Trial {
     pub scheduler: Arc<Scheduler>,
-    /// Why replicas have no place or do not move, by queue key.
+    /// The reason why replicas have no cluster or do not move, by queue key.
     pub messages: HashMap<Key, String>,
 }
 
@@ -68,7 +69,7 @@ impl Trial {
         let kinds = Arc::new(of.kinds.detached_copy());
         let scheduler = Arc::new(Scheduler {
             api: of.api.clone(),
-            claims: Claims::new(copy(&of.claims.cache), &kinds.workloads),
+            volume_claims: VolumeClaims::new(copy(&of.volume_claims.cache), &kinds.workloads),
             kinds,
             clusters: copy(&of.clusters),
             namespaces: copy(&of.namespaces),
@@ -95,7 +96,7 @@ impl Trial {
         });
         drop(ledger);
         changes::listen(&scheduler);
-        // Listeners are told about everything that exists, which is no change.
+        // Listeners get all existing objects first, which is no change.
         scheduler.rebalancing.forget_changes();
         scheduler.queue.drain();
         scheduler.scopes.drain();
@@ -103,7 +104,7 @@ impl Trial {
         Trial { scheduler, messages: HashMap::new() }
     }
 
-    /// Decides about everything that the changes concern, until nothing changes any more, or it `is_over`.
+    /// Decides about all affected objects until nothing changes any more, or it `is_over`.
     pub fn settle(&mut self, is_over: &dyn Fn() -> bool) -> Result<(), Status> {
         for _ in 0..MAX_ROUNDS {
             rebalancing::enqueue(&self.scheduler);
@@ -133,11 +134,11 @@ impl Trial {
         Ok(())
     }
 
-    /// Does in the copies what a step would do. Returns whether a placement has changed.
+    /// Applies a step to the copies. Returns whether a placement has changed.
     fn apply(&mut self, key: Key, step: DecidedStep) -> Result<bool, Status> {
         let scheduler = self.scheduler.clone();
         match step {
-            // An intent that takes over a placement says the same as the placement.
+            // The intent leads to the same placement.
             DecidedStep::Settled | DecidedStep::TakeOver(..) => {}
             DecidedStep::Failed(status) => return Err(status),
             DecidedStep::Report(_, verdict) => {
@@ -151,7 +152,7 @@ impl Trial {
                 self.write(&cache, changed);
                 return Ok(true);
             }
-            DecidedStep::Place(target, wanted, told) => {
+            DecidedStep::Place(target, wanted, problem) => {
                 let is_blocked =
                     !wanted.blocked.is_empty() && wanted.is_count_of(&Placement::of(&target.object));
                 self.place(&key, &target, wanted);
@@ -159,7 +160,7 @@ impl Trial {
                     scheduler.changes.decided(&key);
                     scheduler.rebalancing.decided(&key);
                 }
-                match told {
+                match problem {
                     Some((_, message)) => {
                         scheduler.pending.insert(key.clone(), &message);
                         self.messages.insert(key, message);
@@ -175,7 +176,7 @@ impl Trial {
         Ok(false)
     }
 
-    /// Writes a placement, and the reports that follow: pods become ready, and clusters that are left confirm it.
+    /// Writes a placement and the reports that follow: pods become ready, and removals are confirmed.
     fn place(&self, key: &Key, target: &PlacementTarget, wanted: Wanted) {
         let Some((cache, _)) = self.scheduler.kinds.target(key) else { return };
         let before = Placement::of(&target.object);

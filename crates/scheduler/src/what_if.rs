@@ -21,7 +21,7 @@ const NEW_UID: &str = "what-if";
 /// The kind of policies of a workspace.
 const CLUSTER_POLICY: &str = "ClusterPlacementPolicy";
 
-/// Returns what a change in a workspace would lead to, as far as it is known when it `is_over`.
+/// Returns the effect of a change in a workspace, as far as it is known when it `is_over`.
 pub fn answer(
     scheduler: &Scheduler,
     workspace: &str,
@@ -54,7 +54,7 @@ pub fn answer(
             false => others += 1,
         }
     }
-    // Only the administrator of a cluster learns how much others have there.
+    // Only the administrator of a cluster may know the number of objects of other workspaces there.
     answer.others = (change.drain.is_some() || change.lose.is_some()).then_some(others);
     Ok(answer)
 }
@@ -99,7 +99,7 @@ fn effect(
     })
 }
 
-/// Drains a cluster, or lets it be lost.
+/// Drains a cluster, or makes it lost.
 fn change_cluster(trial: &Trial, workspace: &str, name: &str, is_lost: bool) -> Result<(), Status> {
     let cache = &trial.scheduler.clusters;
     let found = |id: &str| cache.get(&Key::new(id, "", name));
@@ -129,7 +129,7 @@ fn change_cluster(trial: &Trial, workspace: &str, name: &str, is_lost: bool) -> 
     Ok(())
 }
 
-/// Gives a workload another number of replicas.
+/// Sets the number of replicas of a workload.
 fn change_replicas(trial: &Trial, workspace: &str, scale: &ScaleChange) -> Result<(), Status> {
     let ScaleChange { group, resource, namespace, name, replicas } = scale;
     let cache =

@@ -43,8 +43,8 @@ pub fn target(key: &Key) -> Option<(usize, Key)> {
     Some((kind, Key::new(&key.workspace, namespace, &key.name)))
 }
 
-/// Whether the scheduler places an object now. It leaves alone what is being deleted, has finished, or was
-/// placed by other means. A dependent goes where it is needed, and where its user puts it.
+/// Whether the scheduler places an object now. It does not place objects that are being deleted, have finished,
+/// or were placed by other means. A dependent is placed where it is needed and where its user places it.
 pub fn is_placed_here(resource: &Resource, object: &Value, placement: &Placement) -> bool {
     let is_dependent = !is_workload(resource) && placement.by == placed_by::REFERENCE;
     // A dialect's controller places objects of other kinds by their labels.
@@ -64,7 +64,7 @@ pub fn is_workload(resource: &Resource) -> bool {
     placed_condition::is_workload((&resource.group, &resource.plural))
 }
 
-/// The shares of a placement that were decided, or are to be: without those that are there only because other
+/// The decided shares of a placement, or those to be decided: without shares that are there only because other
 /// objects need the object.
 pub fn decided_shares(placement: &Placement) -> Vec<Share> {
     let is_decided =
@@ -72,7 +72,7 @@ pub fn decided_shares(placement: &Placement) -> Vec<Share> {
     placement.clusters.iter().filter(is_decided).cloned().collect()
 }
 
-/// The shares to write where these are decided: other objects keep what they need.
+/// The shares to write if these are decided: clusters where other objects need the object stay.
 pub fn with_decided(placement: &Placement, decided: Vec<Share>) -> Vec<Share> {
     let mut current = placement.clusters.clone();
     if placement.by == placed_by::REFERENCE {
@@ -81,7 +81,7 @@ pub fn with_decided(placement: &Placement, decided: Vec<Share>) -> Vec<Share> {
     placement::with_decided(&current, decided)
 }
 
-/// Whether a Job has ended.
+/// Whether a Job has finished.
 pub fn has_finished(object: &Value) -> bool {
     ["Complete", "Failed"].iter().any(|kind| condition(object, kind).is_some_and(|found| found.is_true()))
 }

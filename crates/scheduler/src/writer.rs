@@ -18,7 +18,7 @@ use crate::moving::{AWAY, have_same_amounts, have_same_turns};
 
 /// Delay before a paused placement is tried again, because there is no event when the pause ends.
 pub const PAUSED_DELAY: Duration = Duration::from_secs(2);
-/// Delay before a refused placement is tried again: the server may know what the caches do not contain yet.
+/// Delay before a refused placement is retried: the server may have newer objects than the caches.
 const REFUSED_DELAY: Duration = Duration::from_secs(5);
 const PLACEMENT: &str = "placement";
 /// Reasons of events.
@@ -83,7 +83,7 @@ impl Wanted {
             && have_same_amounts(&placement.target, &self.target)
     }
 
-    /// Whether only what is told about replicas changes: how many are missing, and why some stay.
+    /// Whether only information about replicas changes: the number without a cluster, and why some stay.
     pub fn is_count_of(&self, placement: &Placement) -> bool {
         let (missing, blocked) = (placement.missing, placement.blocked.clone());
         let counted = Wanted { missing, blocked, ..self.clone() };
@@ -137,7 +137,7 @@ impl Wanted {
         };
         let (now, held) = (names(|share| !share.held && share.is_rolling_out()), names(|share| share.held));
         let free = names(|share| !share.held);
-        // Without a budget, clusters that roll out are not told apart from those that have finished.
+        // Without a budget, clusters that roll out cannot be distinguished from those that have finished.
         let now = if now.is_empty() { free } else { now };
         match (now.is_empty(), held.is_empty()) {
             (true, _) => format!("the new Pod template waits on {held}"),
@@ -180,9 +180,9 @@ pub enum Written {
     At(u64),
     /// The object was changed or deleted: its next change is on the way.
     Stale,
-    /// Not while a pause applies.
+    /// Refused because of a pause.
     Paused { message: String },
-    /// Not now; the reason, and when to try again.
+    /// Not written; the reason, and when to retry.
     Refused { message: String, next: Next },
 }
 
@@ -223,7 +223,7 @@ impl Writer {
                     let message = wanted.rollout_event();
                     self.recorder.normal(&target.resource, &target.object, ROLLING_OUT, message);
                 } else if is_autoscaling || is_count {
-                    // The autoscaler tells about numbers, and another event about replicas without a place.
+                    // The autoscaler reports numbers, and another event reports replicas without a cluster.
                 } else if !wanted.shares.is_empty() || !wanted.phase.is_empty() {
                     let (reason, message) = wanted.event();
                     self.recorder.normal(&target.resource, &target.object, reason, message);
@@ -258,7 +258,7 @@ impl Writer {
         }
     }
 
-    /// Tells why an object is not placed. An event is written if `is_news`.
+    /// Reports why an object is not placed. An event is written if `is_news`.
     pub async fn report(
         &self,
         target: &PlacementTarget,

@@ -12,6 +12,7 @@
 
 mod access;
 pub mod advisor;
+mod advisor_queue;
 pub mod body;
 pub mod chain;
 pub mod connect;
@@ -35,7 +36,6 @@ mod options;
 mod paging;
 mod panics;
 mod query;
-mod questions;
 mod request;
 mod respond;
 mod snapshot;

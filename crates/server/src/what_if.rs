@@ -13,8 +13,8 @@ use http::{Method, Response};
 use serde_json::Value;
 
 use crate::Server;
+use crate::advisor_queue::WHAT_IF;
 use crate::body::Body;
-use crate::questions::WHAT_IF;
 use crate::respond;
 use crate::workspace::Workspace;
 

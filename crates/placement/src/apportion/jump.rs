@@ -1,11 +1,12 @@
-//! Divisions of very many replicas: a division near the end, from which few steps are left.
+//! Division of very many replicas: computes a state from which few single steps are left.
 //!
 //! A part with weight *w* deserves as many replicas as have *(2s + 1) / w* up to a level. The level at which all
 //! parts together have the total is found by bisection, so that the time does not depend on the total.
 
 use super::{Division, Part};
 
-/// Brings a division to where one step for each part is left at most, if it is farther away than `steps`.
+/// Brings a division to a state in which at most one step for each part is left, unless it needs no more than
+/// `steps` steps anyway.
 pub fn to_vicinity(division: &mut Division<'_>, (total, steps): (i64, i64), balance: bool) {
     let levels = Levels::of(division.parts, total);
     let shares: Vec<i64> = if balance {
@@ -15,7 +16,7 @@ pub fn to_vicinity(division: &mut Division<'_>, (total, steps): (i64, i64), bala
         };
         division.shares.iter().enumerate().map(near).collect()
     } else if division.sum < total {
-        // Parts keep what they have.
+        // No part loses replicas.
         let more = |at: usize, level: i128| levels.share(at, level).max(division.shares[at]);
         let level = levels.last(|level| levels.sum(|at| more(at, level)) <= i128::from(total));
         (0..division.shares.len()).map(|at| more(at, level)).collect()
@@ -34,7 +35,7 @@ pub fn to_vicinity(division: &mut Division<'_>, (total, steps): (i64, i64), bala
 
 struct Levels<'a> {
     parts: &'a [Part],
-    /// A level has this many units. With one unit more, no part deserves more than one replica more.
+    /// Number of units of a level. One unit adds at most one replica to each part.
     unit: i128,
     /// A level at which each part deserves more than the total.
     highest: i128,
@@ -58,7 +59,8 @@ impl Levels<'_> {
         (0..self.parts.len()).map(|at| i128::from(share(at))).sum()
     }
 
-    /// The last level for which a condition holds that holds up to there; the lowest if it never does.
+    /// The last level for which a condition holds, where it holds for all lower levels, too. The lowest level
+    /// if it holds for none.
     fn last(&self, holds: impl Fn(i128) -> bool) -> i128 {
         let (mut low, mut high) = (0, self.highest);
         while low < high {

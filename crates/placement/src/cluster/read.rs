@@ -14,8 +14,8 @@ use crate::node::{NodeShape, Taint};
 use crate::resources::Resources;
 
 impl ClusterState {
-    /// Reads a Cluster that is registered in the workspace with this path. What a Cluster does not say
-    /// (served resources, missing rights, classes) is left unknown.
+    /// Reads a Cluster that is registered in the workspace with this path. Unreported served resources, missing
+    /// rights and classes are left unknown.
     pub fn of(cluster: &Value, workspace: &str) -> ClusterState {
         let view = ClusterView::of(cluster);
         ClusterState {
@@ -80,7 +80,7 @@ fn labels(cluster: &Value) -> BTreeMap<String, String> {
     labels
 }
 
-/// Returns amounts by resource in the units of the ledger. Zero is an amount too.
+/// Returns amounts by resource in the units of the ledger, including amounts of zero.
 fn amounts(quantities: &Value) -> BTreeMap<String, i64> {
     let read = Resources::of(quantities);
     let names = quantities.as_object().into_iter().flatten();

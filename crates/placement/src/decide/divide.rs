@@ -17,7 +17,7 @@ pub fn divide<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Sh
     if plan.unplaced == 0 || question.rules.spread.is_empty() {
         return plan;
     }
-    // The clusters with most room of each domain are not always those that come first.
+    // The clusters with most room in each domain are not always the first candidates.
     let thorough = divide_between(question, term, true);
     if thorough.unplaced < plan.unplaced { thorough } else { plan }
 }
@@ -64,7 +64,8 @@ fn divide_between<'a>(
     }
 }
 
-/// The cluster on which an object without replicas stays. Another one with more room is no reason to move nothing.
+/// The cluster of an object without replicas. It does not change for another cluster with more room, because
+/// there are no replicas to move.
 fn place_of_zero<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Option<usize> {
     if question.demand.replicas > 0 || question.demand.is_paused {
         return None;
@@ -74,7 +75,7 @@ fn place_of_zero<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) ->
     present.first().filter(|_| !is_frozen).map(|found| found.index)
 }
 
-/// An object that is scaled to zero keeps a place, so that it can be seen and scaled up again.
+/// An object that is scaled to zero keeps a cluster, so that users see it there and can scale it up again.
 fn zero_replicas(shares: Vec<(usize, i64)>, chosen: &[Candidate<'_>], total: i64) -> Vec<(usize, i64)> {
     match chosen.first() {
         Some(found) if shares.is_empty() && total == 0 => vec![(found.index, 0)],
@@ -87,7 +88,7 @@ fn most_clusters(question: Question<'_>) -> usize {
     let (demand, rules) = (question.demand, question.rules);
     let by_replicas = match (rules.min_replicas, &rules.division) {
         (Some(least), _) => demand.replicas / least.max(1),
-        // Weights tell which clusters get none.
+        // Clusters of weight 0 get no replicas.
         (None, Division::Weighted(_)) => i64::MAX,
         (None, _) => demand.replicas,
     };
@@ -100,7 +101,7 @@ fn most_clusters(question: Question<'_>) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX)
 }
 
-/// Chooses clusters, in the order of registration; `None` if a pause forbids to.
+/// Chooses clusters, in the order of registration; `None` if a pause forbids it.
 fn choose<'a>(
     question: Question<'a>,
     term: Option<&'a ClusterFilter>,
@@ -123,18 +124,18 @@ fn choose<'a>(
         || !rules.spread.is_empty()
         || (growth > 0 && rules.division != Division::Pack);
     if needs_more {
-        // Without balancing, new clusters get nothing that others would have to give up.
+        // Without balancing, new clusters get only additional replicas.
         let most_new = match rules.min_replicas {
             Some(replicas) if !demand.may_rebalance && found.len() >= least => {
                 usize::try_from(growth / replicas.max(1)).unwrap_or(0)
             }
             _ => usize::MAX,
         };
-        // One without replicas, since all of them were scaled away, takes new ones like any other.
+        // A present cluster whose replicas were all scaled away must have room for the minimum, like a new one.
         let least = rules.min_replicas.unwrap_or(1).max(1).min(total);
         found.retain(|one| one.current > 0 || one.is_frozen || one.most >= least);
         let most_new = most_new.min(most.saturating_sub(found.len()));
-        // Clusters that may hardly differ need as much room as the others, so that their sum says little.
+        // With a maximum skew, the smallest cluster limits the others, so the sum of the room says little.
         let missing = if rules.max_skew.is_some() { total } else { total - room(&found, total) };
         found.extend(newcomers(question, term, (enough, missing), (most, most_new), is_thorough));
     }
@@ -152,7 +153,7 @@ fn choose<'a>(
         };
     }
     if found.len() > most && !have_room(&found[..most], total, rules.max_skew) {
-        // Those that come first have too little room together.
+        // The first candidates have too little room together.
         by_room(&mut found, total, most);
         if !rules.spread.is_empty() {
             found = spread::diversify(&rules.spread, found);
@@ -162,7 +163,7 @@ fn choose<'a>(
     Some(in_order(found))
 }
 
-/// Replicas of a total that clusters have room for.
+/// The number of replicas, up to a total, that clusters have room for.
 fn room(found: &[Candidate<'_>], total: i64) -> i64 {
     found.iter().map(|one| one.most.min(total)).sum()
 }
@@ -177,7 +178,7 @@ fn by_room(found: &mut [Candidate<'_>], total: i64, most: usize) {
     });
 }
 
-/// Whether clusters have room for a total, as far as they may differ.
+/// Whether clusters have room for a total within the maximum skew.
 fn have_room(found: &[Candidate<'_>], total: i64, max_skew: Option<i64>) -> bool {
     let least = found.iter().map(|one| one.most).min().unwrap_or(0);
     let most = max_skew.map_or(total, |skew| least.saturating_add(skew.max(1)).min(total));
@@ -193,7 +194,7 @@ fn newcomers<'a>(
     is_thorough: bool,
 ) -> Vec<Candidate<'a>> {
     let rules = question.rules;
-    // The best of these are not those with most room.
+    // Weights and packing do not prefer the clusters with most room.
     let takes_all = matches!(rules.division, Division::Weighted(_) | Division::Pack);
     if !rules.spread.is_empty() {
         let of_each = if takes_all { usize::MAX } else { most };

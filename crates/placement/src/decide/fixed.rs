@@ -1,4 +1,4 @@
-//! Divisions that are not made anew: pins of a user, segments of ordinals, completions of a Job.
+//! Divisions that are fixed: pins of a user, segments of ordinals, completions of a Job.
 
 use super::{SharePlan, terms};
 use crate::demand::{CurrentShare, Work};
@@ -45,7 +45,7 @@ pub fn continued(question: Question<'_>) -> Option<SharePlan> {
     }
 }
 
-/// Whether a StatefulSet is divided already, or its volumes keep it from being divided otherwise.
+/// Whether a StatefulSet keeps its division: it is divided already, or its volumes forbid another division.
 fn is_in_segments(question: Question<'_>) -> bool {
     let (demand, rules) = (question.demand, question.rules);
     let has_segments = demand.current.iter().any(|share| share.first_ordinal.is_some());
@@ -53,8 +53,8 @@ fn is_in_segments(question: Question<'_>) -> bool {
     has_segments || (demand.has_bound_claims && !is_whole && !demand.current.is_empty())
 }
 
-/// Where each present share goes: its own cluster, or another one without a share.
-fn seats<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<(usize, i64)>> {
+/// The destination of each present share: its own cluster, or another one without a share.
+fn destinations<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<(usize, i64)>> {
     let (fleet, demand) = (question.fleet, question.demand);
     let mut taken: Vec<usize> = shares.iter().filter_map(|share| fleet.index_of(&share.uid)).collect();
     let mut found = Vec::new();
@@ -74,9 +74,9 @@ fn seats<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<(us
                 (room >= need).then_some((index, room))
             })
         };
-        let seat = kept.or_else(moved);
-        taken.extend(seat.map(|(index, _)| index));
-        found.push(seat);
+        let destination = kept.or_else(moved);
+        taken.extend(destination.map(|(index, _)| index));
+        found.push(destination);
     }
     found
 }
@@ -86,20 +86,20 @@ fn segments(question: Question<'_>) -> SharePlan {
     let total = demand.replicas;
     let mut shares: Vec<&CurrentShare> = demand.current.iter().collect();
     shares.sort_by_key(|share| (share.first_ordinal, share.replicas));
-    let seats = seats(question, &shares);
+    let destinations = destinations(question, &shares);
     let segments: Vec<Segment> = shares
         .iter()
-        .zip(&seats)
-        .map(|(share, seat)| Segment {
+        .zip(&destinations)
+        .map(|(share, destination)| Segment {
             first: share.first_ordinal.unwrap_or(0),
             replicas: demand.replicas_of(share),
-            most: seat.map_or(0, |(_, most)| most),
+            most: destination.map_or(0, |(_, most)| most),
         })
         .collect();
     let sizes = resize(&segments, total);
     let (mut plan, mut firsts) = (SharePlan { is_divided: true, ..SharePlan::default() }, Vec::new());
-    for ((segment, size), seat) in segments.iter().zip(sizes).zip(&seats) {
-        if let Some((index, _)) = seat {
+    for ((segment, size), destination) in segments.iter().zip(sizes).zip(&destinations) {
+        if let Some((index, _)) = destination {
             plan.shares.push((*index, size));
             firsts.push(segment.first);
         }
@@ -107,7 +107,7 @@ fn segments(question: Question<'_>) -> SharePlan {
     let placed: i64 = plan.shares.iter().map(|(_, size)| size).sum();
     plan.unplaced = (total - placed).max(0);
     if plan.unplaced > 0 && may_open(question, &segments, &plan.shares) {
-        let taken: Vec<usize> = seats.iter().flatten().map(|(index, _)| *index).collect();
+        let taken: Vec<usize> = destinations.iter().flatten().map(|(index, _)| *index).collect();
         for (index, size) in opened(question, plan.unplaced, &taken) {
             firsts.push(total - plan.unplaced);
             plan.shares.push((index, size));
@@ -118,8 +118,8 @@ fn segments(question: Question<'_>) -> SharePlan {
     plan
 }
 
-/// Whether another segment may follow the last one: all have a place, none has a gap before it, and what the last
-/// one does not have yet has no volumes there.
+/// Whether another segment may follow the last one: all segments have a destination, there is no gap before any
+/// of them, and the ordinals that the last one does not run yet have no volumes in its cluster.
 fn may_open(question: Question<'_>, segments: &[Segment], shares: &[(usize, i64)]) -> bool {
     let demand = question.demand;
     let (Some(last), Some((_, size))) = (segments.last(), shares.last()) else { return false };
@@ -168,11 +168,11 @@ fn opened(question: Question<'_>, missing: i64, taken: &[usize]) -> Vec<(usize, 
 fn completions(question: Question<'_>) -> SharePlan {
     let demand = question.demand;
     let shares: Vec<&CurrentShare> = demand.current.iter().collect();
-    let seats = seats(question, &shares);
+    let destinations = destinations(question, &shares);
     let mut plan = SharePlan { is_divided: true, ..SharePlan::default() };
-    for (share, seat) in shares.iter().zip(seats) {
+    for (share, destination) in shares.iter().zip(destinations) {
         let completions = share.completions.unwrap_or(0);
-        match seat {
+        match destination {
             Some((index, _)) => {
                 plan.shares.push((index, completions));
                 plan.parallelism.push((index, share.parallelism.unwrap_or(1)));

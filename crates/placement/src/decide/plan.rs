@@ -10,13 +10,13 @@ use crate::ordinals::firsts;
 #[derive(Clone, Debug, Default)]
 pub struct SharePlan {
     pub shares: Vec<(usize, i64)>,
-    /// Beginnings of segments, in the order of `shares`, if they are not to be computed.
+    /// First ordinals of the segments, in the order of `shares`, unless they are to be computed.
     pub firsts: Option<Vec<i64>>,
-    /// Parallelism by index of the cluster, if it is not to be computed.
+    /// Parallelism by index of the cluster, unless it is to be computed.
     pub parallelism: Vec<(usize, i64)>,
     /// Whether replicas are divided, even if one cluster has all of them now.
     pub is_divided: bool,
-    /// Whether present shares are kept instead of `shares`, because nothing better is possible.
+    /// Whether the present shares are kept instead of `shares`, because no better plan is possible.
     pub keeps_current: bool,
     pub unplaced: i64,
     pub reason: Option<String>,
@@ -27,12 +27,12 @@ impl SharePlan {
         SharePlan { shares, unplaced, ..SharePlan::default() }
     }
 
-    /// Nothing is placed below, on purpose.
+    /// The plan for an object that stays in the control plane.
     pub fn above(reason: String) -> SharePlan {
         SharePlan { reason: Some(reason), ..SharePlan::default() }
     }
 
-    /// No share can be added; those that need not end stay.
+    /// The plan if no share can be added. Shares that are not evicted stay.
     pub fn nowhere(demand: &Demand, reason: &str) -> SharePlan {
         SharePlan {
             keeps_current: true,
@@ -42,7 +42,7 @@ impl SharePlan {
         }
     }
 
-    /// Returns the plan for fewer clusters than the rules require.
+    /// Returns the plan if fewer clusters were found than the rules require; `None` if there are enough.
     pub fn too_few(demand: &Demand, least: Option<i64>, found: i64) -> Option<SharePlan> {
         let least = least.filter(|least| found < *least)?;
         let reason = format!("at least {least} clusters are required, and {found} can take it");
@@ -135,7 +135,7 @@ fn order<'a>(question: Question<'a>, index: usize) -> (i64, &'a str, usize) {
         .map_or((0, "", index), |entry| (entry.state.registered, &*entry.state.name, index))
 }
 
-/// Present shares as they are, without those on clusters that are to be left.
+/// The present shares, without those on evicted clusters.
 fn kept(question: Question<'_>) -> Vec<DecidedShare> {
     let (fleet, demand) = (question.fleet, question.demand);
     let stays = demand.current.iter().filter(|share| demand.is_paused || !demand.is_evicted(&share.uid));

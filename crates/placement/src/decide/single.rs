@@ -1,4 +1,4 @@
-//! One cluster for everything.
+//! Places all replicas of an object on one cluster, or all of them on each.
 
 use super::SharePlan;
 use crate::candidates::Candidate;
@@ -6,22 +6,23 @@ use crate::filters::{Admission, Question};
 use crate::fleet::ClusterEntry;
 use crate::rules::ClusterFilter;
 
-/// Chooses the cluster that it is on, the one of its namespace, one of its workspace, or the one with most
-/// room: the first that takes all of it. If none does, as much as possible goes to one.
+/// Chooses the present cluster, one of the namespace, one of the workspace, or the one with most room: the
+/// first that has room for all replicas. If none has, as many replicas as possible go to one cluster.
 pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan {
     let (demand, rules) = (question.demand, question.rules);
     let need = demand.pods();
     let present = question.present(term, need);
     if let Some(found) = present.iter().find(|found| found.is_frozen || found.most >= need) {
-        // A cluster that is not ready has no known room for more.
+        // The room of a cluster that is not ready is not known.
         let is_unready = found.is_frozen && found.entry.state.readiness.is_not_ready();
         return if is_unready { part(question, found) } else { whole(found, demand.replicas) };
     }
-    // A workload that has outgrown its cluster moves to one that takes all of it, unless more would be lost than replicas.
+    // A workload that has outgrown its cluster moves to one with room for all of it, unless it is paused, runs
+    // once, has bound volume claims, or is kept together with its namespace.
     let is_bound = demand.is_paused
         || demand.runs_once
         || demand.has_bound_claims
-        || (rules.keeps_namespace_together && demand.has_neighbours);
+        || (rules.keeps_namespace_together && demand.shares_cluster_with_namespace);
     if let Some(found) = present.first().filter(|_| is_bound) {
         return part(question, found);
     }
@@ -51,7 +52,7 @@ fn whole(found: &Candidate<'_>, replicas: i64) -> SharePlan {
     SharePlan::of(vec![(found.index, replicas)], 0)
 }
 
-/// Stays on a cluster that does not take all of it.
+/// Keeps the cluster, which has no room for all replicas.
 fn part<'a>(question: Question<'a>, found: &Candidate<'a>) -> SharePlan {
     let demand = question.demand;
     if !demand.may_be_partial() {
@@ -78,7 +79,7 @@ fn preferred<'a>(
     })
 }
 
-/// All of it on each cluster.
+/// Places all replicas on each of the clusters.
 pub fn duplicate<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> SharePlan {
     let (demand, rules) = (question.demand, question.rules);
     let need = demand.pods();

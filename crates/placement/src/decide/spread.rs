@@ -27,7 +27,7 @@ struct Domain {
     part: Part,
 }
 
-/// Shares replicas out to clusters, which are in the order of registration. An error is the reason why that
+/// Divides replicas between clusters, which are in the order of registration. An error is the reason why that
 /// is not possible.
 pub fn share_out(
     sharing: &Sharing<'_>,
@@ -84,7 +84,7 @@ fn domains(spread: &Spread, found: &[Candidate<'_>]) -> Vec<Domain> {
     by_name.into_values().collect()
 }
 
-/// Shares replicas out to clusters without regard to domains.
+/// Divides replicas between clusters without regard to domains.
 fn leaf(sharing: &Sharing<'_>, found: &[Candidate<'_>], total: i64) -> Vec<i64> {
     if *sharing.division == Division::Pack && sharing.max_skew.is_none() {
         return fill(found, total);
@@ -103,7 +103,7 @@ fn leaf(sharing: &Sharing<'_>, found: &[Candidate<'_>], total: i64) -> Vec<i64> 
         let needed = usize::try_from(clusters).unwrap_or(0);
         parts.iter_mut().filter(|part| part.max > 0).take(needed).for_each(|part| part.min = part.min.max(1));
     }
-    // Too few replicas for all: those that have none, and then the last, get none.
+    // There are fewer replicas than clusters: new clusters, and then the last ones, get none.
     while parts.iter().map(|part| part.min).sum::<i64>() > total {
         let is_free = |at: &usize| parts[*at].min > 0 && !found[*at].is_frozen;
         let dropped = (0..parts.len()).rev().filter(is_free).min_by_key(|at| parts[*at].current);
@@ -120,8 +120,8 @@ fn leaf(sharing: &Sharing<'_>, found: &[Candidate<'_>], total: i64) -> Vec<i64> 
     }
 }
 
-/// Shares that differ by no more than the skew. Clusters that cannot take any, or must keep what they have, do not
-/// count.
+/// Shares that differ by no more than the skew. Clusters that cannot take any replicas, or whose share is
+/// frozen, do not count.
 fn levelled(mut shares: Vec<i64>, parts: &[Part], total: i64, skew: i64) -> Vec<i64> {
     let free: Vec<usize> = (0..parts.len()).filter(|at| parts[*at].min < parts[*at].max).collect();
     let most = free.iter().map(|at| shares[*at]).max().unwrap_or(0);
@@ -170,7 +170,7 @@ pub fn roomiest<'a>(
     }
     let used = i64::try_from(domains.len().min(most)).unwrap_or(i64::MAX).max(1);
     let part = total / used + i64::from(total % used > 0);
-    // The best of each domain comes last.
+    // The best cluster of each domain comes last.
     let worth = |one: &Candidate<'a>| (one.most.min(part), one.current, one.most);
     for (_, members) in domains.values_mut() {
         members.sort_by(|one, other| {
@@ -199,8 +199,8 @@ fn level_share(replicas: i64, domains: usize, skew: i64) -> usize {
     share.saturating_add(usize::try_from(skew).unwrap_or(0)).saturating_add(1)
 }
 
-/// Returns open clusters: all if `is_thorough`, otherwise as many of each domain as it may need, which is as many as it
-/// needs where all have enough room if domains may not differ.
+/// Returns open clusters: all of them if `is_thorough`, otherwise as many of each domain as the domain needs if
+/// all clusters have enough room.
 pub fn open<'a>(
     question: Question<'a>,
     term: Option<&'a ClusterFilter>,

@@ -13,7 +13,7 @@ use crate::cluster::{CapacityReport, Classes, ClusterState, Readiness};
 use crate::demand::CurrentShare;
 use crate::node::{NodeShape, Taint};
 use crate::resources::Resources;
-use crate::rules::{Neighbours, Spread, Topology};
+use crate::rules::{OtherWorkloads, Spread, Topology};
 
 /// A node shape with cores, and enough of everything else.
 fn nodes(count: i64, cores: i64) -> NodeShape {
@@ -136,7 +136,7 @@ fn without_a_policy_a_namespace_stays_together() {
         (Demand { replicas: 40, ..plain.clone() }, "c=30 -10"),
         (on(plain.clone(), &[("a", 3)]), "a=3"),
         // A workload that has outgrown its cluster stays with the others of its namespace, or moves as a whole.
-        (Demand { has_neighbours: true, ..on(demand(15), &[("a", 3)]) }, "a=10 -5"),
+        (Demand { shares_cluster_with_namespace: true, ..on(demand(15), &[("a", 3)]) }, "a=10 -5"),
         (on(demand(15), &[("a", 3)]), "c=15"),
         (Demand { may_rebalance: false, ..on(demand(15), &[("a", 3)]) }, "c=15"),
         (on(demand(40), &[("a", 3)]), "a=10 -30"),
@@ -205,9 +205,10 @@ fn a_reason_is_given_for_every_cluster() {
     let not_ready = Readiness::NotReady { since: 0, reason: "Unreachable".into() };
     let mut needy = demand(1);
     Arc::make_mut(&mut needy.needs).classes.storage.insert("fast".into());
-    let require = |is_required| Neighbours { text: "app=db".into(), is_required, ..Neighbours::default() };
+    let require =
+        |is_required| OtherWorkloads { text: "app=db".into(), is_required, ..OtherWorkloads::default() };
     let with = Rules { with: vec![require(true)], ..Rules::by_default() };
-    let meets = Neighbours { clusters: ["a".into()].into(), ..require(true) };
+    let meets = OtherWorkloads { clusters: ["a".into()].into(), ..require(true) };
     let without = Rules { without: vec![meets], ..Rules::by_default() };
     let other = Rules { clusters: ClusterFilter::named(["b"]), ..rules(Division::Single) };
     let spread = Spread { by: Topology::Region, min_domains: None, max_domains: None, max_skew: None };

@@ -1,4 +1,4 @@
-//! Reasons: what is to say about each cluster.
+//! Verdicts: why each cluster takes nothing, or no more.
 
 use super::{PlacementDecision, Refusal, Verdict};
 use crate::filters::{Admission, Cause, Question, access};
@@ -6,7 +6,7 @@ use crate::fleet::ClusterEntry;
 use crate::ledger::UNLIMITED;
 use crate::scores;
 
-/// Reasons of all clusters that take nothing, or no more.
+/// Refusals of all clusters that take nothing, or no more.
 pub fn refusals(question: Question<'_>, decision: &PlacementDecision) -> Vec<Refusal> {
     serving(question).into_iter().filter_map(|entry| refusal(question, decision, entry)).collect()
 }
@@ -23,7 +23,7 @@ pub fn verdicts(question: Question<'_>, decision: &PlacementDecision) -> Vec<Ver
     serving(question).into_iter().map(verdict).collect()
 }
 
-/// Clusters that the workspace may know of: those for other workspaces only are not named, unless the object is there.
+/// Clusters that a message to the workspace may name: those that are open to it, and those where the object is.
 fn serving(question: Question<'_>) -> Vec<&ClusterEntry> {
     let found = question.fleet.by_room(&question.demand.workspace_path);
     let is_known = |entry: &&ClusterEntry| {

@@ -1,4 +1,4 @@
-//! Reads what an object needs.
+//! Reads the needs of objects.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::cluster::Classes;
 use crate::node::NodeRequirements;
 
 impl Demand {
-    /// Reads an object of a resource, in the workspace with this id and path. Where it is now, and the rest
-    /// that an object does not say, is left empty.
+    /// Reads an object of a resource, in the workspace with this id and path. Its present shares, and other
+    /// facts that the object does not contain, are left empty.
     pub fn of(workspace: (&str, &str), (group, resource): (&str, &str), object: &Value) -> Demand {
         let (id, path) = workspace;
         let (work, replicas) = work(group, resource, object);

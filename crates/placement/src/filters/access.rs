@@ -1,21 +1,22 @@
-//! Filters by what the cluster offers to the workspace and to the object.
+//! Filters by access: whether the cluster serves the workspace and the kind of the object.
 
 use super::{Cause, Question};
 use crate::fleet::ClusterEntry;
 
-/// Open to the workspace.
+/// Refuses clusters that are not open to the workspace.
 pub fn workspaces<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     (!entry.state.is_open_to(&question.demand.workspace_path)).then_some(Cause::WorkspaceRefused)
 }
 
-/// Registered in the workspace of a cluster-scoped object.
+/// Refuses clusters for a cluster-scoped object unless they are registered in its workspace.
 pub fn scope<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let demand = question.demand;
     let is_foreign = demand.is_cluster_scoped && demand.workspace_path != entry.state.workspace;
     is_foreign.then_some(Cause::ClusterScoped)
 }
 
-/// Serves the resource in the version of the object, and lets the syncer write it.
+/// Refuses clusters that do not serve the resource in the version of the object, or do not let the syncer write
+/// it.
 pub fn apis<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let state = &entry.state;
     let resource = question.resource;
@@ -30,7 +31,7 @@ pub fn apis<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause
     state.missing_rights.contains(resource).then_some(Cause::RightsMissing { resource })
 }
 
-/// Has the classes that the object names.
+/// Refuses clusters without the classes that the object names.
 pub fn classes<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let present = entry.state.classes.as_ref()?;
     let (kind, name) = question.demand.needs.classes.missing_in(present)?;

@@ -1,8 +1,8 @@
-//! Causes: why a cluster takes nothing, or no more, with what a user can do.
+//! Causes: why a cluster takes nothing, or no more, with the remedy.
 
 use crate::node::{Effect, Taint};
 
-/// Why a cluster takes nothing, or no more.
+/// The cause why a cluster takes nothing, or no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause<'a> {
     BeingRemoved,
@@ -65,7 +65,7 @@ pub enum Cause<'a> {
         missing: Vec<&'a str>,
         is_cut: bool,
     },
-    /// It could take replicas, and others were chosen.
+    /// The cluster could take replicas, but others were chosen.
     NotChosen,
     /// The rules allow no more clusters.
     EnoughClusters(i64),
@@ -77,7 +77,7 @@ pub enum Cause<'a> {
 }
 
 impl Cause<'_> {
-    /// Whether replicas that the cluster already has must leave it. Other causes only keep new ones away.
+    /// Whether the present replicas of the cluster must leave it. Other causes only keep new replicas away.
     pub fn ends_shares(&self) -> bool {
         match self {
             Cause::Evicted | Cause::Fenced | Cause::BeingRemoved => true,
@@ -207,7 +207,7 @@ impl Cause<'_> {
 fn no_room(fits: i64, missing: &[&str], is_cut: bool) -> String {
     let room = plural(fits, "replica", "no replica");
     let what = match missing {
-        // Enough is free in total, but not on one node.
+        // The nodes have enough room in total, but no single node has.
         [] => "no node has enough left for one more".to_string(),
         missing => format!("too little {} is free for one more", missing.join(", ")),
     };

@@ -4,7 +4,8 @@ use super::{Cause, Question};
 use crate::fleet::ClusterEntry;
 use crate::rules::Division;
 
-/// Selected by the rules, by name and label, and in a domain where the rules spread over domains.
+/// Refuses clusters that the rules do not select by name and label, and clusters without a domain if the rules
+/// spread over domains.
 pub fn clusters<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let (rules, state) = (question.rules, &entry.state);
     if !rules.clusters.selects(state) {
@@ -30,8 +31,8 @@ pub fn weight_of(
     weights.iter().find(|(filter, _)| filter.selects(state)).map_or(0, |(_, weight)| (*weight).max(0))
 }
 
-/// With the workloads that it requires, and without those that it must not meet.
-pub fn neighbours<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
+/// Refuses clusters without the workloads that the rules require, and clusters with those that they exclude.
+pub fn other_workloads<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let (rules, uid) = (question.rules, &entry.state.uid);
     let missing = rules.with.iter().find(|with| with.is_required && !with.clusters.contains(uid));
     if let Some(with) = missing {

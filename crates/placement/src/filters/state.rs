@@ -5,7 +5,7 @@ use crate::cluster::Readiness;
 use crate::fleet::ClusterEntry;
 use crate::node::{Effect, Taint};
 
-/// Being removed, only observed, fenced, paused, cordoned.
+/// Refuses clusters that are being removed, only observed, fenced, paused or cordoned.
 pub fn lifecycle<'a>(_: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let state = &entry.state;
     let causes = [
@@ -18,7 +18,7 @@ pub fn lifecycle<'a>(_: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'
     causes.into_iter().find(|(applies, _)| *applies).map(|(_, cause)| cause)
 }
 
-/// Ready, and known to be, unless a user named the cluster.
+/// Refuses clusters that are not Ready. If a user named the cluster, an unknown state is accepted.
 pub fn readiness<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     match &entry.state.readiness {
         Readiness::Ready { .. } if entry.account.report().is_none() && !question.rules.names_clusters => {
@@ -31,7 +31,7 @@ pub fn readiness<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<
     }
 }
 
-/// Taints that neither the pods nor the policy tolerate.
+/// Refuses clusters with taints that neither the pods nor the policy tolerate.
 pub fn taints<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let is_tolerated = |taint: &Taint| {
         taint.is_tolerated(&question.rules.tolerations)
@@ -39,7 +39,7 @@ pub fn taints<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cau
     };
     let keeps_away = |taint: &&Taint| taint.effect != Effect::PreferNoSchedule && !is_tolerated(taint);
     let mut taints: Vec<&Taint> = entry.state.taints.iter().filter(keeps_away).collect();
-    // The taint that also ends shares is the one to name.
+    // A taint that also ends shares is named before others.
     taints.sort_by_key(|taint| taint.effect != Effect::NoExecute);
     taints.first().map(|taint| Cause::Taint(taint))
 }

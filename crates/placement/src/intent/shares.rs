@@ -1,4 +1,4 @@
-//! The intent that a placement follows from.
+//! Intents that lead to given placements.
 
 use atoll_fleet::placement::Share;
 
@@ -43,7 +43,7 @@ impl Intent {
         }
     }
 
-    /// Returns the intent with one more cluster, which runs all replicas, as the others do or without them.
+    /// Returns the intent with one more cluster, which runs all replicas.
     #[must_use]
     pub fn with_copy(&self, cluster: &str, replicas: Option<i64>) -> Intent {
         let is_exact = self.pins().next().is_some();

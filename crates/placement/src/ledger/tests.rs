@@ -159,7 +159,7 @@ fn very_many_pods_are_seated_in_few_steps() {
         huge.set_share(&key(&object.to_string()), &needs(1), most);
     }
     assert_eq!(huge.takes(&key("other"), &needs(1), 5), Some(5));
-    // All of them have a seat, and none has two.
+    // Room is reserved for each of them, and for none twice.
     let mut full = cluster(3, 1_000_000);
     full.set_share(&key("a"), &needs(1), 2_999_999);
     assert_eq!(full.takes(&key("other"), &needs(1), 5), Some(1));

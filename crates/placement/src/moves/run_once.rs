@@ -5,7 +5,8 @@ use crate::decide::{DecidedShare, PlacementDecision};
 use crate::demand::{Demand, Work};
 use crate::fleet::Fleet;
 
-/// Breaks before it makes: a share ends, its cluster confirms that, and only then its work begins elsewhere.
+/// Breaks before it makes: a share ends, its cluster confirms that, and only then its work begins on another
+/// cluster.
 pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &PlacementDecision) -> Step {
     let target = &decision.shares;
     let ends: Vec<&DecidedShare> = now.iter().filter(|share| find(target, &share.uid).is_none()).collect();
@@ -13,7 +14,7 @@ pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &Pla
     if let Some(step) = ends.iter().find_map(|share| refuses(fleet, demand, share)) {
         return step;
     }
-    // Shares that stay may change at once; those that begin wait until all that ended are confirmed.
+    // Shares that stay may change at once; new shares wait until the end of all others is confirmed.
     let stays: Vec<DecidedShare> =
         target.iter().filter(|share| find(now, &share.uid).is_some()).cloned().collect();
     if !ends.is_empty() && begins {
@@ -40,7 +41,7 @@ pub fn step(fleet: &Fleet, demand: &Demand, now: &[DecidedShare], decision: &Pla
     Step::Write { shares: target.clone(), phase }
 }
 
-/// Says that an object stays, if a share of it ends whose volumes would stay behind.
+/// Returns that an object stays, if a share would end and leave its volumes behind.
 pub fn kept_by_volumes(
     fleet: &Fleet,
     demand: &Demand,
@@ -51,7 +52,7 @@ pub fn kept_by_volumes(
     ends.filter_map(|share| fleet.cluster(&share.uid)).find_map(|state| has_volumes(demand, &state.name))
 }
 
-/// Why a share on the cluster of this name may not end: its volumes would stay behind.
+/// The reason why a share on the cluster of this name may not end: its volumes would stay behind.
 fn has_volumes(demand: &Demand, name: &str) -> Option<Step> {
     (demand.has_bound_claims && !demand.may_leave_volumes).then(|| {
         let reason = format!(
@@ -62,7 +63,7 @@ fn has_volumes(demand: &Demand, name: &str) -> Option<Step> {
     })
 }
 
-/// Why a share may not end, if it has to begin elsewhere.
+/// The reason why a share may not end, if its work has to begin on another cluster.
 fn refuses(fleet: &Fleet, demand: &Demand, share: &DecidedShare) -> Option<Step> {
     let state = fleet.cluster(&share.uid)?;
     let name = &state.name;

@@ -29,7 +29,7 @@ pub fn step(demand: &Demand, now: &[DecidedShare], target: &[DecidedShare]) -> S
         }
     }
     if waits.is_empty() {
-        // Whatever had to stop has stopped: shares get their places, and segments grow.
+        // All Pods that had to stop have stopped: shares get their first ordinals, and segments grow.
         next = target
             .iter()
             .map(|share| DecidedShare { replicas: Some(replicas(now, share)), ..share.clone() })
@@ -44,7 +44,7 @@ pub fn step(demand: &Demand, now: &[DecidedShare], target: &[DecidedShare]) -> S
                 }
             }
         }
-        // Segments whose turn has not come do not appear before it.
+        // A segment is added only when it is its turn to grow.
         next.retain(|share| {
             share.replicas != Some(0) || find(now, &share.uid).is_some() || replicas(target, share) == 0
         });

@@ -67,9 +67,9 @@ fn counted(count: i64, noun: &str) -> String {
 }
 
 impl Policy {
-    /// Returns what an intent asks for beyond the policy. `clusters` are the Clusters in reach; names that are
-    /// not among them cannot be checked by labels, only by name. To stay in the control plane is always
-    /// allowed. A division is no limit, except for `None` and `Single`: an intent replaces it.
+    /// Returns everything in an intent that the policy does not allow. `clusters` are the Clusters in reach;
+    /// names that are not among them can be checked by name only, and not by labels. To stay in the control
+    /// plane is always allowed. A division is no limit, except for `None` and `Single`: an intent replaces it.
     pub fn check_intent(&self, intent: &Intent, clusters: &[&Value]) -> Vec<Excess> {
         if intent.is_none() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Which policy applies to an object.
+//! Selection of the policy that applies to an object.
 
 use std::cmp::Reverse;
 
@@ -45,7 +45,7 @@ impl<'a> PolicyTarget<'a> {
     }
 }
 
-/// How closely a policy fits an object; the greatest wins. Fields are in the order of their importance.
+/// The specificity of a policy for an object; the greatest wins. Fields are in the order of their importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Specificity {
     /// A policy of the namespace, rather than of a workspace.
@@ -109,7 +109,7 @@ impl Policy {
     }
 }
 
-/// Why a policy that matches does not apply.
+/// The reason why a policy that matches does not apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The winner is of the namespace.

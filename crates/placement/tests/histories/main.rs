@@ -1,6 +1,6 @@
 //! Random fleets and histories: whatever happens in whatever order, invariants hold.
 
-mod world;
+mod simulated_fleet;
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use atoll_placement::cluster::Readiness;
 use atoll_placement::rules::{Division, Rules, Spread, Topology};
 use proptest::prelude::*;
 
-use self::world::{World, count};
+use self::simulated_fleet::{SimulatedFleet, count};
 
 #[derive(Clone)]
 enum Event {
@@ -97,61 +97,61 @@ fn any_nodes() -> impl Strategy<Value = Vec<i64>> {
     proptest::collection::vec(prop_oneof![Just(2000i64), Just(4000), Just(8000)], 1..4)
 }
 
-fn happen(world: &mut World, event: &Event) -> Result<(), TestCaseError> {
-    let (clusters, workloads) = (world.clusters.len(), world.workloads.len());
+fn happen(fleet: &mut SimulatedFleet, event: &Event) -> Result<(), TestCaseError> {
+    let (clusters, workloads) = (fleet.clusters.len(), fleet.workloads.len());
     let decided = match event {
         Event::Create { replicas, request, rules } => {
-            world.create(*replicas, *request, (**rules).clone());
+            fleet.create(*replicas, *request, (**rules).clone());
             Some(workloads)
         }
         Event::Scale { workload, replicas } if workloads > 0 => {
             let at = workload % workloads;
-            world.workloads[at].replicas = *replicas;
-            world.decide(at, true);
+            fleet.workloads[at].replicas = *replicas;
+            fleet.decide(at, true);
             Some(at)
         }
         Event::Delete(workload) if workloads > 0 => {
-            world.delete(workload % workloads);
+            fleet.delete(workload % workloads);
             None
         }
         Event::Decide { workload, may_rebalance } if workloads > 0 => {
-            world.decide(workload % workloads, *may_rebalance);
+            fleet.decide(workload % workloads, *may_rebalance);
             Some(workload % workloads)
         }
         Event::Report(cluster) => {
-            world.report(cluster % clusters);
+            fleet.report(cluster % clusters);
             None
         }
         Event::Run(cluster) => {
-            world.run(cluster % clusters);
+            fleet.run(cluster % clusters);
             None
         }
         Event::Cordon(cluster, is) => {
-            world.set_state(cluster % clusters, |state| state.is_cordoned = *is);
+            fleet.set_state(cluster % clusters, |state| state.is_cordoned = *is);
             None
         }
         Event::Lose(cluster, is) => {
             let lost = Readiness::NotReady { since: 0, reason: "Unreachable".into() };
             let readiness = if *is { lost } else { Readiness::Ready { since: 0 } };
-            world.set_state(cluster % clusters, |state| state.readiness = readiness);
+            fleet.set_state(cluster % clusters, |state| state.readiness = readiness);
             None
         }
         Event::Join(nodes) if clusters < 6 => {
-            world.add_cluster(nodes, None);
+            fleet.add_cluster(nodes, None);
             None
         }
         _ => None,
     };
     if let Some(at) = decided {
-        check_rules(world, at)?;
+        check_rules(fleet, at)?;
     }
-    check_room(world)
+    check_room(fleet)
 }
 
 /// No cluster is overcommitted: judged by the sizes of its nodes, not by the ledger.
-fn check_room(world: &World) -> Result<(), TestCaseError> {
-    for cluster in &world.clusters {
-        let placed = world.placed(cluster);
+fn check_room(fleet: &SimulatedFleet) -> Result<(), TestCaseError> {
+    for cluster in &fleet.clusters {
+        let placed = fleet.placed(cluster);
         prop_assert!(placed <= cluster.size(), "{}: {} of {}", cluster.state.name, placed, cluster.size());
         if let Some(limit) = cluster.state.limits.get("cpu") {
             prop_assert!(placed <= *limit, "{}: {} of limit {}", cluster.state.name, placed, limit);
@@ -161,8 +161,8 @@ fn check_room(world: &World) -> Result<(), TestCaseError> {
 }
 
 /// The last decision follows the rules.
-fn check_rules(world: &World, at: usize) -> Result<(), TestCaseError> {
-    let workload = &world.workloads[at];
+fn check_rules(fleet: &SimulatedFleet, at: usize) -> Result<(), TestCaseError> {
+    let workload = &fleet.workloads[at];
     if workload.is_deleted {
         return Ok(());
     }
@@ -178,7 +178,7 @@ fn check_rules(world: &World, at: usize) -> Result<(), TestCaseError> {
         prop_assert!(used <= 1, "{:?}", shares);
     }
     let mut domains: BTreeMap<&str, i64> = BTreeMap::new();
-    for cluster in &world.clusters {
+    for cluster in &fleet.clusters {
         let share = shares.get(&cluster.state.uid).copied().unwrap_or(0);
         if share > 0 {
             prop_assert!(!cluster.state.readiness.is_not_ready(), "{} is lost", cluster.state.name);
@@ -197,28 +197,32 @@ fn check_rules(world: &World, at: usize) -> Result<(), TestCaseError> {
 }
 
 /// Runs a history, then lets everything come to rest.
-fn history(nodes: &[Vec<i64>], limit: Option<i64>, events: &[Event]) -> Result<World, TestCaseError> {
-    let mut world = World::new();
+fn history(
+    nodes: &[Vec<i64>],
+    limit: Option<i64>,
+    events: &[Event],
+) -> Result<SimulatedFleet, TestCaseError> {
+    let mut fleet = SimulatedFleet::new();
     for (at, nodes) in nodes.iter().enumerate() {
-        world.add_cluster(nodes, limit.filter(|_| at == 0));
+        fleet.add_cluster(nodes, limit.filter(|_| at == 0));
     }
     for event in events {
-        happen(&mut world, event)?;
+        happen(&mut fleet, event)?;
     }
     for _ in 0..12 {
-        for cluster in 0..world.clusters.len() {
-            world.run(cluster);
-            world.report(cluster);
+        for cluster in 0..fleet.clusters.len() {
+            fleet.run(cluster);
+            fleet.report(cluster);
         }
-        for workload in 0..world.workloads.len() {
-            let is_stuck = world.clusters.iter().any(|cluster| cluster.pending.contains_key(&workload));
+        for workload in 0..fleet.workloads.len() {
+            let is_stuck = fleet.clusters.iter().any(|cluster| cluster.pending.contains_key(&workload));
             if is_stuck {
-                world.decide(workload, false);
+                fleet.decide(workload, false);
             }
         }
     }
-    check_room(&world)?;
-    Ok(world)
+    check_room(&fleet)?;
+    Ok(fleet)
 }
 
 proptest! {
@@ -231,8 +235,8 @@ proptest! {
         limit in proptest::option::of(1000..9000i64),
         events in proptest::collection::vec(any_event(&[500]), 1..80),
     ) {
-        let world = history(&nodes, limit, &events)?;
-        prop_assert!(world.is_settled(), "{:?}", world.clusters.iter().map(|cluster| &cluster.pending).collect::<Vec<_>>());
+        let fleet = history(&nodes, limit, &events)?;
+        prop_assert!(fleet.is_settled(), "{:?}", fleet.clusters.iter().map(|cluster| &cluster.pending).collect::<Vec<_>>());
     }
 
     /// Pods of all sizes: nodes below may be filled otherwise than expected, but not beyond their sums, and pods that
@@ -243,7 +247,7 @@ proptest! {
         limit in proptest::option::of(1000..9000i64),
         events in proptest::collection::vec(any_event(&[100, 300, 500, 1000, 1900, 3500]), 1..80),
     ) {
-        let world = history(&nodes, limit, &events)?;
-        prop_assert!(world.is_settled(), "{:?}", world.clusters.iter().map(|cluster| &cluster.pending).collect::<Vec<_>>());
+        let fleet = history(&nodes, limit, &events)?;
+        prop_assert!(fleet.is_settled(), "{:?}", fleet.clusters.iter().map(|cluster| &cluster.pending).collect::<Vec<_>>());
     }
 }

@@ -32,7 +32,7 @@ pub struct Situation<'a> {
 pub enum SideStep {
     /// The placement may be written, with this side.
     Place(&'static str),
-    /// No cluster enters or leaves while the autoscaler leaves its cluster.
+    /// The set of clusters does not change while the autoscaler leaves its cluster.
     Stop,
     /// `spec.replicas` is set to this number first.
     Scale(i64),
@@ -45,13 +45,13 @@ pub fn next(situation: &Situation<'_>) -> SideStep {
         BELOW if goes_below && situation.stays => {
             return match replicas == running {
                 true => SideStep::Place(BELOW),
-                // Users see above how many replicas run, as under any autoscaler.
+                // The Deployment above shows the running replicas, as under any autoscaler.
                 false => SideStep::Scale(running),
             };
         }
         BELOW => return SideStep::Stop,
         STOPPING if !is_clear => return SideStep::Stop,
-        // Zero replicas are a user's wish.
+        // Zero replicas were set by a user.
         STOPPING if replicas != running && replicas > 0 => return SideStep::Scale(running),
         _ => {}
     }
@@ -102,24 +102,25 @@ mod tests {
         let pinned = |situation| Situation { is_undivided: false, is_pinned: true, ..situation };
         let nowhere = |side| Situation { clusters: 0, stays: false, ..undivided(side) };
         for (situation, expected) in [
-            // It goes down with an undivided workload, once the replicas are there.
+            // An autoscaler of an undivided workload acts below once the replicas are there.
             (undivided(""), SideStep::Place(BELOW)),
             (Situation { is_confirmed: false, ..undivided("") }, SideStep::Place("")),
             (on_cluster(undivided(BELOW)), SideStep::Place(BELOW)),
             (grown(on_cluster(undivided(BELOW))), SideStep::Scale(8)),
-            // It stays above for a divided one.
+            // An autoscaler of a divided workload stays above.
             (divided(""), SideStep::Place(ABOVE)),
             (divided(ABOVE), SideStep::Place(ABOVE)),
             (on_cluster(divided("")), SideStep::Place("")),
             (on_cluster(divided(ABOVE)), SideStep::Place("")),
             (Situation { clusters: 1, stays: true, ..divided(ABOVE) }, SideStep::Place(ABOVE)),
-            // It goes up in steps: it leaves the cluster, the replicas are set, and only then anything moves.
+            // It returns above in steps: it leaves the cluster, the replicas are set, and only then anything
+            // moves.
             (on_cluster(divided(BELOW)), SideStep::Stop),
             (divided(BELOW), SideStep::Stop),
             (grown(on_cluster(divided(STOPPING))), SideStep::Stop),
             (grown(divided(STOPPING)), SideStep::Scale(8)),
             (divided(STOPPING), SideStep::Place(ABOVE)),
-            // A move is the same, and it goes down again afterwards.
+            // A move takes the same steps, and the autoscaler acts below again afterwards.
             (on_cluster(moving(BELOW)), SideStep::Stop),
             (grown(moving(STOPPING)), SideStep::Scale(8)),
             (moving(STOPPING), SideStep::Place(ABOVE)),
@@ -127,7 +128,7 @@ mod tests {
             (Situation { is_confirmed: false, ..undivided(ABOVE) }, SideStep::Place(ABOVE)),
             (undivided(ABOVE), SideStep::Place(BELOW)),
             (undivided(STOPPING), SideStep::Place(BELOW)),
-            // Without an autoscaler, replicas stay as they run; zero is a user's wish.
+            // Without an autoscaler, the running replicas stay; zero was set by a user.
             (Situation { is_autoscaled: false, ..grown(undivided(BELOW)) }, SideStep::Stop),
             (Situation { is_autoscaled: false, ..grown(undivided(STOPPING)) }, SideStep::Scale(8)),
             (Situation { is_autoscaled: false, ..undivided(STOPPING) }, SideStep::Place("")),
@@ -135,7 +136,7 @@ mod tests {
             (disabled(grown(undivided(STOPPING))), SideStep::Place("")),
             (disabled(divided(ABOVE)), SideStep::Place("")),
             (nowhere(ABOVE), SideStep::Place("")),
-            // Nothing scales what is pinned.
+            // Pinned replicas are not scaled.
             (pinned(undivided("")), SideStep::Place(PINNED)),
             (pinned(divided(ABOVE)), SideStep::Place(PINNED)),
             (pinned(on_cluster(undivided(BELOW))), SideStep::Stop),
@@ -167,7 +168,7 @@ mod tests {
                     running: 1 + i64::from(is(8)),
                 };
                 match next(&situation) {
-                    // Below and above are never next to each other.
+                    // An autoscaler never acts below and above at the same time.
                     SideStep::Place(ABOVE) => {
                         assert!(situation.is_clear && side != BELOW && !is(9), "{situation:?}");
                     }

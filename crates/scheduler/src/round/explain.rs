@@ -12,11 +12,11 @@ use atoll_placement::policy::PolicySelection;
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
-use super::{NO_CLUSTER, Named, Prepared, Round, why_above};
+use super::{Eligibility, NO_CLUSTER, Prepared, Round, why_above};
 use crate::writer::PlacementTarget;
 use crate::{moving, workloads};
 
-/// The score that says how much is free. Of inherited clusters it would tell their size.
+/// The score of free resources. For inherited clusters it would reveal their size.
 const ROOM: &str = "Room";
 /// The refusal of a cluster that the rules exclude.
 const EXCLUDED: &str = "Excluded";
@@ -24,8 +24,8 @@ const EXCLUDED: &str = "Excluded";
 const HELD: &str = "Held";
 
 impl Round<'_> {
-    /// Explains where the object with this queue key is, or why it is nowhere. Changes nothing. `None` if the
-    /// object is not in the cache.
+    /// Explains the placement of the object with this queue key, and changes nothing. `None` if the object is
+    /// not in the cache.
     pub fn explain(&mut self, key: &Key) -> Option<Explanation> {
         let (cache, at) = self.scheduler.kinds.target(key)?;
         let object = cache.get(&at)?;
@@ -45,7 +45,7 @@ impl Round<'_> {
             return Some(as_placed(&placement, format!("its {source} names the cluster {name:?}")));
         }
         if !workloads::is_workload(&target.resource)
-            && let Some(note) = self.not_named(key, &target, &namespace, intent.as_ref(), &placement)
+            && let Some(note) = self.not_eligible(key, &target, &namespace, intent.as_ref(), &placement)
         {
             return Some(as_placed(&placement, note));
         }
@@ -100,8 +100,8 @@ impl Round<'_> {
         Some(explanation)
     }
 
-    /// Why an object that is no workload has no clusters of its own.
-    fn not_named(
+    /// The reason why an object of another kind than a workload has no clusters of its own.
+    fn not_eligible(
         &mut self,
         key: &Key,
         target: &PlacementTarget,
@@ -110,14 +110,14 @@ impl Round<'_> {
         placement: &Placement,
     ) -> Option<String> {
         let is_owned = self.owned_shares(target).is_some_and(|shares| !shares.is_empty());
-        let note = match self.named(key, target, namespace, intent) {
-            Named::Here => return None,
-            Named::NotServed => "no cluster serves its kind",
-            Named::Nowhere if is_owned => "it goes along with the object that owns it",
-            Named::Nowhere if placement.by == placed_by::REFERENCE => {
+        let note = match self.eligibility(key, target, namespace, intent) {
+            Eligibility::Eligible => return None,
+            Eligibility::NotServed => "no cluster serves its kind",
+            Eligibility::NotAsked if is_owned => "it goes along with the object that owns it",
+            Eligibility::NotAsked if placement.by == placed_by::REFERENCE => {
                 "it goes along with the objects that need it"
             }
-            Named::Nowhere => "neither its annotation atoll.dev/clusters nor a policy places it",
+            Eligibility::NotAsked => "neither its annotation atoll.dev/clusters nor a policy places it",
         };
         Some(note.to_string())
     }
@@ -191,7 +191,7 @@ fn as_placed(placement: &Placement, note: String) -> Explanation {
     }
 }
 
-/// Why the scheduler does not place an object.
+/// The reason why the scheduler does not place an object.
 fn left_alone(found: &Value, placement: &Placement) -> String {
     if object::is_being_deleted(found) {
         return "it is being deleted".to_string();

@@ -1,7 +1,7 @@
-//! Changed workloads, from which the objects that may select their Pods follow.
+//! Changed workloads, which determine the objects that may select their Pods.
 //!
-//! Thousands of objects may select the same Pods, and a listener of a cache delays all other listeners. So a listener
-//! only notes which objects to look for, and a worker finds them, the less often the more they are.
+//! Thousands of objects may select the same Pods, and a listener of a cache delays all other listeners. So a
+//! listener only records index keys, and a worker finds the objects, less often the more there are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use atoll_informer::Key;
 
-/// Time for which a namespace rests after each object that was found. Looking at an object takes a fraction of it.
+/// Time for which a namespace rests after each object that was found: a multiple of the time that examining an
+/// object takes.
 const REST: Duration = Duration::from_micros(200);
-/// Most index keys of a namespace that are kept apart.
+/// Most index keys that are recorded for a namespace.
 const MAX_KEYS: usize = 4096;
 
 #[derive(Default)]
@@ -23,24 +24,24 @@ pub struct ChangedWorkloads {
 struct ChangedNamespace {
     /// Index keys of objects to find.
     index_keys: HashSet<String>,
-    /// Whether there are too many of them, so that all objects of the namespace are looked at.
+    /// Whether there are too many index keys, so that all objects of the namespace are examined.
     is_all: bool,
     rests_until: Option<Instant>,
 }
 
-/// The objects of a namespace to look at.
+/// The objects of a namespace to examine.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Due {
     Nothing,
-    /// After a rest.
+    /// Objects are due after a rest.
     Later(Duration),
-    /// Those with these index keys.
+    /// The objects with these index keys.
     With(HashSet<String>),
     All,
 }
 
 impl ChangedWorkloads {
-    /// Notes the index keys of a changed workload in a namespace.
+    /// Records the index keys of a changed workload in a namespace.
     pub fn add(&self, namespace: &Key, index_keys: Vec<String>) {
         let mut namespaces = self.namespaces();
         let changed = namespaces.entry(namespace.clone()).or_default();
@@ -69,7 +70,8 @@ impl ChangedWorkloads {
         }
     }
 
-    /// Lets a namespace rest after so many objects were found. Returns when to look again, to forget the rest.
+    /// Lets a namespace rest after so many objects were found. Returns the end of the rest, at which its record
+    /// is dropped.
     pub fn rest(&self, namespace: &Key, found: usize, now: Instant) -> Duration {
         let rest = REST * u32::try_from(found).unwrap_or(u32::MAX).min(1_000_000);
         self.namespaces().entry(namespace.clone()).or_default().rests_until = Some(now + rest);

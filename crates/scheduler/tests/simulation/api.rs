@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::world::SimulatedClock;
+use crate::simulated_fleet::SimulatedClock;
 
 /// A placement that the scheduler has written.
 pub struct PlacementWrite {

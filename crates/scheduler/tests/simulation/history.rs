@@ -1,4 +1,4 @@
-//! What happens by chance: clusters fail, join, close and grow; users create, scale, move and delete workloads.
+//! Random events: clusters fail, join, close and grow; users create, scale, move and delete workloads.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use atoll_placement::intent::ANNOTATION;
 use serde_json::json;
 
 use crate::profiles::Profile;
-use crate::world::{Event, HOUR, MINUTE, SECOND, Workload, World};
+use crate::simulated_fleet::{Event, HOUR, MINUTE, SECOND, SimulatedFleet, Workload};
 
 const REGIONS: [&str; 4] = ["north", "east", "south", "west"];
 /// Workspaces by id, which are also their names.
@@ -17,7 +17,7 @@ pub const WORKSPACES: [&str; 4] =
 /// Most cores of a workload on one cluster, in thousandths.
 const MOST_OF_ONE: i64 = 6000;
 
-impl World {
+impl SimulatedFleet {
     /// Time between two events, in milliseconds: about three for each cluster and day.
     fn pause(&self) -> u64 {
         24 * HOUR / (3 * self.clusters.len().max(1) as u64)

@@ -1,5 +1,5 @@
-//! What must hold at every moment, and what must hold of everything that is at rest. Capacity is judged by the nodes
-//! of the clusters, and not by what the scheduler believes of them.
+//! Invariants of every moment, and invariants of workloads and clusters that are at rest. Capacity is judged by the
+//! nodes of the clusters, and not by the scheduler's account of them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use atoll_fleet::placement::{Share, names_of};
 
 use crate::api::PlacementWrite;
 use crate::profiles::Profile;
-use crate::world::{HOUR, MINUTE, SECOND, World};
+use crate::simulated_fleet::{HOUR, MINUTE, SECOND, SimulatedFleet};
 
 /// The time after which a workload is where it belongs.
 const REST: u64 = 10 * MINUTE;
@@ -18,7 +18,7 @@ const CAUSE: u64 = 10 * MINUTE;
 const LEAST_CAP: usize = 60;
 const PART: usize = 10;
 
-impl World {
+impl SimulatedFleet {
     /// Checks all placements that were written since the last call, and lets syncers follow them.
     pub fn observe(&mut self) {
         for write in self.api.take_writes() {
@@ -83,7 +83,7 @@ impl World {
             !self.clusters[*cluster].is_healthy() || now - self.clusters[*cluster].changed < 5 * MINUTE
         });
         let is_stuck = self.clusters.iter().any(|below| below.pending.contains_key(&workload));
-        // What has outgrown its clusters moves when there is room elsewhere.
+        // A workload that has outgrown its clusters moves when there is room elsewhere.
         let is_lacking = was.values().sum::<i64>() < of.replicas;
         if is_of_user || is_lost || is_stuck || is_lacking {
             return;
@@ -238,11 +238,12 @@ impl World {
             let key = &self.workloads[*other].key;
             *other != workload && (&key.workspace, &key.namespace) == (&of.key.workspace, &of.key.namespace)
         };
-        let has_neighbours = || of.on.iter().any(|cluster| self.placed[*cluster].keys().any(is_neighbour));
+        let shares_cluster_with_namespace =
+            || of.on.iter().any(|cluster| self.placed[*cluster].keys().any(is_neighbour));
         match of.profile {
             _ if of.pinned.is_some() => true,
             Profile::RunOnce => true,
-            Profile::Default => has_neighbours(),
+            Profile::Default => shares_cluster_with_namespace(),
             _ => false,
         }
     }
@@ -267,7 +268,7 @@ impl World {
         of.profile.is_single() && !(0..self.clusters.len()).any(takes_all)
     }
 
-    /// What is wrong with a workload that is at rest.
+    /// The rule that a workload at rest breaks, if any.
     fn at_rest(&self, workload: usize) -> Option<String> {
         let (of, placement) = (&self.workloads[workload], self.placement(workload));
         let shares = self.pods(workload, &placement.clusters);

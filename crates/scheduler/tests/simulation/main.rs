@@ -2,7 +2,7 @@
 //! delete workloads, for a simulated day or week.
 //!
 //! ```text
-//!   history ─► world: clusters, syncers, heartbeats ─► api ◄─ scheduler (as it is, all of its loops)
+//!   history ─► fleet: clusters, syncers, heartbeats ─► api ◄─ scheduler (as it is, all of its loops)
 //!                ▲                                      │ placements
 //!                └──────────── invariants ◄─────────────┘
 //! ```
@@ -20,8 +20,8 @@ mod history;
 mod invariants;
 mod profiles;
 mod random;
+mod simulated_fleet;
 mod syncing;
-mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use atoll_informer::{ApiScope, Informers};
 use atoll_scheduler::{SchedulerHandle, Setup};
 
 use history::WORKSPACES;
-use world::{Event, HOUR, MINUTE, World};
+use simulated_fleet::{Event, HOUR, MINUTE, SimulatedFleet};
 
 /// Workloads for each cluster at the beginning.
 const WORKLOADS: u64 = 1;
@@ -54,47 +54,47 @@ fn simulated<T>(future: impl Future<Output = T>) -> T {
 /// Runs the scheduler for some hours with this number of clusters, then lets everything come to rest.
 fn run(seed: u64, clusters: u64, hours: u64) -> Outcome {
     simulated(async {
-        let mut world = World::new(seed);
+        let mut fleet = SimulatedFleet::new(seed);
         for id in WORKSPACES {
-            world.api.tree.insert(id, "root", id);
+            fleet.api.tree.insert(id, "root", id);
         }
-        world.write_policies();
+        fleet.write_policies();
         for _ in 0..clusters {
-            world.new_cluster();
+            fleet.new_cluster();
         }
-        start(&world).await;
+        start(&fleet).await;
         for _ in 0..clusters * WORKLOADS {
-            world.create();
+            fleet.create();
         }
-        world.within(Event::Chance, (MINUTE, MINUTE));
-        world.within(Event::Check, (30 * MINUTE, 30 * MINUTE));
+        fleet.within(Event::Chance, (MINUTE, MINUTE));
+        fleet.within(Event::Check, (30 * MINUTE, 30 * MINUTE));
         for hour in (24..hours).step_by(24).chain([hours]) {
-            live(&mut world, hour * HOUR).await;
-            world.report_progress();
+            live(&mut fleet, hour * HOUR).await;
+            fleet.report_progress();
         }
-        if world.problems.is_empty() {
-            world.heal();
-            live(&mut world, (hours + 4) * HOUR).await;
-            world.move_outgrown();
-            live(&mut world, (hours + 6) * HOUR).await;
-            world.is_final = true;
-            world.check_all();
-            world.check_end();
-            world.report_progress();
+        if fleet.problems.is_empty() {
+            fleet.heal();
+            live(&mut fleet, (hours + 4) * HOUR).await;
+            fleet.move_outgrown();
+            live(&mut fleet, (hours + 6) * HOUR).await;
+            fleet.is_final = true;
+            fleet.check_all();
+            fleet.check_end();
+            fleet.report_progress();
         }
-        let (problems, past) = (std::mem::take(&mut world.problems), world.past());
-        Outcome { problems, past, tally: std::mem::take(&mut world.tally), digest: world.digest }
+        let (problems, past) = (std::mem::take(&mut fleet.problems), fleet.past());
+        Outcome { problems, past, tally: std::mem::take(&mut fleet.tally), digest: fleet.digest }
     })
 }
 
 /// Starts the scheduler and waits until it runs.
-async fn start(world: &World) {
-    let client = Client::new(world.api.clone());
-    let informers = Informers::new(ApiScope::all_workspaces(client, world.api.tree.clone()));
+async fn start(fleet: &SimulatedFleet) {
+    let client = Client::new(fleet.api.clone());
+    let informers = Informers::new(ApiScope::all_workspaces(client, fleet.api.tree.clone()));
     let handle = SchedulerHandle::default();
     let dialects: atoll_scheduler::DialectIntents = Arc::new(|_, _| Some(Vec::new()));
     let dialects_changed = tokio::sync::watch::Sender::new(0).subscribe();
-    let (clock, handle_of) = (world.clock.clone(), handle.clone());
+    let (clock, handle_of) = (fleet.clock.clone(), handle.clone());
     let setup = Setup { informers, clock, dialects, dialects_changed, handle: handle_of };
     tokio::spawn(atoll_scheduler::run(setup));
     let mut tick = tokio::time::interval(Duration::from_millis(10));
@@ -104,26 +104,26 @@ async fn start(world: &World) {
 }
 
 /// Lets everything happen until a time in milliseconds, or until something is wrong.
-async fn live(world: &mut World, until: u64) {
-    while world.now() < until && world.problems.is_empty() {
-        let due = world.due().unwrap_or(until).min(until);
-        let (api, due) = (world.api.clone(), world.clock.instant(due));
+async fn live(fleet: &mut SimulatedFleet, until: u64) {
+    while fleet.now() < until && fleet.problems.is_empty() {
+        let due = fleet.due().unwrap_or(until).min(until);
+        let (api, due) = (fleet.api.clone(), fleet.clock.instant(due));
         // Until the scheduler writes, or the next event is due.
         let _ = tokio::time::timeout_at(due, api.written.notified()).await;
-        world.observe();
-        while let Some(event) = world.take_due() {
-            world.happen(event);
+        fleet.observe();
+        while let Some(event) = fleet.take_due() {
+            fleet.happen(event);
         }
     }
 }
 
-impl World {
+impl SimulatedFleet {
     fn report_progress(&self) {
         let clusters = self.clusters.iter().filter(|below| !below.is_removed).count();
         let workloads = self.workloads.iter().filter(|workload| !workload.is_deleted).count();
         let pods: i64 = self.placed.iter().flat_map(|counts| counts.values()).sum();
         let writes = self.tally.get("placements").unwrap_or(&0);
-        let (now, took) = (world::time_of(self.now()), self.begun.elapsed().as_secs());
+        let (now, took) = (simulated_fleet::time_of(self.now()), self.begun.elapsed().as_secs());
         println!(
             "{now}: {clusters} clusters, {workloads} workloads, {pods} pods, {writes} placements written, after {took} s"
         );

@@ -3,7 +3,7 @@
 use atoll_informer::{Key, WORKSPACE, resources};
 use serde_json::json;
 
-use crate::world::{Event, MINUTE, SECOND, World, seconds};
+use crate::simulated_fleet::{Event, MINUTE, SECOND, SimulatedFleet, seconds};
 
 /// Delays of heartbeats: the latest are half a minute late.
 const HEARTBEAT: (u64, u64) = (SECOND, 30 * SECOND);
@@ -12,7 +12,7 @@ const HEARTBEAT: (u64, u64) = (SECOND, 30 * SECOND);
 const GRACE_SECONDS: i64 = 40;
 const SILENT: (u64, u64) = (5 * SECOND, 40 * SECOND);
 
-impl World {
+impl SimulatedFleet {
     pub fn happen(&mut self, event: Event) {
         match event {
             Event::Sync(cluster, workload) => self.sync(cluster, workload),
@@ -158,7 +158,7 @@ impl World {
         if !is_ready {
             return self.write_cluster(cluster);
         }
-        // What was fenced starts from nothing, and an administrator has opened it again.
+        // A fenced cluster starts empty, and an administrator has opened it again.
         below.is_fenced = false;
         self.opens(cluster);
         let known: Vec<usize> = self.placed[cluster].keys().copied().collect();

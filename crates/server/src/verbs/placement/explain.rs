@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::Server;
-use crate::questions::EXPLAIN;
+use crate::advisor_queue::EXPLAIN;
 
 /// The parameter that asks for an explanation.
 pub const PARAMETER: &str = "explain";

@@ -1,4 +1,4 @@
-//! The clusters of other workloads that a policy wants an object beside, or away from.
+//! The clusters of other workloads that a policy requires or prefers an object to share, or to avoid.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,37 +7,37 @@ use atoll_informer::Key;
 use atoll_meta::object;
 use atoll_placement::cluster::ClusterState;
 use atoll_placement::policy::{Domain, WorkloadRule};
-use atoll_placement::rules::Neighbours;
+use atoll_placement::rules::OtherWorkloads;
 
 use crate::Scheduler;
 use crate::ledger::Ledger;
 use crate::rules::topology;
 
-/// Most placed workloads of a namespace that has rules about other workloads. All of them are looked at for each
-/// decision.
+/// Most placed workloads of a namespace with rules about other workloads. Every decision examines all of them.
 const MAX_WORKLOADS: usize = 10_000;
 
-/// Resolves rules about other workloads of the namespace of an object (`key` in the queue, and where it is) to
-/// clusters. A rule about workloads that are placed nowhere yet has no effect. Fails if there are too many of them.
+/// Resolves rules about other workloads of the namespace of an object (by its queue key, workspace and
+/// namespace) to clusters. A rule about workloads without a placement has no effect. Fails if there are too
+/// many workloads.
 pub fn resolve(
     scheduler: &Scheduler,
     ledger: &Ledger,
     (key, at): (&Key, &Key),
     path: &str,
     rules: &[WorkloadRule],
-) -> Result<Vec<Neighbours>, String> {
+) -> Result<Vec<OtherWorkloads>, String> {
     if rules.is_empty() {
         return Ok(Vec::new());
     }
     let resolved = rules.iter().zip(clusters(scheduler, ledger, (key, at), rules)?).map(|(rule, on)| {
         let clusters = ledger.fleet.serving(path).filter(|cluster| is_among(ledger, &rule.by, cluster, &on));
-        Neighbours {
+        OtherWorkloads {
             text: format!("workloads with {} in the same {}", rule.selector, rule.by.name()),
             clusters: clusters.map(|cluster| cluster.uid.clone()).collect(),
             is_required: true,
         }
     });
-    Ok(resolved.filter(|neighbours| !neighbours.clusters.is_empty()).collect())
+    Ok(resolved.filter(|rule| !rule.clusters.is_empty()).collect())
 }
 
 /// Uids of the clusters that the matching workloads are on, for each rule.

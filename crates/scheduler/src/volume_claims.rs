@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::workloads;
 
 /// The volume claims of all workspaces, and the workloads that mount them.
-pub struct Claims {
+pub struct VolumeClaims {
     pub cache: Arc<Cache>,
     /// Indexes of the caches of workloads by the claims that they mount, in the order of [`workloads::kinds`].
     by_claim: Vec<usize>,
@@ -45,10 +45,10 @@ fn mounted<'a>(resource: &Resource, object: &'a Value) -> impl Iterator<Item = &
     claim_names((&resource.group, &resource.plural), object)
 }
 
-impl Claims {
-    pub fn new(cache: Arc<Cache>, workloads: &[Arc<Cache>]) -> Claims {
+impl VolumeClaims {
+    pub fn new(cache: Arc<Cache>, workloads: &[Arc<Cache>]) -> VolumeClaims {
         let by_claim = workloads.iter().zip(BY_CLAIM).map(|(cache, index)| cache.index(index)).collect();
-        Claims { cache, by_claim }
+        VolumeClaims { cache, by_claim }
     }
 
     /// Adds the storage classes of the claims that a workload mounts. A claim that does not exist yet needs none.

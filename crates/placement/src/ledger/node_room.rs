@@ -1,4 +1,4 @@
-//! Nodes in groups, and the pods that are expected to be bound to them.
+//! The free room of nodes in groups, less reservations for pods that are expected to be bound to them.
 
 use crate::cluster::CapacityReport;
 use crate::demand::Needs;
@@ -20,26 +20,26 @@ struct Group {
     free: Resources,
 }
 
-/// The nodes of a cluster, less the pods that are expected there.
+/// The free room of the nodes of a cluster, less reservations.
 #[derive(Clone, Debug, Default)]
-pub struct Seats {
+pub struct NodeRoom {
     groups: Vec<Group>,
-    /// Free resources of all nodes, less the requests of pods that found no seat: these wait for the next room
-    /// anywhere, so that it is not free.
+    /// Free resources of all nodes, less the requests of all pods, including those that found no node: these
+    /// wait for the next free room.
     total: Resources,
     /// Steps that were made since the report.
     steps: usize,
 }
 
-impl Seats {
-    pub fn of(report: &CapacityReport) -> Seats {
+impl NodeRoom {
+    pub fn of(report: &CapacityReport) -> NodeRoom {
         let shapes = report.nodes.iter().enumerate().filter(|(_, shape)| shape.count > 0);
         let group = |(at, shape): (usize, &crate::node::NodeShape)| Group {
             shape: at,
             count: shape.count,
             free: shape.free.clone(),
         };
-        Seats { groups: shapes.map(group).collect(), total: report.total(), steps: 0 }
+        NodeRoom { groups: shapes.map(group).collect(), total: report.total(), steps: 0 }
     }
 
     /// Returns how many pods fit, counting no further than `enough`.
@@ -58,9 +58,9 @@ impl Seats {
         sum
     }
 
-    /// Takes room for pods on the nodes with most of it, as kube-scheduler does by default, and returns how
-    /// many found a node.
-    pub fn seat(&mut self, report: &CapacityReport, needs: &Needs, pods: i64) -> i64 {
+    /// Reserves room for pods on the nodes with most of it, as kube-scheduler does by default, and returns how
+    /// many pods found a node.
+    pub fn reserve(&mut self, report: &CapacityReport, needs: &Needs, pods: i64) -> i64 {
         if needs.requests == Resources::default() {
             return pods;
         }
@@ -125,7 +125,7 @@ impl Seats {
         let nearest =
             self.groups.iter_mut().filter(of_shape).min_by_key(|other| (other.free.room() - room).abs());
         match nearest {
-            // With the smaller room of both: too little is safe.
+            // A merged group has the smaller room of both, so that it is never overestimated.
             Some(other) if is_full => {
                 self.total.add(&other.free, -other.count);
                 self.total.add(&group.free, -group.count);

@@ -1,5 +1,5 @@
-//! Objects of kinds that are no workloads: they are placed where their annotation or a policy says so, or where their
-//! owners are, and stay in the control plane otherwise.
+//! Objects of kinds other than workloads: they are placed by their annotation, by a policy or with their
+//! owners, and stay in the control plane otherwise.
 //!
 //! ```text
 //!   discovery ─────────────► a watch of each resource, in all workspaces ─┐
@@ -7,8 +7,8 @@
 //!   a policy names a kind ─► the same watch, of all objects of the kind ──┘
 //! ```
 //!
-//! An annotation cannot be selected, so the server adds a label for the watches that is not in the objects
-//! ([`INTENT_LABEL`]). Without an intent, an owner or a policy, an object costs nothing here.
+//! Selectors cannot match annotations, so the server adds a label that exists for watches only
+//! ([`INTENT_LABEL`]). An object without an intent, an owner or a policy costs nothing here.
 //!
 //! A tenant may define any number of kinds, so the number of watches is limited ([`WATCH_LIMITS`]); an event of a
 //! definition that is left out says so.
@@ -34,7 +34,7 @@ use crate::{Scheduler, changes, workloads};
 
 /// Delay before a failed discovery is retried.
 const DISCOVERY_DELAY: Duration = Duration::from_secs(1);
-/// The least time between two looks at all definitions and policies.
+/// The least time between two scans of all definitions and policies.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Resources with fields that decide which clusters can take an object. Of others only the metadata is watched.
 const WITH_CLASSES: [(&str, &str); 2] = [("", "persistentvolumeclaims"), ("networking.k8s.io", "ingresses")];
@@ -49,8 +49,8 @@ const MAX_EVENTS: usize = 8;
 struct Watches {
     /// Running watches, with the numbers of their kinds.
     running: HashMap<(Scope, Resource), (usize, FollowedCache)>,
-    /// Definitions that are left out and whose users were told so.
-    told: BTreeSet<Key>,
+    /// Definitions beyond the limit for which an event was written.
+    reported: BTreeSet<Key>,
     /// Number of definitions that are left out, by workspace.
     left_out: HashMap<Arc<str>, usize>,
 }
@@ -132,7 +132,7 @@ fn set_watches(
     let named = scheduler.policies.named_kinds();
     let everywhere = built_in.iter().map(|resource| (Scope::AllWorkspaces, resource.clone()));
     let of_workspace = |key: &Key| Scope::Workspace(key.workspace.to_string());
-    // A kind that a policy names by itself comes before all others.
+    // Kinds that a policy names explicitly come before all others.
     let by_name: HashSet<NamedKind> =
         named.iter().filter(|one| one.kind != ANY_CUSTOM_KIND).cloned().collect();
     let is_first =
@@ -158,7 +158,8 @@ fn set_watches(
             scope: scope.clone(),
         };
         match running.get_mut(&(scope.clone(), resource.clone())) {
-            // A kind that a policy has named once is watched whole from then on: policies may come and go often.
+            // Once a policy has named a kind, all objects of the kind stay watched: policies may come and go
+            // often.
             Some((_, followed)) if is_named => followed.set_contents(&scheduler.api, contents),
             Some(_) => {}
             None => {
@@ -175,11 +176,12 @@ fn set_watches(
 }
 
 impl Watches {
-    /// Says which definitions are left out: in the log once for a workspace, and in events of the first of them.
+    /// Reports definitions beyond the limit: in the log once for a workspace, and in events of the first of
+    /// them.
     fn tell(&mut self, scheduler: &Scheduler, left_out: BTreeMap<Arc<str>, Vec<LeftOut>>) {
         self.left_out.retain(|workspace, _| left_out.contains_key(workspace));
         let present: HashSet<&Key> = left_out.values().flatten().map(|one| &one.definition).collect();
-        self.told.retain(|key| present.contains(key));
+        self.reported.retain(|key| present.contains(key));
         for (workspace, definitions) in left_out {
             let count = definitions.len();
             if self.left_out.insert(workspace.clone(), count).is_none() {
@@ -190,7 +192,7 @@ impl Watches {
                 );
             }
             for one in definitions.into_iter().take(MAX_EVENTS) {
-                if self.told.insert(one.definition.clone()) {
+                if self.reported.insert(one.definition.clone()) {
                     let about = json!({ "metadata": {
                         "name": *one.definition.name, "uid": one.uid, "annotations": { WORKSPACE: *workspace },
                     } });

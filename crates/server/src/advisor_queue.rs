@@ -20,21 +20,21 @@ const TOO_LONG: &str = "the scheduler could not answer within 30 seconds";
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Questions about the effect of a change.
-pub static WHAT_IF: LazyLock<Questions> = LazyLock::new(Questions::new);
+pub static WHAT_IF: LazyLock<AdvisorQueue> = LazyLock::new(AdvisorQueue::new);
 /// Questions about the reasons of a placement.
-pub static EXPLAIN: LazyLock<Questions> = LazyLock::new(Questions::new);
+pub static EXPLAIN: LazyLock<AdvisorQueue> = LazyLock::new(AdvisorQueue::new);
 
 /// Questions of one sort.
-pub struct Questions {
+pub struct AdvisorQueue {
     /// The one that is being answered.
     answered: Arc<Semaphore>,
     /// The first question of each tenant.
     tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-impl Questions {
-    fn new() -> Questions {
-        Questions { answered: Arc::new(Semaphore::new(1)), tenants: Mutex::default() }
+impl AdvisorQueue {
+    fn new() -> AdvisorQueue {
+        AdvisorQueue { answered: Arc::new(Semaphore::new(1)), tenants: Mutex::default() }
     }
 
     /// Runs `answer` on another thread when it is the turn of the tenant. The function that it gets returns whether
@@ -101,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn abandoned_questions_end_and_use_one_thread() {
-        let (questions, running) = (Questions::new(), Arc::new(AtomicUsize::new(0)));
+        let (questions, running) = (AdvisorQueue::new(), Arc::new(AtomicUsize::new(0)));
         let ask = |tenant: &'static str| {
             let running = running.clone();
             questions.answered(tenant, move |is_over: &dyn Fn() -> bool| {

@@ -32,7 +32,7 @@ pub struct Workload {
     pub is_deleted: bool,
 }
 
-pub struct World {
+pub struct SimulatedFleet {
     pub clusters: Vec<Cluster>,
     pub workloads: Vec<Workload>,
     pub fleet: Fleet,
@@ -43,9 +43,9 @@ pub fn resources(milli_cpu: i64, pods: i64) -> Resources {
     Resources { milli_cpu, memory: milli_cpu << 22, pods, ..Resources::default() }
 }
 
-impl World {
-    pub fn new() -> World {
-        World { clusters: Vec::new(), workloads: Vec::new(), fleet: Fleet::new() }
+impl SimulatedFleet {
+    pub fn new() -> SimulatedFleet {
+        SimulatedFleet { clusters: Vec::new(), workloads: Vec::new(), fleet: Fleet::new() }
     }
 
     pub fn add_cluster(&mut self, nodes: &[i64], limit: Option<i64>) {

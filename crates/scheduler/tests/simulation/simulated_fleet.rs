@@ -1,4 +1,4 @@
-//! The simulated world: clusters with their syncers, workloads, and everything that is still to happen.
+//! The simulated fleet: clusters with their syncers, workloads, and everything that is still to happen.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -95,7 +95,7 @@ pub enum Event {
     Check,
 }
 
-pub struct World {
+pub struct SimulatedFleet {
     pub api: Arc<Api>,
     pub clock: Arc<SimulatedClock>,
     pub random: Random,
@@ -128,10 +128,10 @@ pub struct World {
     pub digest: u64,
 }
 
-impl World {
-    pub fn new(seed: u64) -> World {
+impl SimulatedFleet {
+    pub fn new(seed: u64) -> SimulatedFleet {
         let clock = Arc::new(SimulatedClock::new());
-        World {
+        SimulatedFleet {
             api: Arc::new(Api::new(clock.clone())),
             clock,
             random: Random::new(seed),
