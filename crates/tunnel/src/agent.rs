@@ -25,7 +25,7 @@ use crate::protocol::{CONNECTION_WINDOW, KeepAlive, MAX_HEADERS, MAX_STREAMS, PR
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
-/// A tunnel that was open for so long was not replaced at once by that of another agent.
+/// A tunnel that ends sooner was probably replaced at once by the tunnel of another agent.
 const STEADY: Duration = Duration::from_secs(30);
 /// Time for a connection and the control plane's response.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub struct Agent {
     pub cluster: String,
     /// The registering workspace.
     pub above: Arc<dyn ClusterApi>,
-    /// The cluster. The control plane can do through the tunnel what this account can do, within the rules.
+    /// The API of the cluster. The control plane has the rights of the agent's account there, within the rules.
     pub below: Arc<dyn ClusterApi>,
     pub keep_alive: KeepAlive,
     /// Source of random numbers.

@@ -20,8 +20,8 @@ use hyper::ext::Protocol;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::cuttable::Cuttable;
-use crate::permitted::PermittedStream;
+use crate::abortable_stream::AbortableStream;
+use crate::permitted_stream::PermittedStream;
 use crate::protocol::{
     AUTHORITY, CONNECTION_WINDOW, KeepAlive, MAX_HEADERS, MAX_STREAMS, METHOD, STREAM_WINDOW,
 };
@@ -32,7 +32,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Sends requests to the cluster of an agent.
 pub struct Tunnel {
     sender: SendRequest<Full<Bytes>>,
-    /// Permits of requests, because the agent's own limit is only a promise.
+    /// Permits of requests: the control plane does not rely on the limit of the agent.
     streams: Arc<Semaphore>,
     /// Name of the cluster, for errors.
     cluster: String,
@@ -40,14 +40,14 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// Starts a tunnel over the stream that an agent has opened. The returned future resolves when either end
-    /// has closed it, or it broke. If it is dropped, the tunnel is cut.
+    /// has closed it, or it broke. If it is dropped, the tunnel is aborted.
     pub async fn start(
         stream: impl ByteStream + 'static,
         cluster: &str,
         keep_alive: KeepAlive,
     ) -> Result<(Tunnel, impl Future<Output = Result<(), BoxError>> + Send), BoxError> {
         // The connection runs in a task of its own, which ends with its stream.
-        let (stream, hold) = Cuttable::new(stream);
+        let (stream, hold) = AbortableStream::new(stream);
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(keep_alive.interval)

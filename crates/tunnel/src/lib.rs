@@ -11,14 +11,14 @@
 //!
 //! Inside the connection the roles are reversed: the agent is the HTTP/2 server. A request that changes its
 //! protocol (exec, attach, port-forward) is an extended CONNECT, which the agent turns into an upgrade request
-//! to the cluster. The agent adds its own credential, drops every other one, and refuses what the control plane
-//! has no business with. Both ends send pings, so that each notices when the other is gone.
+//! to the cluster. The agent adds its own credential, drops every other one, and refuses requests
+//! that the rules do not allow. Both ends send pings, so that each notices when the other is gone.
 
+mod abortable_stream;
 mod agent;
 mod control_plane;
-mod cuttable;
 mod error;
-mod permitted;
+mod permitted_stream;
 mod protocol;
 mod relay;
 

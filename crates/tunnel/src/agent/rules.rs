@@ -26,11 +26,11 @@ pub fn target(method: &Method, uri: &Uri) -> Result<String, String> {
 #[derive(Debug, PartialEq, Eq)]
 enum Scope {
     Any,
-    /// Not those in the namespace of the agent.
+    /// All objects except those in the namespace of the agent.
     OtherNamespaces,
 }
 
-/// Returns what a request may reach, or why it is refused. `path` is its path without the query.
+/// Returns the objects that a request may reach, or why it is refused. `path` is its path without the query.
 fn check(method: &Method, path: &str) -> Result<Scope, String> {
     let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     if !methods.contains(method) {
@@ -73,7 +73,7 @@ fn without_own_namespace(query: &str) -> Result<String, String> {
     let given = given.replace('+', " ");
     let given = percent_decode_str(&given).decode_utf8();
     let given = given.map_err(|_| format!("{FIELD_SELECTOR} is not UTF-8"))?;
-    // In front of the given one, the end of which may be a backslash.
+    // It precedes the given selector, which may end in a backslash.
     let mut selector = format!("metadata.namespace!={OWN_NAMESPACE}");
     if !given.is_empty() {
         selector = format!("{selector},{given}");
@@ -168,7 +168,7 @@ mod tests {
                 "/api/v1/secrets?field%53elector=type%3DOpaque%5C&limit=5",
                 format!("/api/v1/secrets?limit=5&{own}%2Ctype%3DOpaque%5C"),
             ),
-            // Servers ignore what they cannot decode, which must not happen to the whole selector.
+            // API servers ignore a selector that they cannot decode, which would drop the added part.
             ("/api/v1/secrets?fieldSelector=%zz", format!("/api/v1/secrets?{own}%2C%25zz")),
             ("/api/v1/pods?limit=5", "/api/v1/pods?limit=5".to_string()),
             ("/api/v1/namespaces/shop/secrets", "/api/v1/namespaces/shop/secrets".to_string()),

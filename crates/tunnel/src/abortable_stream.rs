@@ -1,4 +1,4 @@
-//! A stream that can be cut from outside.
+//! A stream that another task can abort.
 
 use std::io;
 use std::pin::Pin;
@@ -7,35 +7,35 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
-/// A stream that fails once its [`Hold`] is dropped.
-pub struct Cuttable<S> {
+/// A stream that fails once its [`AbortOnDrop`] is dropped.
+pub struct AbortableStream<S> {
     stream: S,
     hold: oneshot::Receiver<()>,
-    is_cut: bool,
+    is_aborted: bool,
 }
 
 /// Keeps a stream open.
-pub struct Hold {
+pub struct AbortOnDrop {
     _open: oneshot::Sender<()>,
 }
 
-impl<S> Cuttable<S> {
-    pub fn new(stream: S) -> (Cuttable<S>, Hold) {
+impl<S> AbortableStream<S> {
+    pub fn new(stream: S) -> (AbortableStream<S>, AbortOnDrop) {
         let (open, hold) = oneshot::channel();
-        (Cuttable { stream, hold, is_cut: false }, Hold { _open: open })
+        (AbortableStream { stream, hold, is_aborted: false }, AbortOnDrop { _open: open })
     }
 
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         // A receiver must not be polled again once it is ready.
-        self.is_cut = self.is_cut || Pin::new(&mut self.hold).poll(context).is_ready();
-        match self.is_cut {
+        self.is_aborted = self.is_aborted || Pin::new(&mut self.hold).poll(context).is_ready();
+        match self.is_aborted {
             true => Err(io::ErrorKind::ConnectionAborted.into()),
             false => Ok(()),
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Cuttable<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for AbortableStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -46,7 +46,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Cuttable<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Cuttable<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for AbortableStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -75,7 +75,7 @@ mod tests {
     #[tokio::test]
     async fn streams_fail_when_they_are_cut() {
         let (mut other, stream) = tokio::io::duplex(16);
-        let (mut stream, hold) = Cuttable::new(stream);
+        let (mut stream, hold) = AbortableStream::new(stream);
         other.write_all(b"a").await.unwrap();
         assert_eq!(stream.read_u8().await.unwrap(), b'a');
         let reading = tokio::spawn(async move {
