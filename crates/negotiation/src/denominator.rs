@@ -23,7 +23,7 @@ pub trait Usage {
 pub struct Unused;
 
 /// Everything counts as used, so that nothing is narrowed. Of a workspace's own definition.
-pub struct Everything;
+pub struct AllUsed;
 
 /// The existing objects, as they are stored.
 pub struct Objects<'o>(pub &'o [Value]);
@@ -38,7 +38,7 @@ impl Usage for Unused {
     }
 }
 
-impl Usage for Everything {
+impl Usage for AllUsed {
     fn has_objects(&self, _: &str) -> bool {
         true
     }

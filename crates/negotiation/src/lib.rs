@@ -32,7 +32,7 @@ mod schema_view;
 pub use canonical::canonical_text;
 pub use check::{FieldCause, FieldProblem, check_object, lost_fields};
 pub use compare::{Comparison, compare};
-pub use denominator::{Denominator, Everything, Objects, Unused, Usage, lowest_common_denominator};
+pub use denominator::{AllUsed, Denominator, Objects, Unused, Usage, lowest_common_denominator};
 pub use difference::{Difference, Differences, MOST_LISTED};
 pub use discovered::DiscoveredResource;
 pub use imported::{ImportedDefinition, ImportedVersion};

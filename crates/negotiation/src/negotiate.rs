@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::compare::compare;
-use crate::denominator::{Everything, Usage, lowest_common_denominator};
+use crate::denominator::{AllUsed, Usage, lowest_common_denominator};
 use crate::difference::{Difference, Differences};
 use crate::imported::{ImportedDefinition, ImportedVersion};
 
@@ -43,7 +43,7 @@ const MOST_PASSES: usize = 8;
 
 /// Judges clusters against a workspace's own definition, which is never changed.
 pub fn negotiate_own(own: &ImportedDefinition, clusters: &[ClusterDefinition<'_>]) -> Negotiated {
-    fold(Some(own.clone()), clusters, &Everything)
+    fold(Some(own.clone()), clusters, &AllUsed)
 }
 
 /// Negotiates a type that only clusters define. `former` is the definition that was offered so far: as long

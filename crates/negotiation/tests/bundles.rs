@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use atoll_negotiation::{
-    Comparison, Everything, ImportedDefinition, Unused, canonical_text, compare, lowest_common_denominator,
+    AllUsed, Comparison, ImportedDefinition, Unused, canonical_text, compare, lowest_common_denominator,
 };
 use atoll_upstream::bundles::{BUNDLES, modules};
 use serde_json::{Value, json};
@@ -266,7 +266,7 @@ fn verdicts_of_widely_used_definitions() {
         let (one, mut other) = (schemas.get(offered), schemas.get(cluster).clone());
         edits.iter().for_each(|change| edit(&mut other, change));
         let found = lowest_common_denominator("v1", one, &other, &Unused);
-        let in_use = lowest_common_denominator("v1", one, &other, &Everything);
+        let in_use = lowest_common_denominator("v1", one, &other, &AllUsed);
         let (is_same, found) = match found {
             Ok(common) => (common.lost.is_empty(), Ok(common.lost.describe("east"))),
             Err(fields) => (false, Err(fields.describe("east"))),
