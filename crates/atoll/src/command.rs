@@ -413,13 +413,13 @@ pub enum KeysCommand {
         #[command(flatten)]
         shown: OutputOptions,
         #[command(flatten)]
-        place: KeyLocation,
+        location: KeyLocation,
     },
     /// Create a new key and use it from now on
     Rotate {
         kind: KeyKind,
         #[command(flatten)]
-        place: KeyLocation,
+        location: KeyLocation,
     },
     /// Delete a key: tokens that it has signed are no longer valid
     Retire {
@@ -428,7 +428,7 @@ pub enum KeysCommand {
         #[arg(allow_hyphen_values = true)]
         id: String,
         #[command(flatten)]
-        place: KeyLocation,
+        location: KeyLocation,
     },
 }
 

@@ -12,26 +12,26 @@ use crate::style::Paint;
 
 pub fn run(command: KeysCommand) -> Result<(), String> {
     match command {
-        KeysCommand::List { place, shown } => {
-            check(&place.data_dir)?;
-            let keys = list(&place.data_dir).map_err(|error| error.to_string())?;
+        KeysCommand::List { location, shown } => {
+            check(&location.data_dir)?;
+            let keys = list(&location.data_dir).map_err(|error| error.to_string())?;
             output::print(&listing(&keys, shown)?);
         }
-        KeysCommand::Rotate { kind: KeyKind::Tokens, place } => {
-            check(&place.data_dir)?;
-            let id = rotate(&place.data_dir).map_err(|error| error.to_string())?;
+        KeysCommand::Rotate { kind: KeyKind::Tokens, location } => {
+            check(&location.data_dir)?;
+            let id = rotate(&location.data_dir).map_err(|error| error.to_string())?;
             outln!("Tokens are signed with {id} from now on. Tokens signed with other keys stay valid.");
         }
-        KeysCommand::Rotate { kind: KeyKind::Encryption, place } => {
-            check(&place.data_dir)?;
-            let name = encryption::rotate(&place.data_dir)?;
+        KeysCommand::Rotate { kind: KeyKind::Encryption, location } => {
+            check(&location.data_dir)?;
+            let name = encryption::rotate(&location.data_dir)?;
             outln!(
                 "Restart the server: it then encrypts everything with {name}, and the old key can be deleted."
             );
         }
-        KeysCommand::Retire { id, place } => {
-            check(&place.data_dir)?;
-            retire(&place.data_dir, &id).map_err(|error| not_retired(&place.data_dir, &id, &error))?;
+        KeysCommand::Retire { id, location } => {
+            check(&location.data_dir)?;
+            retire(&location.data_dir, &id).map_err(|error| not_retired(&location.data_dir, &id, &error))?;
             outln!("Tokens signed with {id} are no longer valid.");
         }
     }

@@ -51,7 +51,7 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
         let at = path(resource, object::namespace(&object), object::name(&object));
         let above = dependents::autoscalers_above(&fleet.api, &resources, &object).await?;
         let kind = (resource.group.as_str(), resource.name.as_str());
-        intent::let_go(&fleet.api, kind, &at, &clusters).await?;
+        intent::take_from_scheduler(&fleet.api, kind, &at, &clusters).await?;
         for cluster in &clusters {
             let connection = ClusterConnection::open(&options.connection, cluster).await?;
             let release = ObjectRelease { connection: &connection, resources: &resources };

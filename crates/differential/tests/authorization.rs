@@ -5,14 +5,14 @@
 //! Everything is generated from a seed: `ATOLL_SEED` sets it, `ATOLL_QUESTIONS` sets the number of access
 //! reviews.
 
-#[path = "authorization/world.rs"]
-mod world;
+#[path = "authorization/generated_roles.rs"]
+mod generated_roles;
 
 use atoll_differential::servers::{atoll_client, start_atoll, upstream_client};
 use atoll_testkit::{Client, RequestContent, Upstream, wait};
 use serde_json::{Value, json};
 
-use world::{Draw, Question};
+use generated_roles::{Draw, Question};
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// Number of attempts to get the same reason from upstream, which evaluates bindings in random order.
@@ -94,7 +94,7 @@ async fn compare(atoll_client: &ApiServer, upstream: &ApiServer, question: &Ques
 /// independent.
 async fn wait_for_authorizer(upstream: &ApiServer) {
     let base = "/apis/rbac.authorization.k8s.io/v1";
-    let namespace = world::NAMESPACES[0];
+    let namespace = generated_roles::NAMESPACES[0];
     let rules = json!([{ "verbs": ["get"], "apiGroups": ["rbac-last"], "resources": ["things"] }]);
     for (role, kind, path) in [
         ("clusterroles", "ClusterRole", String::new()),
@@ -108,7 +108,7 @@ async fn wait_for_authorizer(upstream: &ApiServer) {
         let written = json!({ "metadata": { "name": "rbac-last" }, "rules": rules });
         upstream.apply(&[(format!("{base}{path}/{role}"), written)]).await;
         upstream.apply(&[(format!("{base}{path}/{bindings}"), binding)]).await;
-        let attributes = world::Attributes::Resource {
+        let attributes = generated_roles::Attributes::Resource {
             group: "rbac-last".into(),
             resource: "things".into(),
             subresource: String::new(),
@@ -136,7 +136,7 @@ async fn authorization_decisions_match_upstream() {
     let [with, without] = ["root:rbac-with", "root:rbac-without"]
         .map(|workspace| ApiServer { client: atoll_client.workspace(workspace) });
     let root = ApiServer { client: atoll_client };
-    let objects = world::objects(&mut draw);
+    let objects = generated_roles::objects(&mut draw);
     let questions: Vec<Question> =
         (0..number("ATOLL_QUESTIONS").unwrap_or(500)).map(|_| Question::draw(&mut draw)).collect();
     let mut wrong = Vec::new();
@@ -154,7 +154,7 @@ async fn authorization_decisions_match_upstream() {
         wrong.extend(compare(&with, &upstream, question).await);
         allowed += usize::from(root.ask(question).await["allowed"] == true);
         // Only resource requests are compared, because Atoll does not serve all of upstream's other paths.
-        if let (Some((method, path)), world::Attributes::Resource { .. }) =
+        if let (Some((method, path)), generated_roles::Attributes::Resource { .. }) =
             (question.request(), &question.attributes)
         {
             requests += 1;

@@ -159,8 +159,8 @@ impl Cache {
             decode,
             observers,
         });
-        let follower = Arc::downgrade(&cache);
-        let sink = Box::new(move |batch: &Batch| match follower.upgrade() {
+        let weak = Arc::downgrade(&cache);
+        let sink = Box::new(move |batch: &Batch| match weak.upgrade() {
             Some(cache) => {
                 cache.apply(batch);
                 ControlFlow::Continue(())

@@ -25,7 +25,7 @@ impl Decode for Labels {
     }
 }
 
-struct World {
+struct CacheWithStore {
     store: MemoryStore,
     cache: Arc<Cache>,
 }
@@ -51,17 +51,17 @@ fn within(workspace: &str, namespace: &str) -> Scope {
     Scope::new("", "configmaps", Some(workspace), Some(namespace))
 }
 
-impl World {
-    async fn new() -> World {
-        World::with(Layer::default(), Limits::default()).await
+impl CacheWithStore {
+    async fn new() -> CacheWithStore {
+        CacheWithStore::with(Layer::default(), Limits::default()).await
     }
 
-    async fn with(layer: Layer, limits: Limits) -> World {
+    async fn with(layer: Layer, limits: Limits) -> CacheWithStore {
         let store = MemoryStore::new();
         let cache = Cache::open(&store, Arc::new(Labels), layer, limits, Vec::new())
             .await
             .expect("a new store can be read");
-        World { store, cache }
+        CacheWithStore { store, cache }
     }
 
     async fn write(&self, key: &Key, value: Option<Bytes>) -> u64 {
@@ -95,9 +95,9 @@ async fn seen(watcher: &mut Watcher, count: usize) -> Vec<(u64, EventType)> {
 
 #[tokio::test]
 async fn a_write_that_was_acknowledged_can_be_read() {
-    let world = World::new().await;
-    let revision = world.put("a", "x").await;
-    let object = world.cache.snapshot().get(&key("w", "n", "a")).unwrap();
+    let fixture = CacheWithStore::new().await;
+    let revision = fixture.put("a", "x").await;
+    let object = fixture.cache.snapshot().get(&key("w", "n", "a")).unwrap();
     assert_eq!(
         (object.revision, object.name(), object.namespace(), object.workspace()),
         (revision, "a", "n", "w")
@@ -110,18 +110,18 @@ async fn a_write_that_was_acknowledged_can_be_read() {
 
 #[tokio::test]
 async fn lists_are_in_key_order_and_stay_in_their_scope() {
-    let world = World::new().await;
+    let fixture = CacheWithStore::new().await;
     for (workspace, namespace, name) in
         [("w", "n", "b"), ("w", "n-1", "c"), ("w", "n", "a"), ("v", "n", "z"), ("w", "m", "d")]
     {
-        world.write(&key(workspace, namespace, name), Some(encoded(name, "", 1))).await;
+        fixture.write(&key(workspace, namespace, name), Some(encoded(name, "", 1))).await;
     }
     // `n-1/` sorts before `n/`: a dash comes before a slash, here as in etcd.
-    assert_eq!(world.names(&Scope::new("", "configmaps", Some("w"), None)), ["d", "c", "a", "b"]);
-    assert_eq!(world.names(&within("w", "n")), ["a", "b"]);
-    assert_eq!(world.names(&everything()).len(), 5);
-    assert_eq!(world.names(&Scope::object("", "configmaps", "w", "n", "a")), ["a"]);
-    let behind: Vec<_> = world
+    assert_eq!(fixture.names(&Scope::new("", "configmaps", Some("w"), None)), ["d", "c", "a", "b"]);
+    assert_eq!(fixture.names(&within("w", "n")), ["a", "b"]);
+    assert_eq!(fixture.names(&everything()).len(), 5);
+    assert_eq!(fixture.names(&Scope::object("", "configmaps", "w", "n", "a")), ["a"]);
+    let behind: Vec<_> = fixture
         .cache
         .snapshot()
         .list(&within("w", "n"), Some("a"))
@@ -134,15 +134,15 @@ async fn lists_are_in_key_order_and_stay_in_their_scope() {
 async fn a_cursor_reads_the_snapshot_that_it_started_with() {
     let mut layer = Layer::default();
     layer.add("", "configmaps", "layered", "base", encoded("base", "a", 1), Facts::default());
-    let world = World::with(layer, Limits::default()).await;
+    let fixture = CacheWithStore::with(layer, Limits::default()).await;
     let names: Vec<String> = (0..100).map(|number| format!("o{number:03}")).collect();
     for name in &names {
-        world.put(name, "a").await;
+        fixture.put(name, "a").await;
     }
-    world.write(&key("w", "n", "o050"), Some(Bytes::from_static(TOMBSTONE))).await;
-    world.write(&key("w", "o", "other"), Some(encoded("other", "a", 1))).await;
+    fixture.write(&key("w", "n", "o050"), Some(Bytes::from_static(TOMBSTONE))).await;
+    fixture.write(&key("w", "o", "other"), Some(encoded("other", "a", 1))).await;
     let expected: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "o050").collect();
-    let (scope, snapshot) = (within("w", "n"), world.cache.snapshot());
+    let (scope, snapshot) = (within("w", "n"), fixture.cache.snapshot());
     let gathered: Vec<Arc<Object>> = snapshot.list(&scope, None).collect();
     let stretches = [
         (ObjectCursor::within(&snapshot, &scope, None, usize::MAX).unwrap(), &expected[..]),
@@ -153,7 +153,7 @@ async fn a_cursor_reads_the_snapshot_that_it_started_with() {
     ];
     drop(snapshot);
     for name in &names {
-        world.write(&key("w", "n", name), None).await;
+        fixture.write(&key("w", "n", name), None).await;
     }
     for (stretch, expected) in stretches {
         for size in [1, 7, 99, 200] {
@@ -166,7 +166,7 @@ async fn a_cursor_reads_the_snapshot_that_it_started_with() {
             assert_eq!(seen, expected, "{size} at a time");
         }
     }
-    let snapshot = world.cache.snapshot();
+    let snapshot = fixture.cache.snapshot();
     let layered = |workspace, namespace| {
         let scope = Scope::new("", "configmaps", workspace, namespace);
         ObjectCursor::within(&snapshot, &scope, None, usize::MAX).is_none()
@@ -180,13 +180,13 @@ async fn a_cursor_reads_the_snapshot_that_it_started_with() {
 
 #[tokio::test]
 async fn past_revisions_can_be_listed_until_they_expire() {
-    let world = World::new().await;
-    let first = world.put("a", "x").await;
-    let second = world.put("b", "x").await;
-    world.put("a", "y").await;
-    world.write(&key("w", "n", "b"), None).await;
+    let fixture = CacheWithStore::new().await;
+    let first = fixture.put("a", "x").await;
+    let second = fixture.put("b", "x").await;
+    fixture.put("a", "y").await;
+    fixture.write(&key("w", "n", "b"), None).await;
     let names_at = |revision| {
-        let snapshot = world.cache.at(revision, &within("w", "n"))?;
+        let snapshot = fixture.cache.at(revision, &within("w", "n"))?;
         Ok(snapshot
             .list(&within("w", "n"), None)
             .map(|object| (object.name().to_string(), object.revision))
@@ -194,46 +194,46 @@ async fn past_revisions_can_be_listed_until_they_expire() {
     };
     assert_eq!(names_at(first), Ok(vec![("a".into(), first)]));
     assert_eq!(names_at(second), Ok(vec![("a".into(), first), ("b".into(), second)]));
-    let current = world.cache.revision();
+    let current = fixture.cache.revision();
     assert_eq!(names_at(current + 1), Err(RevisionError::Future { requested: current + 1, current }));
-    world.cache.expire(std::time::Duration::ZERO);
+    fixture.cache.expire(std::time::Duration::ZERO);
     assert_eq!(names_at(first), Err(RevisionError::Expired { requested: first, oldest: current }));
-    assert!(world.cache.watch(within("w", "n"), first).is_err());
+    assert!(fixture.cache.watch(within("w", "n"), first).is_err());
 }
 
 #[tokio::test]
 async fn a_pinned_snapshot_outlives_the_history() {
-    let world = World::new().await;
-    let first = world.put("a", "x").await;
-    world.cache.pin(&world.cache.snapshot());
-    world.write(&key("w", "n", "a"), None).await;
-    world.cache.expire(std::time::Duration::from_secs(60));
-    let past = world.cache.at(first, &within("w", "n")).unwrap();
+    let fixture = CacheWithStore::new().await;
+    let first = fixture.put("a", "x").await;
+    fixture.cache.pin(&fixture.cache.snapshot());
+    fixture.write(&key("w", "n", "a"), None).await;
+    fixture.cache.expire(std::time::Duration::from_secs(60));
+    let past = fixture.cache.at(first, &within("w", "n")).unwrap();
     assert_eq!(past.list(&within("w", "n"), None).count(), 1);
 }
 
 #[tokio::test]
 async fn a_watcher_sees_what_enters_and_leaves_its_selection() {
-    let world = World::new().await;
-    let start = world.cache.revision();
-    let a = world.put("one", "a").await;
-    let b = world.put("one", "b").await;
-    let c = world.put("one", "a").await;
-    let mut watcher = world.watch(within("w", "n"), start);
+    let fixture = CacheWithStore::new().await;
+    let start = fixture.cache.revision();
+    let a = fixture.put("one", "a").await;
+    let b = fixture.put("one", "b").await;
+    let c = fixture.put("one", "a").await;
+    let mut watcher = fixture.watch(within("w", "n"), start);
     let expected = vec![(a, EventType::Added), (b, EventType::Deleted), (c, EventType::Added)];
     assert_eq!(seen(&mut watcher, 3).await, expected);
-    let d = world.put("one", "a").await;
-    world.write(&key("w", "other", "two"), Some(encoded("two", "a", 1))).await;
-    let e = world.write(&key("w", "n", "one"), None).await;
+    let d = fixture.put("one", "a").await;
+    fixture.write(&key("w", "other", "two"), Some(encoded("two", "a", 1))).await;
+    let e = fixture.write(&key("w", "n", "one"), None).await;
     assert_eq!(seen(&mut watcher, 2).await, vec![(d, EventType::Modified), (e, EventType::Deleted)]);
 }
 
 #[tokio::test]
 async fn a_deletion_shows_the_last_state_at_its_own_revision() {
-    let world = World::new().await;
-    let put = world.put("one", "a").await;
-    let mut watcher = world.watch(within("w", "n"), put);
-    let gone = world.write(&key("w", "n", "one"), None).await;
+    let fixture = CacheWithStore::new().await;
+    let put = fixture.put("one", "a").await;
+    let mut watcher = fixture.watch(within("w", "n"), put);
+    let gone = fixture.write(&key("w", "n", "one"), None).await;
     let events = watcher.next().await.unwrap();
     let frame = String::from_utf8(events[0].frame(EventType::Deleted).to_vec()).unwrap();
     let line: serde_json::Value = serde_json::from_str(&frame).unwrap();
@@ -245,28 +245,28 @@ async fn a_deletion_shows_the_last_state_at_its_own_revision() {
 
 #[tokio::test]
 async fn a_thousand_watchers_share_one_encoding() {
-    let world = World::new().await;
-    let start = world.cache.revision();
-    let mut watchers: Vec<_> = (0..1000).map(|_| world.watch(everything(), start)).collect();
-    world.put("one", "a").await;
+    let fixture = CacheWithStore::new().await;
+    let start = fixture.cache.revision();
+    let mut watchers: Vec<_> = (0..1000).map(|_| fixture.watch(everything(), start)).collect();
+    fixture.put("one", "a").await;
     let mut frames = Vec::new();
     for watcher in &mut watchers {
         frames.push(watcher.next().await.unwrap()[0].frame(EventType::Added));
     }
     assert!(frames.iter().all(|frame| frame.as_ptr() == frames[0].as_ptr()), "the same bytes, not a copy");
-    assert_eq!(world.cache.watchers(), 1000);
+    assert_eq!(fixture.cache.watchers(), 1000);
     drop(watchers);
-    assert_eq!(world.cache.watchers(), 0);
+    assert_eq!(fixture.cache.watchers(), 0);
 }
 
 #[tokio::test]
 async fn a_slow_watcher_catches_up_from_the_history_without_a_gap() {
-    let world = World::new().await;
-    let mut watcher = world.watch(everything(), world.cache.revision());
+    let fixture = CacheWithStore::new().await;
+    let mut watcher = fixture.watch(everything(), fixture.cache.revision());
     assert!(watcher.ready().unwrap().is_none(), "no events yet");
     let mut written = Vec::new();
     for number in 0..3000 {
-        written.push(world.put(&format!("o{number}"), "a").await);
+        written.push(fixture.put(&format!("o{number}"), "a").await);
     }
     let revisions: Vec<u64> =
         seen(&mut watcher, 3000).await.into_iter().map(|(revision, _)| revision).collect();
@@ -275,11 +275,11 @@ async fn a_slow_watcher_catches_up_from_the_history_without_a_gap() {
 
 #[tokio::test]
 async fn a_watcher_that_is_too_slow_expires() {
-    let world = World::with(Layer::default(), Limits { bytes: 64 << 10 }).await;
-    let mut watcher = world.watch(everything(), world.cache.revision());
+    let fixture = CacheWithStore::with(Layer::default(), Limits { bytes: 64 << 10 }).await;
+    let mut watcher = fixture.watch(everything(), fixture.cache.revision());
     assert!(watcher.ready().unwrap().is_none());
     for number in 0..2000 {
-        world.put(&format!("o{number}"), "a").await;
+        fixture.put(&format!("o{number}"), "a").await;
     }
     let expired = watcher.next().await.unwrap_err();
     assert!(expired.seen < expired.oldest, "{expired:?}");
@@ -287,14 +287,14 @@ async fn a_watcher_that_is_too_slow_expires() {
 
 #[tokio::test]
 async fn an_idle_watcher_is_not_expired_by_events_in_other_scopes() {
-    let world = World::with(Layer::default(), Limits { bytes: 64 << 10 }).await;
-    let mut watcher = world.watch(within("w", "quiet"), world.cache.revision());
+    let fixture = CacheWithStore::with(Layer::default(), Limits { bytes: 64 << 10 }).await;
+    let mut watcher = fixture.watch(within("w", "quiet"), fixture.cache.revision());
     assert!(watcher.ready().unwrap().is_none());
     for number in 0..2000 {
-        world.put(&format!("o{number}"), "a").await;
+        fixture.put(&format!("o{number}"), "a").await;
     }
-    assert_eq!(watcher.progress(), world.cache.revision());
-    let last = world.write(&key("w", "quiet", "x"), Some(encoded("x", "a", 1))).await;
+    assert_eq!(watcher.progress(), fixture.cache.revision());
+    let last = fixture.write(&key("w", "quiet", "x"), Some(encoded("x", "a", 1))).await;
     assert_eq!(seen(&mut watcher, 1).await, vec![(last, EventType::Added)]);
 }
 
@@ -302,45 +302,46 @@ async fn an_idle_watcher_is_not_expired_by_events_in_other_scopes() {
 async fn layer_objects_are_visible_until_a_workspace_writes_its_own() {
     let mut layer = Layer::default();
     layer.add("", "configmaps", "n", "base", encoded("base", "a", 1), Facts::default());
-    let world = World::with(layer, Limits::default()).await;
+    let fixture = CacheWithStore::with(layer, Limits::default()).await;
     let base = key("w", "n", "base");
-    let shown = world.cache.snapshot().get(&base).unwrap();
+    let shown = fixture.cache.snapshot().get(&base).unwrap();
     assert_eq!(shown.revision, REVISION);
-    assert!(world.put("later", "x").await > REVISION, "the layer's revision is reserved");
-    assert_eq!(world.names(&within("w", "n")), ["base", "later"]);
-    assert_eq!(world.names(&within("v", "n")), ["base"], "visible in every workspace");
-    assert_eq!(world.names(&everything()), ["later"], "not in lists across all workspaces");
+    assert!(fixture.put("later", "x").await > REVISION, "the layer's revision is reserved");
+    assert_eq!(fixture.names(&within("w", "n")), ["base", "later"]);
+    assert_eq!(fixture.names(&within("v", "n")), ["base"], "visible in every workspace");
+    assert_eq!(fixture.names(&everything()), ["later"], "not in lists across all workspaces");
     let uid = |workspace: &str| {
-        let object = world.cache.snapshot().get(&key(workspace, "n", "base")).unwrap();
+        let object = fixture.cache.snapshot().get(&key(workspace, "n", "base")).unwrap();
         serde_json::from_slice::<serde_json::Value>(&object.json()).unwrap()["metadata"]["uid"].clone()
     };
     assert_ne!(uid("w"), uid("v"));
     assert_eq!(uid("w"), uid("w"));
 
-    let mut watcher = world.watch(within("w", "n"), world.cache.revision());
+    let mut watcher = fixture.watch(within("w", "n"), fixture.cache.revision());
     let all = |_: &Arc<Object>| true;
-    world.write(&base, Some(encoded("base", "b", 1))).await;
+    fixture.write(&base, Some(encoded("base", "b", 1))).await;
     assert_eq!(
         watcher.next().await.unwrap()[0].type_for(all),
         Some(EventType::Modified),
         "the layer's object existed before"
     );
-    world.write(&base, Some(Bytes::from_static(TOMBSTONE))).await;
+    fixture.write(&base, Some(Bytes::from_static(TOMBSTONE))).await;
     assert_eq!(watcher.next().await.unwrap()[0].type_for(all), Some(EventType::Deleted));
-    assert_eq!(world.names(&within("w", "n")), ["later"]);
-    assert!(world.cache.snapshot().get(&base).is_none());
-    world.write(&base, Some(encoded("base", "c", 1))).await;
+    assert_eq!(fixture.names(&within("w", "n")), ["later"]);
+    assert!(fixture.cache.snapshot().get(&base).is_none());
+    fixture.write(&base, Some(encoded("base", "c", 1))).await;
     assert_eq!(watcher.next().await.unwrap()[0].type_for(all), Some(EventType::Added));
 }
 
 #[tokio::test]
 async fn a_new_cache_loads_the_history_that_the_store_kept() {
-    let world = World::new().await;
-    let first = world.put("a", "x").await;
-    let second = world.put("a", "y").await;
-    let again = Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
-        .await
-        .unwrap();
+    let fixture = CacheWithStore::new().await;
+    let first = fixture.put("a", "x").await;
+    let second = fixture.put("a", "y").await;
+    let again =
+        Cache::open(&fixture.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
+            .await
+            .unwrap();
     assert_eq!(again.revision(), second);
     let mut watcher = again.watch(within("w", "n"), first).unwrap();
     let events = watcher.next().await.unwrap();
@@ -349,28 +350,29 @@ async fn a_new_cache_loads_the_history_that_the_store_kept() {
         Some(first),
         "the previous state is known"
     );
-    world.store.compact(second).await.unwrap();
-    let later = Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
-        .await
-        .unwrap();
+    fixture.store.compact(second).await.unwrap();
+    let later =
+        Cache::open(&fixture.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
+            .await
+            .unwrap();
     assert!(matches!(later.watch(within("w", "n"), first), Err(RevisionError::Expired { .. })));
     assert_eq!(later.snapshot().len(), 1);
 }
 
 #[tokio::test]
 async fn raising_the_revision_expires_older_ones() {
-    let world = World::new().await;
-    let before = world.put("a", "x").await;
-    world.store.raise(before + 1000).await.unwrap();
-    assert!(matches!(world.cache.watch(everything(), before), Err(RevisionError::Expired { .. })));
-    assert!(world.put("b", "x").await > before + 1000);
+    let fixture = CacheWithStore::new().await;
+    let before = fixture.put("a", "x").await;
+    fixture.store.raise(before + 1000).await.unwrap();
+    assert!(matches!(fixture.cache.watch(everything(), before), Err(RevisionError::Expired { .. })));
+    assert!(fixture.put("b", "x").await > before + 1000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_is_readable_before_its_event_is_delivered() {
-    let world = World::new().await;
-    let mut watcher = world.watch(everything(), world.cache.revision());
-    let cache = world.cache.clone();
+    let fixture = CacheWithStore::new().await;
+    let mut watcher = fixture.watch(everything(), fixture.cache.revision());
+    let cache = fixture.cache.clone();
     const WRITES: u64 = 20_000;
     let listening = tokio::spawn(async move {
         let mut received = 0;
@@ -383,7 +385,7 @@ async fn an_object_is_readable_before_its_event_is_delivered() {
         }
     });
     for _ in 0..WRITES {
-        world.put("one", "a").await;
+        fixture.put("one", "a").await;
     }
     listening.await.unwrap();
 }
@@ -396,7 +398,7 @@ async fn counts_equal_the_length_of_lists() {
     for name in ["born", "hidden"] {
         layer.add("", "configmaps", "n", name, encoded(name, "layer", 1), Facts::default());
     }
-    let world = World::with(layer, Limits::default()).await;
+    let fixture = CacheWithStore::with(layer, Limits::default()).await;
     let scopes = [
         everything(),
         Scope::new("", "configmaps", Some("w"), None),
@@ -412,23 +414,23 @@ async fn counts_equal_the_length_of_lists() {
         let (workspace, namespace) = [("w", "n"), ("w", "m"), ("v", "n")][step % 3];
         let name = ["born", "hidden", "a", "b", "c"][step / 3 % 5];
         let key = key(workspace, namespace, name);
-        let is_there = world.cache.snapshot().stored_revision(&key).is_some();
+        let is_there = fixture.cache.snapshot().stored_revision(&key).is_some();
         let value = match step * 7 % 5 {
             0 | 1 => Some(encoded(name, "own", 1)),
             2 => Some(Bytes::from_static(TOMBSTONE)),
             _ => None,
         };
         if value.is_some() || is_there {
-            revisions.push(world.write(&key, value).await);
+            revisions.push(fixture.write(&key, value).await);
         }
-        let snapshot = world.cache.snapshot();
+        let snapshot = fixture.cache.snapshot();
         for scope in &scopes {
             assert_eq!(snapshot.count(scope), snapshot.list(scope, None).count(), "step {step}: {scope:?}");
         }
     }
     for revision in revisions {
         for scope in &scopes {
-            let past = world.cache.at(revision, scope).expect("the revision is in the history");
+            let past = fixture.cache.at(revision, scope).expect("the revision is in the history");
             assert_eq!(past.count(scope), past.list(scope, None).count(), "revision {revision}: {scope:?}");
         }
     }
@@ -438,13 +440,13 @@ async fn counts_equal_the_length_of_lists() {
 #[tokio::test]
 async fn large_events_are_queued_within_a_size() {
     const EVENTS: usize = 64;
-    let world = World::new().await;
-    let start = world.put("a", "a").await;
-    let mut watcher = world.watch(everything(), start);
+    let fixture = CacheWithStore::new().await;
+    let start = fixture.put("a", "a").await;
+    let mut watcher = fixture.watch(everything(), start);
     assert!(watcher.ready().unwrap().is_none(), "the watcher has caught up");
     let mut written = Vec::new();
     for _ in 0..EVENTS {
-        written.push(world.write(&key("w", "n", "a"), Some(encoded("a", "a", 100 << 10))).await);
+        written.push(fixture.write(&key("w", "n", "a"), Some(encoded("a", "a", 100 << 10))).await);
     }
     let mut received = Vec::new();
     while received.len() < EVENTS {
@@ -454,7 +456,7 @@ async fn large_events_are_queued_within_a_size() {
     }
     assert_eq!(received, written);
     // One event may be larger.
-    let revision = world.write(&key("w", "n", "a"), Some(encoded("a", "a", 3 << 20))).await;
+    let revision = fixture.write(&key("w", "n", "a"), Some(encoded("a", "a", 3 << 20))).await;
     let next = watcher.next().await.unwrap();
     assert_eq!(next.iter().map(|event| event.revision).collect::<Vec<_>>(), [revision]);
 }

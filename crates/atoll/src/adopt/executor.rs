@@ -317,7 +317,7 @@ impl<'a> Executor<'a> {
         let (above, name) = (&self.connection.fleet.api, &self.connection.name);
         let (path, target) = (&prepared.above, &prepared.target);
         let resource = (target.resource.group.as_str(), target.resource.resource.as_str());
-        intent::let_go(above, resource, path, std::slice::from_ref(name)).await?;
+        intent::take_from_scheduler(above, resource, path, std::slice::from_ref(name)).await?;
         object_release::unplace(above, &self.connection.home, name, path, target).await?;
         Ok(intent::give_back(above, path).await?)
     }

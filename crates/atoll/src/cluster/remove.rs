@@ -98,7 +98,7 @@ pub async fn run(
             for target in &placed.assigned {
                 let resource = (target.resource.group.as_str(), target.resource.resource.as_str());
                 if let Some(path) = paths.object(target) {
-                    match intent::let_go(&anywhere, resource, &path, &[name.to_string()]).await {
+                    match intent::take_from_scheduler(&anywhere, resource, &path, &[name.to_string()]).await {
                         Err(problem) if !problem.is("NotFound") => return Err(problem.into()),
                         _ => {}
                     }

@@ -31,7 +31,7 @@ fn shares(placement: &Value) -> Vec<Share> {
 /// Takes a workload (of a group and resource) from the scheduler, which otherwise removes it from clusters as
 /// soon as the intent says so, and writes the intent of what is left when it is released in some clusters.
 /// Call [`give_back`] after the release.
-pub async fn let_go(
+pub async fn take_from_scheduler(
     api: &Api,
     resource: (&str, &str),
     path: &str,

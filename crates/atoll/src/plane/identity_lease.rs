@@ -81,7 +81,7 @@ fn is_label_value(text: &str) -> bool {
 }
 
 async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &str) -> Result<(), Status> {
-    let place = ObjectRef { workspace: ROOT, namespace: NAMESPACE, name };
+    let lease_ref = ObjectRef { workspace: ROOT, namespace: NAMESPACE, name };
     let now = time::format_micro(registry.clock.seconds(), 0);
     let transform = |existing: Option<&Value>| {
         let mut lease = existing.cloned().unwrap_or_else(|| {
@@ -110,7 +110,7 @@ async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &
         create_missing: true,
         dry_run: false,
     };
-    registry.update(row, &place, &update).await.map(|_| ())
+    registry.update(row, &lease_ref, &update).await.map(|_| ())
 }
 
 /// Deletes Leases of servers that have not renewed them in time, for example from a restored snapshot.
@@ -125,10 +125,10 @@ async fn clean(registry: &Registry, row: &Row) {
         if !is_expired(&parsed, now) {
             continue;
         }
-        let place = ObjectRef { workspace: ROOT, namespace: NAMESPACE, name: lease.name() };
+        let lease_ref = ObjectRef { workspace: ROOT, namespace: NAMESPACE, name: lease.name() };
         let options =
             DeleteOptions { resource_version: Some(lease.revision.to_string()), ..DeleteOptions::default() };
-        if let Err(status) = registry.delete(row, &place, &options, &NoAdmission).await
+        if let Err(status) = registry.delete(row, &lease_ref, &options, &NoAdmission).await
             && !matches!(status.reason(), "NotFound" | "Conflict")
         {
             tracing::warn!(%status, name = lease.name(), "cannot delete the expired identity Lease of another server");

@@ -161,7 +161,7 @@ impl Table {
     }
 
     /// Whether another object in the namespace exists below or is desired.
-    pub fn has_neighbours(&self, key: &Key, target: &ObjectTarget) -> bool {
+    pub fn has_others_in_namespace(&self, key: &Key, target: &ObjectTarget) -> bool {
         let is_in = |entry: &TableEntry| {
             entry.target.workspace == target.workspace && entry.target.namespace == target.namespace
         };

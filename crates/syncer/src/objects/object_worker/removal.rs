@@ -97,7 +97,7 @@ impl ObjectWork<'_> {
         let (target, locator) = (&self.task.target, self.locator());
         let is_last = target.resource.namespaced
             && self.syncer.namespaces.is_terminating_above(&locator)
-            && !self.syncer.table.has_neighbours(self.key, target);
+            && !self.syncer.table.has_others_in_namespace(self.key, target);
         let Some(name) = self.syncer.namespaces.get(&locator).filter(|_| is_last) else { return Ok(None) };
         if let Some(why) = self.syncer.pauses.reason_for(&target.workspace) {
             return Ok(Some((format!("the namespace is not deleted yet: {why}"), Next::Done)));
