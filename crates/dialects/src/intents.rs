@@ -74,10 +74,10 @@ pub async fn run(context: ControllerContext) {
     clusters.synced().await;
     let controller =
         Arc::new(Controller { context, by, clusters, known: KnownObjects::default(), queue: queue.clone() });
-    let follower = controller.clone();
+    let listener = controller.clone();
     controller.clusters.listen(move |change| {
         if terms_changed(change) {
-            follower.enqueue_all();
+            listener.enqueue_all();
         }
     });
     let worker = controller.clone();
@@ -310,7 +310,8 @@ impl Controller {
                 outcome => next = after(outcome),
             }
         } else if refusals.is_empty() {
-            tracing::debug!(status = %refused, object = %target.at.name, "a refused placement has no cluster left");
+            let object = &*target.at.name;
+            tracing::debug!(status = %refused, object, "no cluster of a refused placement accepts the object");
         }
         if !refusals.is_empty() {
             self.report(target, &refusals.join("; ")).await?;

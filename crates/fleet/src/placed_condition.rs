@@ -177,7 +177,7 @@ impl PlacedObject<'_> {
         verdict("True", "Applied", format!("the object is on {}", enumerated(&names)))
     }
 
-    /// Returns the condition by which the scheduler has told why the object is not placed, if it has.
+    /// Returns the condition in which the scheduler has explained why the object is not placed, if it has.
     fn told(&self) -> Option<ConditionValue> {
         let known = condition(self.object, CONDITION).filter(|_| self.advice.is_none())?;
         let reason = UNPLACED.into_iter().find(|reason| known.reason() == *reason)?;
@@ -301,7 +301,7 @@ pub fn clear_unplaced(status: &mut Value) {
             Some("Progressing") => {
                 *reason == DEADLINE_EXCEEDED || UNPLACED.iter().any(|unplaced| reason == unplaced)
             }
-            // Its message tells why the object is not placed.
+            // Its message explains why the object is not placed.
             Some("Available") => *reason == MINIMUM_UNAVAILABLE && one["message"] != NO_MINIMUM,
             _ => false,
         }

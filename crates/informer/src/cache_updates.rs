@@ -98,7 +98,7 @@ pub async fn follow(api: ApiScope, cache: Arc<Cache>, contents: CacheContents) {
         };
         // An index that panics because of an object must not end the watch of all others.
         if catch_unwind(AssertUnwindSafe(show)).is_err() {
-            tracing::error!(resource = %cache.resource.plural, "an object cannot be stored in the cache");
+            tracing::error!(resource = %cache.resource.plural, "an object cannot be stored in the cache, because an index of the cache panicked");
         }
     })
     .await;

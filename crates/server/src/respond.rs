@@ -118,7 +118,8 @@ fn encoded(
     Ok(with_type(code, output.media.content_type(), body))
 }
 
-/// Appends a line break, for terminals. JSON with room for it that nobody else has is not copied.
+/// Appends a line break, for terminals. JSON in a buffer with room for it and without other references is not
+/// copied.
 fn line(json: Bytes) -> Bytes {
     let json = match json.try_into_mut() {
         Ok(mut own) if own.capacity() > own.len() => {

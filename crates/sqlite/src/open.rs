@@ -360,7 +360,7 @@ fn create_file(directory: &Path, path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => File::open(directory)?.sync_all(),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // The file may have been copied here with permissions for everyone.
+            // The file may have been copied here with permissions for all users.
             if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
                 fs::set_permissions(path, Permissions::from_mode(0o600))?;
             }

@@ -68,7 +68,7 @@ async fn placements_count_for_the_limit() {
         }
     }
     assert!(refused > 0, "all of them are placed");
-    // What makes objects smaller is always possible.
+    // Changes that make objects smaller are always possible.
     let nowhere = json!({ "spec": { "clusters": [] } });
     tenant.merge(&format!("{}/placement", config_map("m0")), nowhere).await.expect(200);
 }

@@ -49,7 +49,7 @@ async fn workloads_with_the_annotation_none_stay_above() {
     assert_eq!(summary(&stays), "nowhere");
     annotate(&admin, &web, Some("east")).await;
     expect_placed(&admin, &web, "east=3 by annotation").await;
-    // What is placed leaves its clusters.
+    // A placed object leaves its clusters.
     annotate(&admin, &web, Some("none")).await;
     let gone = wait_until(&admin, &web, "it leaves", |web| summary(web) == "nowhere").await;
     assert_eq!(atoll_fleet::Placement::of(&gone).leaving.len(), 1);

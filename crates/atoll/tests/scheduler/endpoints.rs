@@ -117,7 +117,7 @@ async fn endpoints_of_all_clusters_are_merged() {
     // A report without endpoints does not say that there are none.
     report_object(&admin, SERVICE, "east", json!({ "state": "Applied" })).await;
 
-    // What a lost cluster reported last is not known to be true.
+    // The last report of a lost cluster may be outdated.
     set_ready(&admin, "west", false, 0).await;
     expect_endpoints(&admin, &["(west 10.2.0.1)", "east 10.1.0.1", "east 10.1.0.2", "east 10.1.0.3"]).await;
     set_ready(&admin, "west", true, 0).await;

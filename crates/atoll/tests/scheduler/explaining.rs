@@ -88,7 +88,7 @@ async fn reports_and_reasons_of_unplaced_work_are_shown() {
     let east = cluster(&found, "east");
     assert_eq!((&east["chosen"], &east["fits"]), (&json!(false), &json!(0)));
     assert!(east["reason"].as_str().unwrap().contains("has room for no replica"), "{east}");
-    // What clusters report is part of it.
+    // The reports of clusters are part of the explanation.
     admin.post(DEPLOYMENTS, deployment("web", 2, 100)).await.expect(201);
     let web = expect_placed(&admin, &path("web"), "east=2 by default").await;
     let uid = web["metadata"]["uid"].as_str().unwrap();

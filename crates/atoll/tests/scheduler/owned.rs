@@ -58,7 +58,7 @@ async fn owned_objects_go_where_their_owner_is() {
     for at in &all {
         expect_placed(&admin, at, "east west by reference").await;
     }
-    // What its user puts elsewhere is there, too; an object that another one does not own any more leaves.
+    // An owned object that its user places elsewhere is there, too. An object that is owned no longer leaves.
     for at in [format!("{MAPS}/owned"), format!("{WIDGETS}/owned")] {
         admin.merge(&at, json!({ "metadata": { "ownerReferences": null } })).await.expect(200);
         expect_nowhere(&admin, &at).await;

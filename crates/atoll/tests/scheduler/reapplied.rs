@@ -240,7 +240,7 @@ async fn manifests_that_are_applied_again_disturb_no_move() {
     expect_at_rest(&fleet, spread).await;
     following.assert_undisturbed("a cluster is drained");
 
-    // What runs on a lost cluster is not available, but the share stays or is replaced.
+    // Pods on a lost cluster are not available, but the share stays or is replaced.
     following.expect(0, false);
     fleet.below.get_mut("east").unwrap().kill();
     expect_ready(&fleet.admin, "east", "False").await;

@@ -1,4 +1,4 @@
-//! Who writes placements: the scheduler. Others set the annotation.
+//! Placements are written by the scheduler only; users set the annotation.
 
 use atoll_testkit::Setup;
 use serde_json::json;

@@ -129,7 +129,7 @@ struct Controller {
     slices_of_service: usize,
     lookup: ClusterLookup,
     recorder: Recorder,
-    /// Numbers of endpoints that were left out, by Service and cluster. Each cluster was told about once.
+    /// Numbers of endpoints that were left out, by Service and cluster. One event was written for each cluster.
     cut: Mutex<HashMap<Key, HashMap<String, i64>>>,
 }
 

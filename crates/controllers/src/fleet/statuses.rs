@@ -380,7 +380,7 @@ impl Controller {
                     .filter(|_| has_lost_reports);
             }
             let is_known = has_lost_reports || conditions::find(found, placed_condition::CONDITION).is_some();
-            // The scheduler tells why an object is not placed.
+            // The scheduler explains why an object is not placed.
             if !is_known && self.context.has_scheduler {
                 return None;
             }

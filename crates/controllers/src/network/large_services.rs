@@ -41,7 +41,7 @@ pub fn size(service: &Value, pods: &[Arc<Value>]) -> Size {
     Size::of(pods.len() + service_pods::ports(service).len())
 }
 
-/// Returns the size of a Service whose Endpoints somebody else has written.
+/// Returns the size of a Service whose Endpoints another writer than the controller has written.
 pub fn size_of_endpoints(endpoints: &Value) -> Size {
     let count = |subset: &Value, field: &str| subset[field].as_array().map_or(0, Vec::len);
     let subsets = endpoints["subsets"].as_array().into_iter().flatten();

@@ -63,8 +63,14 @@ pub fn handle(
     tokio::spawn(async move {
         match tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await {
             Ok(Ok(upgraded)) => opening.run(upgraded).await,
-            Ok(Err(error)) => tracing::debug!(%error, "the connection of a tunnel ended at once"),
-            Err(_) => tracing::debug!("the connection of a tunnel did not change its protocol"),
+            Ok(Err(error)) => {
+                let cluster = &opening.cluster;
+                tracing::debug!(%error, cluster, "the agent's connection ended before it became a tunnel");
+            }
+            Err(_) => {
+                let cluster = &opening.cluster;
+                tracing::debug!(cluster, "the agent's connection did not become a tunnel in time");
+            }
         }
     });
     let mut response = Response::new(Body::empty());
@@ -112,7 +118,7 @@ impl Opening {
         self.record().await;
         let is_stopped = tokio::select! {
             ended = driving => {
-                let problem = ended.err().map_or_else(|| "it was closed".into(), |error| error.to_string());
+                let problem = ended.err().map_or_else(|| "the agent closed it".into(), |error| error.to_string());
                 tracing::info!(cluster, problem, "the tunnel of a cluster has ended");
                 false
             }
@@ -121,7 +127,7 @@ impl Opening {
                 false
             }
             () = self.forbidden() => {
-                tracing::info!(cluster, "the cluster may have no tunnel any more");
+                tracing::info!(cluster, "closing the tunnel of a cluster: its Cluster was removed or replaced, or has spec.mode push now");
                 false
             }
             () = server.stopped() => true,
@@ -132,7 +138,7 @@ impl Opening {
         }
     }
 
-    /// Resolves when the Cluster is removed, or is another one, or its mode has changed.
+    /// Resolves when the Cluster was removed or replaced, or has the mode `push`.
     async fn forbidden(&self) {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;

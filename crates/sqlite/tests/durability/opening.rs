@@ -124,7 +124,7 @@ async fn files_are_readable_by_the_owner_only() {
     assert_eq!(check(&directory), ["lock", "store.db", "store.db-shm", "store.db-wal"]);
     store.close().await;
     assert_eq!(check(&directory), ["lock", "store.db"]);
-    // A backup that was restored with permissions for everyone.
+    // A backup that was restored with permissions for all users.
     std::fs::set_permissions(directory.join("store.db"), PermissionsExt::from_mode(0o644)).unwrap();
     let store = open(&directory).unwrap();
     store.write(put("a", "secret")).await.unwrap();

@@ -57,7 +57,7 @@ fn parse(text: &str) -> Result<Parts<'_>, String> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     if !rest.starts_with('/') {
         if !scheme.is_empty() {
-            // Opaque, as in `mailto:someone`.
+            // Opaque, as in `mailto:ann`.
             return Ok(Parts { scheme, query, fragment, ..Parts::default() });
         }
         if rest.split('/').next().is_some_and(|first| first.contains(':')) {

@@ -146,7 +146,7 @@ async fn lost_cluster_takes_neither_the_autoscaler_nor_its_replicas_along() {
     // It may not listen yet.
     let is_there = async || returned.try_request(Method::GET, WEB, RequestContent::None).await.is_ok();
     eventually("the cluster is back", is_there).await;
-    // What the cluster had is outdated, and its autoscaler with it.
+    // The objects of the returned cluster are outdated, its autoscaler included.
     eventually("the old autoscaler is gone", async || returned.get(WEB).await.status == 404).await;
     fleet.until_scaled_in(&home, 8).await;
     let found = admin.get(&path("web")).await.expect(200);

@@ -92,7 +92,7 @@ impl Playground {
         }
     }
 
-    /// What is in a cluster of the application.
+    /// The objects of the application in a cluster.
     pub async fn in_cluster(&self, cluster: &str) -> ClusterContents {
         let below = &self.below[cluster];
         let exists = async |path: &str| below.get(path).await.status == 200;

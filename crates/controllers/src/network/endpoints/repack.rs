@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::pack::{self, Member, Subset};
 use crate::shared::go_print;
 
-/// Maximum number of addresses in all repacked subsets. Anyone may write Endpoints in which each port is in
-/// other subsets, so that each has a long list of addresses of its own.
+/// Maximum number of addresses in all repacked subsets. Users may write Endpoints in which each port is
+/// in other subsets, so that each has a long list of addresses of its own.
 const MOST_ADDRESSES: usize = 200_000;
 
 /// Repacks subsets: addresses with the same ports share a subset. Returns `None` if the result is too large.
