@@ -1,6 +1,7 @@
 //! Checks rules of the repository that the compiler does not check: dependencies between crates, names and
 //! contents of files, forbidden dependencies, names of fields in strings. Takes a few seconds.
 
+mod citations;
 mod dependencies;
 mod edges;
 mod fields;
@@ -22,26 +23,26 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The file, with the line number if the finding is about one line.
-    pub place: String,
+    pub location: String,
     pub message: String,
     /// Whether the finding is reported without failing the check.
     pub warning: bool,
 }
 
 impl Finding {
-    fn error(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Finding { place: place.into(), message: message.into(), warning: false }
+    fn error(location: impl Into<String>, message: impl Into<String>) -> Self {
+        Finding { location: location.into(), message: message.into(), warning: false }
     }
 
-    fn warning(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Finding { place: place.into(), message: message.into(), warning: true }
+    fn warning(location: impl Into<String>, message: impl Into<String>) -> Self {
+        Finding { location: location.into(), message: message.into(), warning: true }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.warning { "warning: " } else { "" };
-        write!(f, "{kind}{}: {}", self.place, self.message)
+        write!(f, "{kind}{}: {}", self.location, self.message)
     }
 }
 
@@ -59,6 +60,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let texts: Vec<(String, String)> = files.iter().filter_map(read_text).collect();
     for (file, text) in &texts {
         findings.extend(files::check(file, text));
+        findings.extend(citations::check(file, text));
     }
     findings.extend(language::check(&texts));
     findings.extend(generic_verbs::check(&texts));

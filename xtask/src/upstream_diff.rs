@@ -15,12 +15,12 @@ use serde_json::Value;
 use crate::tidy;
 
 const USAGE: &str = "usage: cargo xtask upstream-diff OLD NEW   (Kubernetes versions, such as 1.36.4 1.37.0)";
-const MARK: &str = "// upstream: ";
+pub const MARK: &str = "// upstream: ";
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const STAGING: &str = "staging/src/";
 
 /// Directories at the top of the kubernetes repository; every other path begins with a module.
-const TOP_LEVEL: [&str; 6] = ["api/", "cmd/", "pkg/", "plugin/", "staging/", "test/"];
+pub const TOP_LEVEL: [&str; 6] = ["api/", "cmd/", "pkg/", "plugin/", "staging/", "test/"];
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let [old, new] = arguments else { return Err(USAGE.to_owned()) };

@@ -1,5 +1,7 @@
 //! Output of commands: tables for people; JSON, YAML and names for programs.
 
+// upstream: staging/src/k8s.io/cli-runtime/pkg/printers/tabwriter.go
+
 use std::io::Write;
 
 use clap::{Args, ValueEnum};

@@ -1,5 +1,7 @@
 //! Kubeconfigs: the content of one, and the files of a user, which are merged.
 
+// upstream: staging/src/k8s.io/client-go/tools/clientcmd/api/v1/types.go
+
 mod files;
 
 use std::collections::HashSet;

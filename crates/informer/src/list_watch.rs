@@ -1,5 +1,7 @@
 //! Lists a resource and then watches it, as client-go's reflector does.
 
+// upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go
+
 use std::collections::HashSet;
 use std::time::Duration;
 

@@ -192,16 +192,16 @@ fn at(path: &str, text: &str, position: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Returns the errors as `place: message`.
+    /// Returns the errors as `location: message`.
     fn errors(path: &str, text: &str) -> Vec<String> {
         check(path, text).iter().filter(|finding| !finding.warning).map(ToString::to_string).collect()
     }
 
     #[track_caller]
-    fn fails(path: &str, text: &str, place: &str, words: &str) {
+    fn fails(path: &str, text: &str, location: &str, words: &str) {
         let errors = errors(path, text);
         assert_eq!(errors.len(), 1, "{errors:?}");
-        assert!(errors[0].starts_with(&format!("{place}: ")) && errors[0].contains(words), "{errors:?}");
+        assert!(errors[0].starts_with(&format!("{location}: ")) && errors[0].contains(words), "{errors:?}");
     }
 
     #[track_caller]
@@ -280,7 +280,7 @@ mod tests {
             let text = format!("ok\ncd {path}x");
             let findings = check("a.sh", &text);
             assert_eq!(findings.len(), 1, "{path}");
-            assert_eq!(findings[0].place, "a.sh:2");
+            assert_eq!(findings[0].location, "a.sh:2");
         }
         passes("a.md", concat!("/clusters/ro", "ot/api and {}/ho", "me/x and $HOME/wo", "rk/"));
     }

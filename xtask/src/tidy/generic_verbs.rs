@@ -135,7 +135,7 @@ mod tests {
         let findings = named("a.rs", text, &names(LIST));
         let shown: Vec<(&str, bool)> = findings
             .iter()
-            .map(|finding| (finding.place.as_str(), finding.message.contains("field of Strategy")))
+            .map(|finding| (finding.location.as_str(), finding.message.contains("field of Strategy")))
             .collect();
         assert_eq!(shown, [("a.rs:3", true), ("a.rs:3", true), ("a.rs:5", true)]);
         assert!(findings[0].message.contains("\"ATOLL\"") && findings[2].message.contains("\"resize\""));

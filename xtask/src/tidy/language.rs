@@ -10,7 +10,7 @@ use super::source::{code, line, test_blocks};
 const MOST_CRATES: usize = 3;
 
 /// Names of files that were replaced by the field's own words.
-const NON_WORDS: [&str; 30] = [
+const NON_WORDS: [&str; 34] = [
     "ask",
     "beats",
     "begun",
@@ -20,6 +20,7 @@ const NON_WORDS: [&str; 30] = [
     "brakes",
     "census",
     "contact",
+    "cuttable",
     "dawdling",
     "desk",
     "ending",
@@ -32,25 +33,30 @@ const NON_WORDS: [&str; 30] = [
     "happenings",
     "keep",
     "letting_go",
+    "neighbours",
     "operating",
     "ours",
     "patience",
     "retire",
+    "seats",
     "shelves",
     "sights",
     "spaces",
     "theirs",
     "weather",
+    "world",
 ];
 
 /// Comments that begin with one of these words hide their subject.
 const OPENINGS: [&str; 4] = ["What", "Who", "Whose", "Whoever"];
 
-/// Words that do not name what a message is about.
-const PRONOUNS: [&str; 3] = ["nobody", "somebody", "whoever"];
+/// Words that do not name the subject of a message or comment.
+const PRONOUNS: [&str; 8] =
+    ["anybody", "anyone", "everybody", "everyone", "nobody", "somebody", "someone", "whoever"];
 
 /// Files in which a rule does not hold, and why.
-const EXCEPTIONS: [(&str, &str); 1] = [("xtask/src/tidy/language.rs", "lists the words")];
+const EXCEPTIONS: [(&str, &str); 2] =
+    [("xtask/src/tidy/language.rs", "lists the words"), ("docs/glossary.md", "lists the words")];
 
 /// Checks all files at once: whether a name is too common is seen in all crates only.
 pub fn check(files: &[(String, String)]) -> Vec<Finding> {
@@ -58,11 +64,17 @@ pub fn check(files: &[(String, String)]) -> Vec<Finding> {
     let mut findings = type_names(rust().map(|(path, text)| (path.as_str(), text.as_str())));
     for (path, text) in files {
         findings.extend(file_name(path));
-        if path.ends_with(".rs") && is_source(path) && !is_excepted(path) {
+        if path.ends_with(".rs") && !is_excepted(path) {
             findings.extend(openings(path, text));
-            findings.extend(messages(path, text));
+            findings.extend(comments(path, text));
+            if is_source(path) {
+                findings.extend(messages(path, text));
+            }
         }
         if path.ends_with(".md") {
+            if !is_excepted(path) {
+                findings.extend(prose(path, text));
+            }
             findings.extend(paths(path, text, |named| files.iter().any(|(file, _)| is_at(file, named))));
         }
     }
@@ -141,6 +153,34 @@ fn openings(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
+/// Comments with pronouns.
+fn comments(path: &str, text: &str) -> Vec<Finding> {
+    let comment = |line: &str| line.trim_start().strip_prefix("//").map(str::to_owned);
+    let lines = text.lines().enumerate().filter_map(|(number, line)| Some((number, comment(line)?)));
+    lines.filter_map(|(number, comment)| pronoun(path, number, &comment)).collect()
+}
+
+/// Sentences with pronouns in documents, without code.
+fn prose(path: &str, text: &str) -> Vec<Finding> {
+    let (mut findings, mut is_code) = (Vec::new(), false);
+    for (number, line) in text.lines().enumerate() {
+        is_code ^= line.trim_start().starts_with("```");
+        if !is_code {
+            let words: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+            findings.extend(pronoun(path, number, &words));
+        }
+    }
+    findings
+}
+
+fn pronoun(path: &str, number: usize, sentence: &str) -> Option<Finding> {
+    let sentence = sentence.to_lowercase();
+    let is_pronoun = |word: &&str| PRONOUNS.contains(word);
+    let found = sentence.split(|c: char| !c.is_alphanumeric() && c != '-').find(is_pronoun)?;
+    let message = format!("\"{found}\" names no subject: name the user, client or component");
+    Some(Finding::error(format!("{path}:{}", number + 1), message))
+}
+
 /// Literals with pronouns in code that is not for tests.
 fn messages(path: &str, text: &str) -> Vec<Finding> {
     if path.split('/').any(|part| part.trim_end_matches(".rs") == "tests") {
@@ -177,8 +217,8 @@ fn paths(page: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> 
             let is_path = roots.iter().any(|root| quoted.starts_with(root));
             let is_pattern = quoted.contains(['*', '<', '{', ' ', '…']) || quoted.contains("KIND");
             if is_path && !is_pattern && !exists(quoted.trim_end_matches('/')) {
-                let place = format!("{page}:{}", number + 1);
-                findings.push(Finding::error(place, format!("there is no {quoted}")));
+                let location = format!("{page}:{}", number + 1);
+                findings.push(Finding::error(location, format!("there is no {quoted}")));
             }
         }
     }
@@ -236,7 +276,7 @@ mod tests {
             &[("crates/a/src/b.rs", "/// What a cluster costs.\n")],
             "crates/a/src/b.rs:1: the comment begins",
         );
-        finds(&[("crates/a/src/b.rs", "//! Fine.\n//!\n//! Whoever asks.\n")], "crates/a/src/b.rs:3");
+        finds(&[("crates/a/src/b.rs", "//! Fine.\n//!\n//! Whose turn it is.\n")], "crates/a/src/b.rs:3");
         assert_eq!(
             findings(&[("crates/a/src/b.rs", "// A sentence that goes on and ends in\n// What.\n")]),
             [""; 0]
@@ -247,9 +287,18 @@ mod tests {
     fn messages_name_who_acts() {
         finds(&[("crates/a/src/b.rs", "f(\"é: nobody has said\");")], "says \"nobody\"");
         finds(&[("crates/a/src/b.rs", "f(\"see https://x; Somebody else\");")], "says \"somebody\"");
-        let fine = "fn nobody() {} // nobody\n#[cfg(test)]\nmod tests { const A: &str = \"nobody\"; }\n";
+        let fine = "fn nobody() {}\n#[cfg(test)]\nmod tests { const A: &str = \"nobody\"; }\n";
         assert_eq!(findings(&[("crates/a/src/b.rs", fine)]), [""; 0]);
         assert_eq!(findings(&[("crates/a/src/b/tests.rs", "f(\"nobody\")")]), [""; 0]);
+    }
+
+    #[test]
+    fn sentences_name_their_subjects() {
+        finds(&[("crates/a/src/b.rs", "fn f() {}\n// For everyone.\n")], "crates/a/src/b.rs:2: \"everyone\"");
+        finds(&[("crates/a/tests/b.rs", "/// Who asks.\n")], "the comment begins with \"Who\"");
+        finds(&[("docs/a.md", "A change that someone makes.\n")], "docs/a.md:1: \"someone\"");
+        let code = "```\nkubectl auth can-i --as nobody\n```\nThe user `nobody` and rbac-nobody.\n";
+        assert_eq!(findings(&[("docs/a.md", code), ("docs/glossary.md", "nobody")]), [""; 0]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ mod tests {
             "lib.rs" => Some(library.to_owned()),
             _ => None,
         });
-        findings.iter().map(|finding| finding.place.clone()).collect()
+        findings.iter().map(|finding| finding.location.clone()).collect()
     }
 
     const MANIFEST: &str = "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n";

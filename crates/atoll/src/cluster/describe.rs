@@ -1,5 +1,7 @@
 //! `atoll cluster describe`: shows everything that is known about a cluster.
 
+// upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
+
 use std::fmt::Write;
 
 use atoll_fleet::{ClusterView, Pause};

@@ -1,5 +1,8 @@
 //! Resources of a server, and their names: plural, singular, kind or short name, as in kubectl.
 
+// upstream: staging/src/k8s.io/cli-runtime/pkg/resource/builder.go
+// upstream: staging/src/k8s.io/client-go/restmapper/shortcut.go
+
 use atoll_client::path;
 use atoll_fleet::placement::is_never_placed;
 use atoll_fleet::view::{self, ObjectTarget};

@@ -1,22 +1,24 @@
 //! Conditions in a status: one per type, with the time of the last transition.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/meta/conditions.go
+
 pub use atoll_meta::views::condition as find;
 use serde_json::Value;
 
 /// Replaces the condition of the same type and keeps the transition time if the status is unchanged. Returns
 /// whether anything changed.
 pub fn set(conditions: &mut Vec<Value>, mut condition: Value, now: &str) -> bool {
-    let place = conditions.iter().position(|old| old["type"] == condition["type"]);
-    let old = place.map(|place| &conditions[place]);
+    let position = conditions.iter().position(|old| old["type"] == condition["type"]);
+    let old = position.map(|position| &conditions[position]);
     condition["lastTransitionTime"] = match old {
         Some(old) if old["status"] == condition["status"] && old["lastTransitionTime"].is_string() => {
             old["lastTransitionTime"].clone()
         }
         _ => now.into(),
     };
-    match place {
-        Some(place) if conditions[place] == condition => return false,
-        Some(place) => conditions[place] = condition,
+    match position {
+        Some(position) if conditions[position] == condition => return false,
+        Some(position) => conditions[position] = condition,
         None => conditions.push(condition),
     }
     true

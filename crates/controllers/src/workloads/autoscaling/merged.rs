@@ -4,6 +4,8 @@
 //! ready pods without a measurement count as in upstream, and so do all pods of a cluster whose reports are missing
 //! or outdated.
 
+// upstream: pkg/controller/podautoscaler/replica_calculator.go
+
 use atoll_fleet::view::PodCounts;
 use atoll_meta::quantity::Quantity;
 
