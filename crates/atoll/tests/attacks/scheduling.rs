@@ -204,6 +204,41 @@ async fn shared_clusters_get_no_more_than_the_scheduler_has_room_for() {
     admin.workspace("root:ann").merge(&web, placement("annotation", "shared", 2)).await.expect(200);
 }
 
+/// Waits until the condition `Placed` of an object of a tenant has a message that contains a text.
+async fn wait_until_told(client: &Client, path: &str, text: &str) {
+    eventually(&format!("{path} is told: {text}"), async || {
+        let found = client.get(path).await.expect(200);
+        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let placed = conditions.iter().find(|condition| condition["type"] == "Placed");
+        placed.and_then(|placed| placed["message"].as_str()).is_some_and(|message| message.contains(text))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_clusters_take_nothing_before_they_have_reported_their_room() {
+    let (server, ann, _bob) = start().await;
+    let admin = server.admin();
+    join(&admin, "shared", json!({ "mode": "none" }), Value::Null).await;
+    join(&ann, "own", json!({ "mode": "none" }), Value::Null).await;
+    ann.post(DEPLOYMENTS, deployment("many", 5000, Some("shared"))).await.expect(201);
+    let path = format!("{DEPLOYMENTS}/many");
+    wait_until_told(&ann, &path, "shared has not reported its room yet").await;
+    let placement = ann.get(&format!("{path}/placement")).await.expect(200);
+    assert_eq!(placement["spec"]["clusters"], json!([]), "{placement}");
+    // The owner of a cluster need not wait.
+    fits(&ann, "mine", "own").await;
+    admin.post(DEPLOYMENTS, deployment("web", 1, Some("shared"))).await.expect(201);
+    wait_until_placed(&admin, "web").await;
+    // It is tried again when there is a report.
+    let free = json!({ "status": { "free": [nodes("60")] } });
+    admin.merge(&format!("{CLUSTERS}/shared/status"), free).await.expect(200);
+    wait_until_placed(&ann, "many").await;
+    let placement = ann.get(&format!("{path}/placement")).await.expect(200);
+    let replicas = placement["spec"]["clusters"][0]["replicas"].as_i64();
+    assert!(replicas.is_some_and(|replicas| replicas <= 60), "{placement}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn impersonated_controllers_write_no_placements() {
     let (server, ann, _bob) = start().await;

@@ -12,6 +12,8 @@ pub enum Cause<'a> {
     Cordoned,
     Evicted,
     NotReported,
+    /// A cluster of a workspace above has not reported what is free.
+    RoomNotReported,
     NotReady {
         reason: &'a str,
     },
@@ -97,6 +99,7 @@ impl Cause<'_> {
             Cause::Cordoned => "Cordoned",
             Cause::Evicted => "Evicted",
             Cause::NotReported => "NotReported",
+            Cause::RoomNotReported => "RoomNotReported",
             Cause::NotReady { .. } => "NotReady",
             Cause::WorkspaceRefused => "WorkspaceRefused",
             Cause::ClusterScoped => "ClusterScoped",
@@ -143,6 +146,9 @@ impl Cause<'_> {
                 format!(
                     "has not reported its state yet; see what is wrong with: atoll cluster describe {name}"
                 )
+            }
+            Cause::RoomNotReported => {
+                "has not reported its room yet; it belongs to a workspace above and takes nothing before".into()
             }
             Cause::NotReady { reason } => {
                 format!("is not ready: {reason}; see what is wrong with: atoll cluster describe {name}")
