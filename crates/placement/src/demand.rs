@@ -23,7 +23,8 @@ pub struct Demand {
     /// Whether only clusters of its own workspace take it, because it would concern all workspaces there.
     pub is_cluster_scoped: bool,
     pub work: Work,
-    /// `spec.replicas`, or the completions of a Job; 1 for what has no such number.
+    /// `spec.replicas`, the completions of a Job that can be divided, or the pods that another Job, or one of a CronJob,
+    /// runs at once; 1 for what has no such number.
     pub replicas: i64,
     /// Needs of one replica.
     pub needs: Arc<Needs>,
@@ -156,9 +157,9 @@ impl Demand {
     /// Pods that the share of one cluster runs at once.
     pub fn pods_of(&self, share: &CurrentShare) -> i64 {
         match self.work {
-            Work::Completions { .. } => share.parallelism.unwrap_or_else(|| self.pods()),
+            Work::Completions { .. } | Work::Whole => share.parallelism.unwrap_or_else(|| self.pods()),
             Work::Replicas | Work::Ordinals => self.replicas_of(share),
-            Work::Whole | Work::EveryNode | Work::Copy => self.pods(),
+            Work::EveryNode | Work::Copy => self.pods(),
         }
     }
 

@@ -240,6 +240,49 @@ async fn shared_clusters_take_nothing_before_they_have_reported_their_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_run_no_more_pods_on_shared_clusters_than_have_room() {
+    let (server, ann, _bob) = start().await;
+    join(&server.admin(), "shared", json!({ "mode": "none" }), json!([nodes("60")])).await;
+    let template =
+        json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "app" }] } });
+    let metadata = |name: &str| json!({ "name": name, "annotations": { "atoll.dev/clusters": "shared" } });
+    let [jobs, cron_jobs] =
+        ["jobs", "cronjobs"].map(|resource| format!("/apis/batch/v1/namespaces/default/{resource}"));
+    let job = json!({ "metadata": metadata("sum"), "spec": { "parallelism": 4, "template": template } });
+    ann.post(&jobs, job).await.expect(201);
+    for (name, parallelism) in [("few", 3), ("many", 5000)] {
+        let job = json!({ "spec": { "parallelism": parallelism, "template": template } });
+        let spec = json!({ "schedule": "0 0 1 1 *", "jobTemplate": job });
+        ann.post(&cron_jobs, json!({ "metadata": metadata(name), "spec": spec })).await.expect(201);
+    }
+    let wait_for = async |path: &str, parallelism: i64| {
+        eventually(&format!("{path} may run {parallelism} pods"), async || {
+            let found = ann.get(&format!("{path}/placement")).await.json_or_null();
+            found["spec"]["clusters"][0]["parallelism"] == parallelism
+        })
+        .await;
+    };
+    let sum = format!("{jobs}/sum");
+    wait_for(&sum, 4).await;
+    wait_for(&format!("{cron_jobs}/few"), 3).await;
+    ann.merge(&sum, json!({ "spec": { "parallelism": 5000 } })).await.expect(200);
+    wait_for(&sum, 57).await;
+    eventually("the tenant is told how many pods have room", async || {
+        let events = ann.get("/api/v1/namespaces/default/events").await.expect(200).to_string();
+        events.contains("shared has room for 57 replicas")
+    })
+    .await;
+    let many = ann.get(&format!("{cron_jobs}/many/placement")).await.expect(200);
+    assert_eq!(many["spec"]["clusters"], json!([]), "{many}");
+    // No tenant writes another number.
+    for share in [json!({ "name": "shared", "parallelism": 5000 }), json!({ "name": "shared" })] {
+        let forged = json!({ "spec": { "by": "annotation", "clusters": [share] } });
+        let message = ann.merge(&format!("{sum}/placement"), forged).await.expect_status(403, "Forbidden");
+        assert!(message.contains("the verb update on clusters.atoll.dev"), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn impersonated_controllers_write_no_placements() {
     let (server, ann, _bob) = start().await;
     let admin = server.admin();
