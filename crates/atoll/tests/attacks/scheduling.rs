@@ -8,6 +8,7 @@ use crate::bindings::{TenantServer, create_tenant_workspace};
 
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
 const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
 /// No controller of health runs, so that clusters are as the test reports.
 const CONTROLLERS: &str = "placementscheduler,placementfollower,objectstatus,workspace,namespace";
@@ -280,6 +281,36 @@ async fn jobs_run_no_more_pods_on_shared_clusters_than_have_room() {
         let message = ann.merge(&format!("{sum}/placement"), forged).await.expect_status(403, "Forbidden");
         assert!(message.contains("the verb update on clusters.atoll.dev"), "{message}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn autoscalers_act_above_for_workloads_on_shared_clusters() {
+    let (server, ann, _bob) = start().await;
+    let admin = server.admin();
+    join(&admin, "shared", json!({ "mode": "none" }), json!([nodes("60")])).await;
+    join(&ann, "own", json!({ "mode": "none" }), json!([nodes("60")])).await;
+    let autoscaler = |name: &str| {
+        let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": name });
+        let spec = json!({ "scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 5000 });
+        json!({ "metadata": { "name": name }, "spec": spec })
+    };
+    ann.post(AUTOSCALERS, autoscaler("web")).await.expect(201);
+    fits(&ann, "web", "shared").await;
+    eventually("the autoscaler acts in the control plane", async || {
+        let placement = ann.get(&format!("{DEPLOYMENTS}/web/placement")).await.expect(200);
+        let side = placement["spec"]["autoscaler"].as_str().unwrap_or_default().to_string();
+        assert_ne!(side, "below", "{placement}");
+        side == "above"
+    })
+    .await;
+    // Nor does a tenant put one there.
+    ann.post(AUTOSCALERS, autoscaler("other")).await.expect(201);
+    let path = format!("{AUTOSCALERS}/other/placement");
+    let on = |cluster: &str| json!({ "spec": { "clusters": [{ "name": cluster }] } });
+    let message = ann.merge(&path, on("shared")).await.expect_status(403, "Forbidden");
+    assert!(message.contains("act in the control plane"), "{message}");
+    ann.merge(&path, on("own")).await.expect(200);
+    admin.workspace("root:ann").merge(&path, on("shared")).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,8 @@ pub enum Cause<'a> {
     },
     WorkspaceRefused,
     ClusterScoped,
+    /// An autoscaler on a cluster of a workspace above.
+    Autoscales,
     NotServed {
         resource: &'a str,
     },
@@ -103,6 +105,7 @@ impl Cause<'_> {
             Cause::NotReady { .. } => "NotReady",
             Cause::WorkspaceRefused => "WorkspaceRefused",
             Cause::ClusterScoped => "ClusterScoped",
+            Cause::Autoscales => "Autoscales",
             Cause::NotServed { .. } => "NotServed",
             Cause::VersionNotServed { .. } => "VersionNotServed",
             Cause::RightsMissing { .. } => "RightsMissing",
@@ -160,6 +163,7 @@ impl Cause<'_> {
             Cause::ClusterScoped => {
                 "takes cluster-scoped objects only from the workspace in which it is registered".into()
             }
+            Cause::Autoscales => atoll_fleet::autoscaling::WHY_ABOVE.into(),
             Cause::NotServed { resource } => {
                 format!("does not serve {resource}; install its definition there")
             }

@@ -115,3 +115,17 @@ fn pods_of_jobs_are_reserved_by_their_parallelism() {
     second = Demand { object: second.object, ..job("jobs", json!({ "parallelism": 3 })) };
     assert_eq!(words(&decide(&shared, &second, &Rules::by_default())), " -3");
 }
+
+#[test]
+fn autoscalers_act_above_for_workloads_on_shared_clusters() {
+    let autoscaler = json!({ "metadata": { "name": "web", "namespace": "n", "uid": "u" } });
+    let autoscaler = Demand::of(("w", "root:org"), ("autoscaling", "horizontalpodautoscalers"), &autoscaler);
+    for (workspace, expected) in [("root", " -1"), ("root:org", "a")] {
+        let fleet = fleet(&[(ClusterState { workspace: workspace.into(), ..state("a") }, 10)]);
+        let decision = decide(&fleet, &autoscaler, &rules(Division::Duplicate));
+        assert_eq!(words(&decision), expected, "{workspace}");
+        if decision.unplaced > 0 {
+            assert_eq!(codes(&decision), [("a", "Autoscales")]);
+        }
+    }
+}
