@@ -10,6 +10,9 @@
 //!   divided:    above     the control plane scales the target, by the usage in all clusters
 //! ```
 //!
+//! A target on a cluster of a workspace above counts as divided: others use that cluster, too, and an autoscaler there
+//! would scale past the room that the scheduler knows.
+//!
 //! The side is a field of the target's placement, so that a write of its scale that is conditional on its revision
 //! is also conditional on the side.
 
@@ -26,6 +29,14 @@ pub const ABOVE: &str = "above";
 pub const PINNED: &str = "pinned";
 /// All sides.
 pub const SIDES: [&str; 4] = [BELOW, STOPPING, ABOVE, PINNED];
+
+/// Why an autoscaler is not placed on a cluster of a workspace above, of which this is said.
+pub const WHY_ABOVE: &str = "belongs to a workspace above: autoscalers of workloads there act in the control plane, so that replicas find room first";
+
+/// Whether a resource, by group and name, is that of autoscalers.
+pub fn is_autoscaler(resource: (&str, &str)) -> bool {
+    resource == ("autoscaling", "horizontalpodautoscalers")
+}
 
 /// Annotation of objects whose Pods are created in the control plane.
 const GRAIN: &str = "atoll.dev/grain";

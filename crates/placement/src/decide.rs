@@ -189,9 +189,8 @@ impl DecidedShare {
     /// Pods that this share runs at once.
     pub fn pods(&self, fleet: &Fleet, demand: &Demand) -> i64 {
         match demand.work {
-            Work::Completions { .. } => self.parallelism.unwrap_or_else(|| demand.pods()),
+            Work::Completions { .. } | Work::Whole => self.parallelism.unwrap_or_else(|| demand.pods()),
             Work::Replicas | Work::Ordinals => self.replicas.unwrap_or(demand.replicas),
-            Work::Whole => demand.replicas,
             Work::EveryNode => fleet.nodes(&self.uid, &demand.needs).unwrap_or(0),
             Work::Copy => 0,
         }

@@ -24,7 +24,8 @@ pub struct Demand {
     /// concern all workspaces in a cluster.
     pub is_cluster_scoped: bool,
     pub work: Work,
-    /// `spec.replicas`, or the completions of a Job; 1 for kinds without such a number.
+    /// `spec.replicas`, the completions of a Job that can be divided, or the pods that another Job, or one of a CronJob,
+    /// runs at once; 1 for what has no such number.
     pub replicas: i64,
     /// Needs of one replica.
     pub needs: Arc<Needs>,
@@ -158,9 +159,9 @@ impl Demand {
     /// Number of pods that the share of one cluster runs at once.
     pub fn pods_of(&self, share: &CurrentShare) -> i64 {
         match self.work {
-            Work::Completions { .. } => share.parallelism.unwrap_or_else(|| self.pods()),
+            Work::Completions { .. } | Work::Whole => share.parallelism.unwrap_or_else(|| self.pods()),
             Work::Replicas | Work::Ordinals => self.replicas_of(share),
-            Work::Whole | Work::EveryNode | Work::Copy => self.pods(),
+            Work::EveryNode | Work::Copy => self.pods(),
         }
     }
 

@@ -56,6 +56,11 @@ pub enum Admission<'a> {
 }
 
 impl<'a> Question<'a> {
+    /// Whether a cluster is registered in a workspace above that of the object, so that other workspaces use it, too.
+    pub fn is_shared(self, entry: &ClusterEntry) -> bool {
+        entry.state.workspace != self.demand.workspace_path
+    }
+
     /// Returns whether a cluster takes replicas, regardless of its room.
     pub fn admission(self, entry: &'a ClusterEntry) -> Admission<'a> {
         let has_share = self.demand.share(&entry.state.uid).is_some();
@@ -89,7 +94,8 @@ impl<'a> Question<'a> {
             pods.saturating_sub(share.unschedulable).max(0)
         });
         let takes = entry.account.takes(&demand.object, &demand.needs, enough);
-        let takes = takes.unwrap_or(if rules.names_clusters { UNLIMITED } else { 0 });
+        let is_trusted = rules.names_clusters && !self.is_shared(entry);
+        let takes = takes.unwrap_or(if is_trusted { UNLIMITED } else { 0 });
         let (within_limits, _) = self.limits(entry);
         takes.max(now).min(within_limits).min(rules.max_replicas.unwrap_or(UNLIMITED)).min(enough)
     }
@@ -102,7 +108,9 @@ impl<'a> Question<'a> {
     /// Returns why a cluster takes no more, if no filter refuses it.
     pub fn why_full(self, entry: &'a ClusterEntry) -> Cause<'a> {
         let Question { demand, rules, .. } = self;
-        let Some(report) = entry.account.report() else { return Cause::NotReported };
+        let Some(report) = entry.account.report() else {
+            return if self.is_shared(entry) { Cause::RoomNotReported } else { Cause::NotReported };
+        };
         if let (within, Some(resource)) = self.limits_of(entry)
             && within < demand.replicas
         {

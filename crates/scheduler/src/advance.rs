@@ -133,7 +133,10 @@ impl Round<'_> {
         if !demand.is_paused {
             moving::await_reports(&demand, &reports, placement, &mut next);
         }
-        let side = match autoscaled.step(placement, &rules, &next, &reports) {
+        let are_own = next.shares.iter().all(|share| {
+            fleet.cluster(&share.uid).is_none_or(|cluster| cluster.workspace == demand.workspace_path)
+        });
+        let side = match autoscaled.step(placement, &rules, (&next, are_own), &reports) {
             SideStep::Place(side) => side,
             SideStep::Scale(replicas) => return DecidedStep::Scale(target, replicas),
             SideStep::Stop => {

@@ -54,12 +54,13 @@ impl Autoscaled {
         self.running.is_some() || (self.state.exists && ![ABOVE, PINNED].contains(&side))
     }
 
-    /// The next step, if these shares are to be written.
+    /// The next step, if these shares are to be written. `are_own` is whether all of their clusters are registered in
+    /// the workspace: on others, only replicas that the scheduler has room for may run.
     pub fn step(
         &self,
         placement: &Placement,
         rules: &Rules,
-        shares: &NextShares,
+        (shares, are_own): (&NextShares, bool),
         reports: &HashMap<String, ReportedPods>,
     ) -> SideStep {
         let only = |clusters: &[Share]| match clusters {
@@ -78,7 +79,7 @@ impl Autoscaled {
         next(&Situation {
             side: &placement.autoscaler,
             is_autoscaled: self.state.exists && self.replicas > 0,
-            is_undivided: is_undivided(rules) && !self.state.keeps_above,
+            is_undivided: is_undivided(rules) && are_own && !self.state.keeps_above,
             is_pinned: matches!(rules.division, Division::Pinned(_)),
             is_clear: self.state.is_clear,
             clusters: shares.shares.len(),

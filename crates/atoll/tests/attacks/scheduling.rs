@@ -8,6 +8,7 @@ use crate::bindings::{TenantServer, create_tenant_workspace};
 
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
 const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
 /// No controller of health runs, so that clusters are as the test reports.
 const CONTROLLERS: &str = "placementscheduler,placementfollower,objectstatus,workspace,namespace";
@@ -202,6 +203,114 @@ async fn shared_clusters_get_no_more_than_the_scheduler_has_room_for() {
     ann.merge(&owned, placement("hand", "own", 300)).await.expect(200);
     ann.merge(&web, placement("annotation", "shared", 1)).await.expect(200);
     admin.workspace("root:ann").merge(&web, placement("annotation", "shared", 2)).await.expect(200);
+}
+
+/// Waits until the condition `Placed` of an object of a tenant has a message that contains a text.
+async fn wait_until_told(client: &Client, path: &str, text: &str) {
+    eventually(&format!("{path} is told: {text}"), async || {
+        let found = client.get(path).await.expect(200);
+        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let placed = conditions.iter().find(|condition| condition["type"] == "Placed");
+        placed.and_then(|placed| placed["message"].as_str()).is_some_and(|message| message.contains(text))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_clusters_take_nothing_before_they_have_reported_their_room() {
+    let (server, ann, _bob) = start().await;
+    let admin = server.admin();
+    join(&admin, "shared", json!({ "mode": "none" }), Value::Null).await;
+    join(&ann, "own", json!({ "mode": "none" }), Value::Null).await;
+    ann.post(DEPLOYMENTS, deployment("many", 5000, Some("shared"))).await.expect(201);
+    let path = format!("{DEPLOYMENTS}/many");
+    wait_until_told(&ann, &path, "shared has not reported its room yet").await;
+    let placement = ann.get(&format!("{path}/placement")).await.expect(200);
+    assert_eq!(placement["spec"]["clusters"], json!([]), "{placement}");
+    // The owner of a cluster need not wait.
+    fits(&ann, "mine", "own").await;
+    admin.post(DEPLOYMENTS, deployment("web", 1, Some("shared"))).await.expect(201);
+    wait_until_placed(&admin, "web").await;
+    // It is tried again when there is a report.
+    let free = json!({ "status": { "free": [nodes("60")] } });
+    admin.merge(&format!("{CLUSTERS}/shared/status"), free).await.expect(200);
+    wait_until_placed(&ann, "many").await;
+    let placement = ann.get(&format!("{path}/placement")).await.expect(200);
+    let replicas = placement["spec"]["clusters"][0]["replicas"].as_i64();
+    assert!(replicas.is_some_and(|replicas| replicas <= 60), "{placement}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_run_no_more_pods_on_shared_clusters_than_have_room() {
+    let (server, ann, _bob) = start().await;
+    join(&server.admin(), "shared", json!({ "mode": "none" }), json!([nodes("60")])).await;
+    let template =
+        json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "app" }] } });
+    let metadata = |name: &str| json!({ "name": name, "annotations": { "atoll.dev/clusters": "shared" } });
+    let [jobs, cron_jobs] =
+        ["jobs", "cronjobs"].map(|resource| format!("/apis/batch/v1/namespaces/default/{resource}"));
+    let job = json!({ "metadata": metadata("sum"), "spec": { "parallelism": 4, "template": template } });
+    ann.post(&jobs, job).await.expect(201);
+    for (name, parallelism) in [("few", 3), ("many", 5000)] {
+        let job = json!({ "spec": { "parallelism": parallelism, "template": template } });
+        let spec = json!({ "schedule": "0 0 1 1 *", "jobTemplate": job });
+        ann.post(&cron_jobs, json!({ "metadata": metadata(name), "spec": spec })).await.expect(201);
+    }
+    let wait_for = async |path: &str, parallelism: i64| {
+        eventually(&format!("{path} may run {parallelism} pods"), async || {
+            let found = ann.get(&format!("{path}/placement")).await.json_or_null();
+            found["spec"]["clusters"][0]["parallelism"] == parallelism
+        })
+        .await;
+    };
+    let sum = format!("{jobs}/sum");
+    wait_for(&sum, 4).await;
+    wait_for(&format!("{cron_jobs}/few"), 3).await;
+    ann.merge(&sum, json!({ "spec": { "parallelism": 5000 } })).await.expect(200);
+    wait_for(&sum, 57).await;
+    eventually("the tenant is told how many pods have room", async || {
+        let events = ann.get("/api/v1/namespaces/default/events").await.expect(200).to_string();
+        events.contains("shared has room for 57 replicas")
+    })
+    .await;
+    let many = ann.get(&format!("{cron_jobs}/many/placement")).await.expect(200);
+    assert_eq!(many["spec"]["clusters"], json!([]), "{many}");
+    // No tenant writes another number.
+    for share in [json!({ "name": "shared", "parallelism": 5000 }), json!({ "name": "shared" })] {
+        let forged = json!({ "spec": { "by": "annotation", "clusters": [share] } });
+        let message = ann.merge(&format!("{sum}/placement"), forged).await.expect_status(403, "Forbidden");
+        assert!(message.contains("the verb update on clusters.atoll.dev"), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn autoscalers_act_above_for_workloads_on_shared_clusters() {
+    let (server, ann, _bob) = start().await;
+    let admin = server.admin();
+    join(&admin, "shared", json!({ "mode": "none" }), json!([nodes("60")])).await;
+    join(&ann, "own", json!({ "mode": "none" }), json!([nodes("60")])).await;
+    let autoscaler = |name: &str| {
+        let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": name });
+        let spec = json!({ "scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 5000 });
+        json!({ "metadata": { "name": name }, "spec": spec })
+    };
+    ann.post(AUTOSCALERS, autoscaler("web")).await.expect(201);
+    fits(&ann, "web", "shared").await;
+    eventually("the autoscaler acts in the control plane", async || {
+        let placement = ann.get(&format!("{DEPLOYMENTS}/web/placement")).await.expect(200);
+        let side = placement["spec"]["autoscaler"].as_str().unwrap_or_default().to_string();
+        assert_ne!(side, "below", "{placement}");
+        side == "above"
+    })
+    .await;
+    // Nor does a tenant put one there.
+    ann.post(AUTOSCALERS, autoscaler("other")).await.expect(201);
+    let path = format!("{AUTOSCALERS}/other/placement");
+    let on = |cluster: &str| json!({ "spec": { "clusters": [{ "name": cluster }] } });
+    let message = ann.merge(&path, on("shared")).await.expect_status(403, "Forbidden");
+    assert!(message.contains("act in the control plane"), "{message}");
+    ann.merge(&path, on("own")).await.expect(200);
+    admin.workspace("root:ann").merge(&path, on("shared")).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

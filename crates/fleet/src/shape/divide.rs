@@ -13,6 +13,9 @@ pub(super) fn divide(shaped: &mut Value, object: &Value, share: ShareNumbers) {
             set(shaped, "completions", share.completions);
             set(shaped, "parallelism", share.parallelism.or(replicas));
         }
+        ("batch", "CronJob") => {
+            set_in(shaped, &["spec", "jobTemplate", "spec"], "parallelism", share.parallelism)
+        }
         ("apps", "StatefulSet") => {
             set(shaped, "replicas", replicas);
             if let Some(first) = share.first_ordinal {
@@ -73,14 +76,26 @@ fn rollout_budget(shaped: &mut Value, object: &Value, strategy: &str, share: Sha
 }
 
 fn set(shaped: &mut Value, field: &str, number: Option<i64>) {
+    set_in(shaped, &["spec"], field, number);
+}
+
+fn set_in(shaped: &mut Value, path: &[&str], field: &str, number: Option<i64>) {
     if let Some(number) = number
-        && let Some(spec) = spec(shaped)
+        && let Some(parent) = object_at(shaped, path)
     {
-        spec.insert(field.to_owned(), number.max(0).into());
+        parent.insert(field.to_owned(), number.max(0).into());
     }
 }
 
 /// The spec of a shape, which is added if it is missing.
 fn spec(shaped: &mut Value) -> Option<&mut Map<String, Value>> {
-    shaped.as_object_mut()?.entry("spec").or_insert_with(|| json!({})).as_object_mut()
+    object_at(shaped, &["spec"])
+}
+
+fn object_at<'s>(shaped: &'s mut Value, path: &[&str]) -> Option<&'s mut Map<String, Value>> {
+    let mut found = shaped;
+    for name in path {
+        found = found.as_object_mut()?.entry(*name).or_insert_with(|| json!({}));
+    }
+    found.as_object_mut()
 }

@@ -209,6 +209,24 @@ fn shares_apply_to_kinds_with_replicas() {
 }
 
 #[test]
+fn jobs_of_cron_jobs_have_the_parallelism_of_the_share() {
+    for (template, parallelism, expected) in [
+        (
+            json!({ "spec": { "parallelism": 9, "completions": 9 } }),
+            Some(2),
+            json!({ "spec": { "parallelism": 2, "completions": 9 } }),
+        ),
+        (json!({}), Some(2), json!({ "spec": { "parallelism": 2 } })),
+        (json!({ "spec": { "parallelism": 9 } }), None, json!({ "spec": { "parallelism": 9 } })),
+    ] {
+        let object =
+            json!({ "apiVersion": "batch/v1", "kind": "CronJob", "spec": { "jobTemplate": template } });
+        let share = ShareNumbers { parallelism, ..ShareNumbers::default() };
+        assert_eq!(shape(&object, "east", share)["spec"]["jobTemplate"], expected);
+    }
+}
+
+#[test]
 fn divided_work_has_the_numbers_of_its_share() {
     let numbers = |replicas, first_ordinal, completions, parallelism| ShareNumbers {
         replicas,

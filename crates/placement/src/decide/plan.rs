@@ -3,7 +3,8 @@
 use super::{DecidedShare, PlacementDecision};
 use crate::completions::divide_parallelism;
 use crate::demand::{Demand, Work};
-use crate::filters::Question;
+use crate::filters::{Admission, Question};
+use crate::fleet::ClusterEntry;
 use crate::ordinals::firsts;
 
 /// Replicas by index of the cluster.
@@ -74,10 +75,11 @@ impl SharePlan {
             shares.sort_by(|one, other| order(question, one.0).cmp(&order(question, other.0)));
         }
         let shares = self.numbered(question, &shares);
+        let waiting: i64 = shares.iter().map(|share| waiting_pods(question, share)).sum();
         PlacementDecision {
             by,
             shares,
-            unplaced: self.unplaced,
+            unplaced: self.unplaced + waiting,
             reason: self.reason.clone(),
             refusals: Vec::new(),
         }
@@ -122,10 +124,37 @@ impl SharePlan {
                     share.parallelism = Some(fixed.map_or(parallelism, |(_, fixed)| *fixed));
                 }
             }
-            Work::Completions { .. } | Work::EveryNode | Work::Whole | Work::Copy => {}
+            // A higher parallelism must find room first, as more replicas do.
+            Work::Completions { .. } | Work::Whole => {
+                for ((share, _), (index, _)) in named.iter_mut().zip(shares) {
+                    let entry = question.fleet.entry(*index).filter(|entry| question.is_shared(entry));
+                    share.parallelism = entry.map(|entry| allowed_pods(question, entry));
+                }
+            }
+            Work::EveryNode | Work::Copy => {}
         }
         named.into_iter().map(|(share, _)| share).collect()
     }
+}
+
+/// Pods of a Job that a shared cluster may run at once: those that it may run already, and as many more as have room.
+fn allowed_pods(question: Question<'_>, entry: &ClusterEntry) -> i64 {
+    let demand = question.demand;
+    let need = demand.pods();
+    let now = demand.share(&entry.state.uid).map(|share| demand.pods_of(share).min(need));
+    match (now, question.admission(entry)) {
+        (Some(now), Admission::Keeps(_)) if !demand.is_paused => now,
+        (now, _) => question.room(entry, need).max(now.unwrap_or(0)),
+    }
+}
+
+/// Pods of an undivided Job that have no room on the shared cluster of a share.
+fn waiting_pods(question: Question<'_>, share: &DecidedShare) -> i64 {
+    let demand = question.demand;
+    let is_undivided =
+        matches!(demand.work, Work::Completions { .. } | Work::Whole) && share.completions.is_none();
+    let allowed = share.parallelism.filter(|_| is_undivided);
+    allowed.map_or(0, |allowed| (demand.pods() - allowed).max(0))
 }
 
 fn order<'a>(question: Question<'a>, index: usize) -> (i64, &'a str, usize) {

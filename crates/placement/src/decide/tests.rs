@@ -2,6 +2,7 @@
 
 mod opened_segments;
 mod room_of_domains;
+mod shared;
 mod skew;
 
 use std::sync::Arc;

@@ -42,6 +42,11 @@ impl Demand {
 fn work(group: &str, resource: &str, object: &Value) -> (Work, i64) {
     let spec = &object["spec"];
     let number = |field: &str| spec[field].as_i64().map(|number| number.max(0));
+    let pods = |spec: &Value| {
+        let number = |field: &str| spec[field].as_i64().map(|number| number.max(0));
+        let parallelism = number("parallelism").unwrap_or(1);
+        number("completions").map_or(parallelism, |completions| completions.min(parallelism))
+    };
     let replicas = number("replicas").unwrap_or(1);
     match (group, resource) {
         ("apps", "deployments" | "replicasets") | ("", "replicationcontrollers") => {
@@ -53,9 +58,10 @@ fn work(group: &str, resource: &str, object: &Value) -> (Work, i64) {
             Some(completions) if spec["completionMode"] != "Indexed" => {
                 (Work::Completions { parallelism: number("parallelism").unwrap_or(1) }, completions)
             }
-            _ => (Work::Whole, number("parallelism").unwrap_or(1)),
+            _ => (Work::Whole, pods(spec)),
         },
-        ("batch", "cronjobs") => (Work::Whole, 1),
+        // Each of its Jobs runs so many.
+        ("batch", "cronjobs") => (Work::Whole, pods(&spec["jobTemplate"]["spec"])),
         _ => (Work::Copy, 1),
     }
 }
@@ -195,6 +201,25 @@ mod tests {
             ),
             ("batch", "jobs", json!({ "completions": 5, "completionMode": "Indexed" }), (Work::Whole, 1)),
             ("batch", "jobs", json!({ "parallelism": 4 }), (Work::Whole, 4)),
+            (
+                "batch",
+                "jobs",
+                json!({ "completions": 5, "parallelism": 9, "completionMode": "Indexed" }),
+                (Work::Whole, 5),
+            ),
+            ("batch", "cronjobs", json!({ "jobTemplate": { "spec": {} } }), (Work::Whole, 1)),
+            (
+                "batch",
+                "cronjobs",
+                json!({ "jobTemplate": { "spec": { "parallelism": 7 } } }),
+                (Work::Whole, 7),
+            ),
+            (
+                "batch",
+                "cronjobs",
+                json!({ "jobTemplate": { "spec": { "parallelism": 7, "completions": 3 } } }),
+                (Work::Whole, 3),
+            ),
             ("example.dev", "widgets", json!({ "replicas": 9 }), (Work::Copy, 1)),
         ] {
             assert_eq!(work(group, resource, &json!({ "spec": spec })), expected, "{resource} {spec}");

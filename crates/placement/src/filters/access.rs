@@ -1,5 +1,7 @@
 //! Filters by access: whether the cluster serves the workspace and the kind of the object.
 
+use atoll_fleet::autoscaling;
+
 use super::{Cause, Question};
 use crate::fleet::ClusterEntry;
 
@@ -8,11 +10,16 @@ pub fn workspaces<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option
     (!entry.state.is_open_to(&question.demand.workspace_path)).then_some(Cause::WorkspaceRefused)
 }
 
-/// Refuses clusters for a cluster-scoped object unless they are registered in its workspace.
+/// Refuses shared clusters for cluster-scoped objects, and for autoscalers: an autoscaler would scale workloads in the
+/// cluster beyond the room that they were given.
 pub fn scope<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
     let demand = question.demand;
-    let is_foreign = demand.is_cluster_scoped && demand.workspace_path != entry.state.workspace;
-    is_foreign.then_some(Cause::ClusterScoped)
+    let is_autoscaler = autoscaling::is_autoscaler((&demand.object.group, &demand.object.resource));
+    match question.is_shared(entry) {
+        true if demand.is_cluster_scoped => Some(Cause::ClusterScoped),
+        true if is_autoscaler => Some(Cause::Autoscales),
+        _ => None,
+    }
 }
 
 /// Refuses clusters that do not serve the resource in the version of the object, or do not let the syncer write

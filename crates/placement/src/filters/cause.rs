@@ -12,11 +12,15 @@ pub enum Cause<'a> {
     Cordoned,
     Evicted,
     NotReported,
+    /// A cluster of a workspace above has not reported what is free.
+    RoomNotReported,
     NotReady {
         reason: &'a str,
     },
     WorkspaceRefused,
     ClusterScoped,
+    /// An autoscaler on a cluster of a workspace above.
+    Autoscales,
     NotServed {
         resource: &'a str,
     },
@@ -97,9 +101,11 @@ impl Cause<'_> {
             Cause::Cordoned => "Cordoned",
             Cause::Evicted => "Evicted",
             Cause::NotReported => "NotReported",
+            Cause::RoomNotReported => "RoomNotReported",
             Cause::NotReady { .. } => "NotReady",
             Cause::WorkspaceRefused => "WorkspaceRefused",
             Cause::ClusterScoped => "ClusterScoped",
+            Cause::Autoscales => "Autoscales",
             Cause::NotServed { .. } => "NotServed",
             Cause::VersionNotServed { .. } => "VersionNotServed",
             Cause::RightsMissing { .. } => "RightsMissing",
@@ -144,6 +150,9 @@ impl Cause<'_> {
                     "has not reported its state yet; see what is wrong with: atoll cluster describe {name}"
                 )
             }
+            Cause::RoomNotReported => {
+                "has not reported its room yet; it belongs to a workspace above and takes nothing before".into()
+            }
             Cause::NotReady { reason } => {
                 format!("is not ready: {reason}; see what is wrong with: atoll cluster describe {name}")
             }
@@ -154,6 +163,7 @@ impl Cause<'_> {
             Cause::ClusterScoped => {
                 "takes cluster-scoped objects only from the workspace in which it is registered".into()
             }
+            Cause::Autoscales => atoll_fleet::autoscaling::WHY_ABOVE.into(),
             Cause::NotServed { resource } => {
                 format!("does not serve {resource}; install its definition there")
             }

@@ -18,14 +18,16 @@ pub fn lifecycle<'a>(_: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'
     causes.into_iter().find(|(applies, _)| *applies).map(|(_, cause)| cause)
 }
 
-/// Refuses clusters that are not Ready. If a user named the cluster, an unknown state is accepted.
+/// Refuses clusters that are not Ready. If a user named the cluster, an unknown state is accepted, except that a cluster
+/// that is shared with other workspaces must have reported its room.
 pub fn readiness<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> Option<Cause<'a>> {
+    let has_report = entry.account.report().is_some();
+    let is_shared = question.is_shared(entry);
     match &entry.state.readiness {
-        Readiness::Ready { .. } if entry.account.report().is_none() && !question.rules.names_clusters => {
-            Some(Cause::NotReported)
-        }
-        Readiness::Ready { .. } => None,
         Readiness::NotReady { reason, .. } => Some(Cause::NotReady { reason }),
+        _ if is_shared && !has_report => Some(Cause::RoomNotReported),
+        Readiness::Ready { .. } if !has_report && !question.rules.names_clusters => Some(Cause::NotReported),
+        Readiness::Ready { .. } => None,
         Readiness::Unknown if question.rules.names_clusters => None,
         Readiness::Unknown => Some(Cause::NotReported),
     }

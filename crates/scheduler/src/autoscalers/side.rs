@@ -9,7 +9,7 @@ pub struct Situation<'a> {
     pub side: &'a str,
     /// Whether an autoscaler exists that is not disabled by zero replicas.
     pub is_autoscaled: bool,
-    /// Whether the rules place the workload on one cluster, and no autoscaler is to stay above.
+    /// Whether the rules place the workload on one cluster of its own workspace, and no autoscaler is to stay above.
     pub is_undivided: bool,
     /// Whether the user has fixed the number of replicas on each cluster.
     pub is_pinned: bool,

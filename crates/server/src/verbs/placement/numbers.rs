@@ -84,6 +84,7 @@ pub fn check(
 ) {
     let path = FieldPath::new("spec").child("clusters");
     let is_job = (row.group.as_str(), row.resource.as_str()) == ("batch", "jobs");
+    let is_cron_job = (row.group.as_str(), row.resource.as_str()) == ("batch", "cronjobs");
     let is_stateful_set = (row.group.as_str(), row.resource.as_str()) == ("apps", "statefulsets");
     let mut rest = existing["spec"]["completions"].as_i64().unwrap_or(0);
     for (index, share) in shares.iter().enumerate() {
@@ -104,9 +105,14 @@ pub fn check(
             taken(&path, share, current, shares, errors);
         }
         if !is_job {
-            let fields = [("completions", share.completions), ("parallelism", share.parallelism)];
-            for (field, _) in fields.iter().filter(|(_, number)| number.is_some()) {
-                errors.push(FieldError::forbidden(&path.child(*field), "only Jobs have it"));
+            if share.completions.is_some() {
+                errors.push(FieldError::forbidden(&path.child("completions"), "only Jobs have it"));
+            }
+            if share.parallelism.is_some() && !is_cron_job {
+                errors.push(FieldError::forbidden(
+                    &path.child("parallelism"),
+                    "only Jobs and CronJobs have it",
+                ));
             }
             continue;
         }

@@ -15,7 +15,7 @@ use atoll_authz::{Attributes, Target};
 use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
 use atoll_fleet::scheduled::{has_intent, is_left_to_scheduler, is_placed_alone};
-use atoll_fleet::{Placement, placed_by};
+use atoll_fleet::{Placement, autoscaling, placed_by};
 use atoll_meta::{Status, object};
 use atoll_placement::intent::{ANNOTATION, Amount, Intent, Part};
 use atoll_registry::Row;
@@ -48,6 +48,9 @@ pub fn check(
     let is_left = is_left_to_scheduler(resource, existing)
         || (!is_workload(resource) && has_intent(existing) && is_placed_alone(existing));
     let is_made_by_scheduler = server.runs_scheduler && is_left && !object::is_being_deleted(existing);
+    if autoscaling::is_autoscaler(resource) {
+        check_autoscaler(server, row, call, current, wanted)?;
+    }
     if is_controller(&call.user) {
         return Ok(());
     }
@@ -76,16 +79,9 @@ fn check_shared_clusters(
     if !is_checked {
         return Ok(());
     }
-    let workspace = call.workspace.id()?;
-    let above = server.registry.ancestry(workspace);
     for share in wanted.shares.iter().filter(|share| is_more(share, current)) {
-        let registered = server.registry.cluster(workspace, &share.name, &share.uid);
-        let levels = registered.and_then(|found| above.iter().position(|id| *id == found.workspace));
-        let Some(levels) = levels.filter(|levels| *levels > 0) else { continue };
-        let (subresource, namespace, name) = ("", "", share.name.as_str());
-        let target = Target::Resource { group: ATOLL, resource: CLUSTERS, subresource, namespace, name };
-        let attributes = Attributes { user: &call.user, verb: "update", target };
-        if !server.is_allowed_above(&call.workspace, levels, &attributes) {
+        let name = share.name.as_str();
+        if levels_above(server, call, share)?.is_some_and(|levels| !may_update(server, call, share, levels)) {
             let message = format!(
                 "cluster {name:?} belongs to a workspace above, where workloads are placed by the scheduler and by users with \
                  the verb update on {CLUSTERS}.{ATOLL} {name:?}"
@@ -94,6 +90,44 @@ fn check_shared_clusters(
         }
     }
     Ok(())
+}
+
+/// Checks that an autoscaler goes to no further cluster of a workspace above, where it would scale workloads beyond their
+/// room. Controllers, which follow what users ask for, do not put it there either.
+fn check_autoscaler(
+    server: &Server,
+    row: &Row,
+    call: &Call,
+    current: &Placement,
+    wanted: &WantedPlacement<'_>,
+) -> Result<(), Status> {
+    if !server.runs_scheduler {
+        return Ok(());
+    }
+    for share in wanted.shares.iter().filter(|share| current.share_of(&share.name, &share.uid).is_none()) {
+        let Some(levels) = levels_above(server, call, share)? else { continue };
+        if is_controller(&call.user) || !may_update(server, call, share, levels) {
+            let message = format!("cluster {:?} {}", share.name, autoscaling::WHY_ABOVE);
+            return Err(Status::forbidden(&row.group, &row.resource, &call.info.name, message));
+        }
+    }
+    Ok(())
+}
+
+/// By how many levels the cluster of a share is registered above the workspace of the object; `None` if not at all.
+fn levels_above(server: &Server, call: &Call, share: &Share) -> Result<Option<usize>, Status> {
+    let workspace = call.workspace.id()?;
+    let registered = server.registry.cluster(workspace, &share.name, &share.uid);
+    let above = server.registry.ancestry(workspace);
+    let levels = registered.and_then(|found| above.iter().position(|id| *id == found.workspace));
+    Ok(levels.filter(|levels| *levels > 0))
+}
+
+/// Whether the client may change the Cluster of a share.
+fn may_update(server: &Server, call: &Call, share: &Share, levels: usize) -> bool {
+    let (subresource, namespace, name) = ("", "", share.name.as_str());
+    let target = Target::Resource { group: ATOLL, resource: CLUSTERS, subresource, namespace, name };
+    server.is_allowed_above(&call.workspace, levels, &Attributes { user: &call.user, verb: "update", target })
 }
 
 /// Whether a share is new, or larger than it was.
