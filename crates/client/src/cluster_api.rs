@@ -6,6 +6,7 @@
 //!               └─ a tunnel: a connection that the cluster's agent has opened
 //! ```
 
+use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -28,6 +29,12 @@ pub enum Upgrade {
 pub trait ClusterApi: Transport {
     /// Sends a request with the headers `Connection: Upgrade` and `Upgrade`.
     fn upgrade(&self, request: Request<()>) -> BoxFuture<'_, Result<Upgrade, BoxError>>;
+
+    /// Sends a request whose response may be read slowly, or not at all.
+    fn forward(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>>;
+
+    /// Returns the limit of memory that data of a forwarded response or of a stream takes while it is not read.
+    fn unread_limit(&self) -> usize;
 }
 
 /// Asks for a protocol in the headers of a request, or confirms it in those of a response.

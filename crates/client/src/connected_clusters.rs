@@ -106,6 +106,17 @@ mod tests {
         fn upgrade(&self, _: Request<()>) -> BoxFuture<'_, Result<Upgrade, BoxError>> {
             Box::pin(std::future::pending())
         }
+
+        fn forward(
+            &self,
+            request: Request<Bytes>,
+        ) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+            self.send(request)
+        }
+
+        fn unread_limit(&self) -> usize {
+            0
+        }
     }
 
     fn cluster() -> ConnectedCluster {

@@ -249,7 +249,7 @@ fn slots_within<'l>(
     request: &Resources,
 ) -> (i64, Option<&'l str>) {
     let of = |name: &str, left: i64| match request.amount(name) {
-        asked if asked > 0 => (left - reserved.amount(name)).max(0) / asked,
+        asked if asked > 0 => left.saturating_sub(reserved.amount(name)).max(0) / asked,
         _ => UNLIMITED,
     };
     match left.iter().map(|(name, left)| (of(name, *left), name)).min() {

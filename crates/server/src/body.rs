@@ -2,6 +2,7 @@
 //! another server's response, unchanged or with its links rewritten.
 
 mod cluster_body;
+mod unread_charge;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,7 +12,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
-pub use self::cluster_body::ClusterBody;
+pub use self::cluster_body::{ClusterBody, ClusterStream};
+pub use self::unread_charge::UnreadCharge;
 use crate::connect::backend::RelayedBody;
 use crate::connect::page::HtmlBody;
 use crate::respond::list::{Chunk, ListBody};

@@ -23,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::abortable_stream::AbortableStream;
 use crate::permitted_stream::PermittedStream;
 use crate::protocol::{
-    AUTHORITY, CONNECTION_WINDOW, KeepAlive, MAX_HEADERS, MAX_STREAMS, METHOD, STREAM_WINDOW,
+    AUTHORITY, CONNECTION_WINDOW, KeepAlive, MAX_HEADERS, MAX_STREAMS, METHOD, STREAM_WINDOW, UNREAD,
 };
 
 /// Time until the headers of a response: longer than any API server lets a request take.
@@ -132,6 +132,14 @@ impl Transport for Tunnel {
 impl ClusterApi for Tunnel {
     fn upgrade(&self, request: Request<()>) -> BoxFuture<'_, Result<Upgrade, BoxError>> {
         Box::pin(self.connect(request))
+    }
+
+    fn forward(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        self.send(request)
+    }
+
+    fn unread_limit(&self) -> usize {
+        UNREAD
     }
 }
 

@@ -18,6 +18,9 @@ pub const MAX_HEADERS: u32 = 64 << 10;
 /// Bytes that a receiver takes before it has read earlier ones: of a request, and of all together.
 pub const STREAM_WINDOW: u32 = 256 << 10;
 pub const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Memory that a full window takes at most. Each frame keeps the buffer of the connection that it was read into, which is
+/// up to 32 times as large as the smallest frames that HTTP/2 does not count by themselves.
+pub const UNREAD: usize = 32 * STREAM_WINDOW as usize;
 /// Streams and responses in which nothing has moved for so long end.
 pub const IDLE: Duration = Duration::from_secs(4 * 3600);
 

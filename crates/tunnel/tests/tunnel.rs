@@ -115,6 +115,14 @@ impl ClusterApi for FakeCluster {
             Ok(Upgrade::Switched(response, Box::new(ours)))
         })
     }
+
+    fn forward(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        self.send(request)
+    }
+
+    fn unread_limit(&self) -> usize {
+        0
+    }
 }
 
 /// A tunnel whose ends run in tasks.

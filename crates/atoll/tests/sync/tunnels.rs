@@ -1,14 +1,20 @@
 //! Requests of the control plane to clusters: directly, and through the tunnels of agents.
 
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use atoll_client::cluster_api::{ClusterApi, Upgrade, set_upgrade};
 use atoll_client::https::Https;
+use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
 use atoll_testkit::wait::{eventually, within};
 use atoll_testkit::{Client, Signal, Watch};
 use atoll_tunnel::KeepAlive;
-use http::{HeaderValue, Request};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::task::JoinHandle;
@@ -191,7 +197,12 @@ async fn tunnels_need_the_right_to_the_sync_view() {
 
 /// Opens a tunnel and serves it as an agent does, so that only the control plane ends it.
 async fn serve_tunnel(client: &Client, path: &str) -> JoinHandle<()> {
-    let api = Arc::new(Https::new(client.endpoint()).unwrap());
+    let cluster = Arc::new(Https::new(client.endpoint()).unwrap());
+    serve_tunnel_to(cluster, client, path).await
+}
+
+async fn serve_tunnel_to(cluster: Arc<dyn ClusterApi>, client: &Client, path: &str) -> JoinHandle<()> {
+    let api = Https::new(client.endpoint()).unwrap();
     let mut request = Request::new(());
     *request.uri_mut() = path.parse().unwrap();
     set_upgrade(request.headers_mut(), HeaderValue::from_static(atoll_tunnel::PROTOCOL));
@@ -199,8 +210,75 @@ async fn serve_tunnel(client: &Client, path: &str) -> JoinHandle<()> {
     let Upgrade::Switched(_, stream) = answer else { panic!("the server opened no tunnel") };
     tokio::spawn(async move {
         // The end of the tunnel may be an error.
-        let _ = atoll_tunnel::serve(stream, api, KeepAlive::default()).await;
+        let _ = atoll_tunnel::serve(stream, cluster, KeepAlive::default()).await;
     })
+}
+
+/// A cluster whose responses do not end.
+struct EndlessCluster;
+
+impl Transport for EndlessCluster {
+    fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        Box::pin(async { Ok(Response::new(EndlessBody.boxed_unsync())) })
+    }
+}
+
+impl ClusterApi for EndlessCluster {
+    fn upgrade(&self, _: Request<()>) -> BoxFuture<'_, Result<Upgrade, BoxError>> {
+        Box::pin(async { Ok(Upgrade::Refused(Response::new(EndlessBody.boxed_unsync()))) })
+    }
+
+    fn forward(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        self.send(request)
+    }
+
+    fn unread_limit(&self) -> usize {
+        0
+    }
+}
+
+struct EndlessBody;
+
+impl Body for EndlessBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 16 << 10])))))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_that_are_not_read_count_as_memory_of_their_cluster() {
+    let fleet = Fleet::start_unscheduled(Mode::Push, &[]);
+    let admin = fleet.admin();
+    for name in ["east", "west"] {
+        let cluster = object("atoll.dev/v1alpha1", "Cluster", name, json!({ "spec": { "mode": "none" } }));
+        create(&admin, "/apis/atoll.dev/v1alpha1/clusters", cluster).await;
+    }
+    let _east = serve_tunnel_to(Arc::new(EndlessCluster), &admin, TUNNEL).await;
+    let _west = serve_tunnel(&admin, "/services/sync/west/tunnel").await;
+    let west = "/services/clusters/west/proxy/version";
+    eventually("the other cluster is connected", async || admin.get(west).await.status == 200).await;
+    let open = async || {
+        let mut raw = Raw::open(&admin).await;
+        raw.send(raw.head("GET", &format!("{PROXY}/version"), "")).await.unwrap();
+        let answer = raw.answer().await.expect("a response");
+        (raw, answer)
+    };
+    let mut unread = Vec::new();
+    let refused = loop {
+        let (raw, answer) = open().await;
+        match answer.status {
+            200 => unread.push(raw),
+            _ => break answer,
+        }
+        assert!(unread.len() < 100, "no response was refused");
+    };
+    assert_eq!(refused.status, 503, "{}", refused.text);
+    admin.get(west).await.expect(200);
+    drop(unread);
+    eventually("the memory is free again", async || open().await.1.status == 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 
 use super::registered;
 use crate::Server;
-use crate::body::{Body, ClusterBody};
+use crate::body::{Body, ClusterBody, ClusterStream, UnreadCharge};
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "/services/clusters/";
@@ -65,13 +65,21 @@ pub async fn handle(
     if upgrade_protocol(&parts.headers).is_some() {
         return upgrade(server, &cluster, uri, parts).await;
     }
+    // The connection may keep the body until the response has ended.
+    let size = body.len();
     let mut request = Request::new(body);
     *request.method_mut() = parts.method;
     *request.uri_mut() = uri;
     *request.headers_mut() = request_headers(&parts.headers);
-    let answered = cluster.api.send(request).await;
+    let answered = cluster.api.forward(request).await;
     let response = answered.map_err(|error| failed(&error))?;
-    Ok(forwarded(response, &cluster))
+    forwarded(response, size, &cluster)
+}
+
+/// Charges the budget of a cluster for a response that has begun.
+fn charge(cluster: &ConnectedCluster, request: usize, headers: &HeaderMap) -> Result<UnreadCharge, Status> {
+    let headers: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    UnreadCharge::new(cluster.budget.clone(), request + headers, cluster.api.unread_limit())
 }
 
 /// Returns the connection of a cluster.
@@ -108,8 +116,9 @@ async fn upgrade(
         set_upgrade(request.headers_mut(), protocol);
     }
     match cluster.api.upgrade(request).await.map_err(|error| failed(&error))? {
-        Upgrade::Refused(response) => Ok(forwarded(response, cluster)),
+        Upgrade::Refused(response) => forwarded(response, 0, cluster),
         Upgrade::Switched(switched, stream) => {
+            let stream = ClusterStream::new(stream, charge(cluster, 0, switched.headers())?);
             let stopped = server.stopped();
             tokio::spawn(async move {
                 let Ok(client) = client.await else { return };
@@ -129,14 +138,19 @@ async fn upgrade(
     }
 }
 
-fn forwarded(response: Response<ResponseBody>, cluster: &ConnectedCluster) -> Response<Body> {
+/// Returns the response to a request of `size` bytes.
+fn forwarded(
+    response: Response<ResponseBody>,
+    size: usize,
+    cluster: &ConnectedCluster,
+) -> Result<Response<Body>, Status> {
     let (parts, body) = response.into_parts();
-    let body = ClusterBody::new(body, cluster.budget.clone());
+    let body = ClusterBody::new(body, charge(cluster, size, &parts.headers)?);
     let mut response = Response::new(Body::Cluster(Box::new(body)));
     *response.status_mut() = parts.status;
     *response.headers_mut() = response_headers(&parts.headers);
     without_pages(response.headers_mut());
-    response
+    Ok(response)
 }
 
 /// Makes sure that a browser shows nothing of a cluster as a page of the control plane.

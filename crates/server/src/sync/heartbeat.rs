@@ -295,7 +295,7 @@ fn is_similar(one: &Value, other: &Value) -> bool {
     match (nanos(one), nanos(other)) {
         (Some(one), Some(other)) => {
             let (low, high) = (one.min(other), one.max(other));
-            high - low <= SIMILAR_LATENCY.max(low)
+            high.saturating_sub(low) <= SIMILAR_LATENCY.max(low)
         }
         _ => false,
     }

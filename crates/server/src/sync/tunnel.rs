@@ -7,6 +7,7 @@ use std::time::Duration;
 use atoll_authn::User;
 use atoll_client::cluster_api::{set_upgrade, upgrade_protocol};
 use atoll_client::connected_clusters::ConnectedCluster;
+use atoll_client::memory_limits::Charge;
 use atoll_fleet::ClusterView;
 use atoll_meta::{Status, object};
 use atoll_registry::bootstrap::ROOT;
@@ -27,6 +28,8 @@ use crate::workspace::Workspace;
 const SUFFIX: &str = "/tunnel";
 /// Time for the change of the protocol.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Memory of the connection of a tunnel without requests.
+const TUNNEL_MEMORY: usize = 64 << 10;
 /// Interval of checks whether the Cluster may still have a tunnel.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -104,14 +107,22 @@ impl Opening {
 
     async fn run(self, upgraded: Upgraded) {
         let (server, cluster) = (&self.server, &self.cluster);
+        let tenant = server.registry.tenant_of(&self.workspace);
+        let top = (tenant != ROOT).then_some(tenant.as_str());
+        let budget = server.metrics.clusters.open(&self.workspace, cluster, top);
+        let mut memory = Charge::new(Some(budget.clone()));
+        if let Err(refused) = memory.grow(TUNNEL_MEMORY) {
+            return tracing::warn!(
+                cluster,
+                problem = refused.message(),
+                "the tunnel of a cluster cannot start"
+            );
+        }
         let started = Tunnel::start(TokioIo::new(upgraded), cluster, KeepAlive::default()).await;
         let (tunnel, driving) = match started {
             Ok(started) => started,
             Err(error) => return tracing::debug!(%error, cluster, "the tunnel of a cluster cannot start"),
         };
-        let tenant = server.registry.tenant_of(&self.workspace);
-        let top = (tenant != ROOT).then_some(tenant.as_str());
-        let budget = server.metrics.clusters.open(&self.workspace, cluster, top);
         let connected = ConnectedCluster { api: Arc::new(tunnel), budget };
         let mut connection = server.connected_clusters.connect(&self.uid, connected);
         tracing::info!(cluster, "the tunnel of a cluster is open");
