@@ -50,15 +50,15 @@ impl Records {
     }
 
     /// Encrypts `plain` into one or more records and appends them to `outgoing`.
-    pub fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), String> {
+    pub fn encrypt(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), String> {
         for part in plain.chunks(MOST) {
-            self.sending.seal(DATA, part, outgoing)?;
+            self.sending.encrypt(DATA, part, outgoing)?;
         }
         Ok(())
     }
 
     /// Decrypts the complete records in `incoming` in place and passes their content to `show`.
-    pub fn open(
+    pub fn decrypt(
         &mut self,
         incoming: &mut [u8],
         mut show: impl FnMut(&[u8]),
@@ -70,7 +70,7 @@ impl Records {
                 return Err("received data is not a TLS 1.3 record".into());
             }
             let Some(body) = behind.get_mut(..length) else { break };
-            let (kind, carried) = self.receiving.open(*header, body)?;
+            let (kind, carried) = self.receiving.decrypt(*header, body)?;
             done += HEADER + length;
             match (kind, carried) {
                 (DATA, data) => show(data),
@@ -111,7 +111,7 @@ impl Direction {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    fn seal(&mut self, kind: u8, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), String> {
+    fn encrypt(&mut self, kind: u8, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), String> {
         let length = u16::try_from(plain.len() + 1 + TAG).map_err(|_| "a record is too long")?;
         let [high, low] = length.to_be_bytes();
         let header = [OUTER[0], OUTER[1], OUTER[2], high, low];
@@ -126,7 +126,7 @@ impl Direction {
     }
 
     /// Decrypts a record and returns its content type and content.
-    fn open<'a>(&mut self, header: [u8; HEADER], body: &'a mut [u8]) -> Result<(u8, &'a [u8]), String> {
+    fn decrypt<'a>(&mut self, header: [u8; HEADER], body: &'a mut [u8]) -> Result<(u8, &'a [u8]), String> {
         let nonce = self.nonce();
         let opened = self.key.open_in_place(nonce, Aad::from(header), body);
         let opened = opened.map_err(|_| "a record failed authentication")?;
@@ -154,13 +154,13 @@ mod tests {
         let [mut sender, mut receiver] = ends();
         let plain: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
         let mut wire = Vec::new();
-        sender.seal(b"first", &mut wire).unwrap();
-        sender.seal(&plain, &mut wire).unwrap();
+        sender.encrypt(b"first", &mut wire).unwrap();
+        sender.encrypt(&plain, &mut wire).unwrap();
         assert_eq!(wire.len(), 4 * (HEADER + 1 + TAG) + 5 + plain.len());
         let (mut held, mut shown) = (Vec::new(), Vec::new());
         for piece in wire.chunks(1000) {
             held.extend_from_slice(piece);
-            let opened = receiver.open(&mut held, |bytes| shown.extend_from_slice(bytes)).unwrap();
+            let opened = receiver.decrypt(&mut held, |bytes| shown.extend_from_slice(bytes)).unwrap();
             assert!(!opened.is_closed);
             held.drain(..opened.done);
         }
@@ -180,8 +180,8 @@ mod tests {
         ] {
             let [mut sender, mut receiver] = ends();
             let mut wire = Vec::new();
-            sender.sending.seal(kind, plain, &mut wire).unwrap();
-            let opened = receiver.open(&mut wire, |_| panic!("content of type {kind} was passed on"));
+            sender.sending.encrypt(kind, plain, &mut wire).unwrap();
+            let opened = receiver.decrypt(&mut wire, |_| panic!("content of type {kind} was passed on"));
             assert_eq!(opened.map(|opened| opened.is_closed), expected.map_err(String::from));
         }
     }
@@ -190,27 +190,27 @@ mod tests {
     fn padding_is_removed() {
         let [mut sender, mut receiver] = ends();
         let mut wire = Vec::new();
-        sender.sending.seal(0, &[b'a', b'b', DATA, 0, 0], &mut wire).unwrap();
+        sender.sending.encrypt(0, &[b'a', b'b', DATA, 0, 0], &mut wire).unwrap();
         let mut shown = Vec::new();
-        receiver.open(&mut wire, |bytes| shown.extend_from_slice(bytes)).unwrap();
+        receiver.decrypt(&mut wire, |bytes| shown.extend_from_slice(bytes)).unwrap();
         assert_eq!(shown, b"ab");
     }
 
     #[test]
     fn modified_records_are_rejected() {
         let mut wire = Vec::new();
-        ends()[0].seal(b"hello", &mut wire).unwrap();
+        ends()[0].encrypt(b"hello", &mut wire).unwrap();
         for position in 0..wire.len() {
             let mut wire = wire.clone();
             wire[position] ^= 1;
-            let opened = ends()[1].open(&mut wire, |_| panic!("byte {position} is not authenticated"));
+            let opened = ends()[1].decrypt(&mut wire, |_| panic!("byte {position} is not authenticated"));
             // A larger length makes the record incomplete.
             assert!(
                 opened.is_err() || opened == Ok(DecryptResult { done: 0, is_closed: false }),
                 "{position}"
             );
         }
-        let opened = ends()[0].open(&mut wire, |_| panic!("the wrong direction was accepted"));
+        let opened = ends()[0].decrypt(&mut wire, |_| panic!("the wrong direction was accepted"));
         assert!(opened.is_err());
     }
 }

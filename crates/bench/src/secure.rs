@@ -70,7 +70,7 @@ impl TlsStream {
 
     pub async fn write(&mut self, plain: &[u8]) -> Result<(), String> {
         self.outgoing.clear();
-        self.records.seal(plain, &mut self.outgoing)?;
+        self.records.encrypt(plain, &mut self.outgoing)?;
         self.socket.write_all(&self.outgoing).await.map_err(|error| error.to_string())
     }
 
@@ -106,7 +106,7 @@ impl TlsStream {
                         let start = PARTIAL - self.held.len();
                         place[start..PARTIAL].copy_from_slice(&self.held);
                         let incoming = &mut place[start..PARTIAL + count];
-                        self.records.open(incoming, &mut *show).map(|opened| {
+                        self.records.decrypt(incoming, &mut *show).map(|opened| {
                             self.held.clear();
                             self.held.extend_from_slice(&incoming[opened.done..]);
                             !opened.is_closed

@@ -69,15 +69,15 @@ mod tests {
         let types = Types::get();
         let id = types.by_kind("", "v1", "ConfigMap").unwrap();
         let object = json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" } });
-        let sealed = atoll_wire::wrap("v1", "ConfigMap", &atoll_wire::encode(types, id, &object));
-        assert_eq!(super::object(&sealed).unwrap(), object);
-        let frames = [atoll_wire::frame("ADDED", &sealed), atoll_wire::frame("DELETED", &sealed)].concat();
+        let wrapped = atoll_wire::wrap("v1", "ConfigMap", &atoll_wire::encode(types, id, &object));
+        assert_eq!(super::object(&wrapped).unwrap(), object);
+        let frames = [atoll_wire::frame("ADDED", &wrapped), atoll_wire::frame("DELETED", &wrapped)].concat();
         let expected =
             json!([{ "type": "ADDED", "object": object }, { "type": "DELETED", "object": object }]);
         assert_eq!(events(&frames).unwrap(), expected);
         assert!(events(&frames[..30]).is_err());
         // The same object without the empty fields that upstream always writes.
-        let sealed = atoll_wire::wrap("v1", "ConfigMap", b"\x0a\x03\x0a\x01a");
-        assert_eq!(super::object(&sealed).unwrap()["written"], "otherwise");
+        let wrapped = atoll_wire::wrap("v1", "ConfigMap", b"\x0a\x03\x0a\x01a");
+        assert_eq!(super::object(&wrapped).unwrap()["written"], "otherwise");
     }
 }

@@ -113,8 +113,8 @@ impl PlacedObject<'_> {
             |status, reason, message: String| ConditionValue { status, reason, message: short(message) };
         let names: Vec<&str> = placement.clusters.iter().map(|share| share.name.as_str()).collect();
         if names.is_empty() {
-            if let Some(told) = self.told() {
-                return told;
+            if let Some(explained) = self.explained() {
+                return explained;
             }
             let what = match placement.leaving.as_slice() {
                 [] => "the object is placed on no cluster, so nothing runs".to_string(),
@@ -178,7 +178,7 @@ impl PlacedObject<'_> {
     }
 
     /// Returns the condition in which the scheduler has explained why the object is not placed, if it has.
-    fn told(&self) -> Option<ConditionValue> {
+    fn explained(&self) -> Option<ConditionValue> {
         let known = condition(self.object, CONDITION).filter(|_| self.advice.is_none())?;
         let reason = UNPLACED.into_iter().find(|reason| known.reason() == *reason)?;
         Some(ConditionValue { status: "False", reason, message: known.message().to_string() })

@@ -83,16 +83,16 @@ mod tests {
 
     #[test]
     fn envelopes_round_trip() {
-        let sealed = wrap("v1", "Pod", b"\x01\x02");
-        assert_eq!(&sealed[..4], MAGIC);
-        assert!(sealed.ends_with(&[0x1a, 0, 0x22, 0]));
-        let envelope = open(&sealed).unwrap();
+        let wrapped = wrap("v1", "Pod", b"\x01\x02");
+        assert_eq!(&wrapped[..4], MAGIC);
+        assert!(wrapped.ends_with(&[0x1a, 0, 0x22, 0]));
+        let envelope = open(&wrapped).unwrap();
         assert_eq!(
             (envelope.api_version.as_str(), envelope.kind.as_str(), envelope.raw),
             ("v1", "Pod", &b"\x01\x02"[..])
         );
         assert_eq!(open(b"{}"), Err(WireError::NoMagic));
-        assert_eq!(open(&sealed[..sealed.len() - 5]), Err(WireError::UnexpectedEnd));
+        assert_eq!(open(&wrapped[..wrapped.len() - 5]), Err(WireError::UnexpectedEnd));
     }
 
     #[test]

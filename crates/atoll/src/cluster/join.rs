@@ -188,7 +188,7 @@ impl Join<'_> {
                 "Cluster {name} has joined. Its agent connects when it runs; see its state with: {} cluster list",
                 invocation()
             ));
-            self.tell_state(waiting, steps);
+            self.print_state(waiting, steps);
             return Ok(());
         }
         if let Some((kubeconfig, _)) = credential.as_ref().filter(|_| mode != Mode::Push.name()) {
@@ -196,7 +196,7 @@ impl Join<'_> {
             steps.print_line(&format!(
                 "Cluster {name} has joined. It is not synced until you run, on any machine:\n  {line}"
             ));
-            self.tell_state(waiting, steps);
+            self.print_state(waiting, steps);
             return Ok(());
         }
         // A cluster that only got a new credential has already sent heartbeats.
@@ -210,12 +210,12 @@ impl Join<'_> {
             "Cluster {name} {again}. See its state with: {} cluster list",
             invocation()
         ));
-        self.tell_state(waiting, steps);
+        self.print_state(waiting, steps);
         Ok(())
     }
 
-    /// Tells how many objects waited for a cluster, and what opens a cordoned one.
-    fn tell_state(&self, waiting: Option<u64>, steps: &StepPrinter) {
+    /// Prints how many objects waited for a cluster, and the command that opens a cordoned one.
+    fn print_state(&self, waiting: Option<u64>, steps: &StepPrinter) {
         if let Some(count) = waiting.filter(|count| *count > 0) {
             let (what, verb) = (pluralize(count, "workload"), if count == 1 { "waits" } else { "wait" });
             steps.print_line(&format!("{what} of {} {verb} for a cluster.", self.fleet.session.current));

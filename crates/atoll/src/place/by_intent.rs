@@ -53,7 +53,7 @@ pub struct PlaceRequest<'a> {
 impl PlaceRequest<'_> {
     /// Writes the intent, waits for the scheduler, and returns the placement. `current` is the placement before.
     pub async fn place(&self, current: &Value) -> Result<Value, Failure> {
-        let checked = self.ask(current).await?;
+        let checked = self.write_intent(current).await?;
         if self.options.dry_run {
             return Ok(checked);
         }
@@ -61,8 +61,8 @@ impl PlaceRequest<'_> {
     }
 
     /// Writes the intent, and returns the placement as the server would accept it.
-    pub async fn ask(&self, current: &Value) -> Result<Value, Failure> {
-        // The server says at once what the scheduler would find out: pauses, cordoned clusters, duplicates.
+    pub async fn write_intent(&self, current: &Value) -> Result<Value, Failure> {
+        // The server reports at once the obstacles that the scheduler would find: pauses, cordoned clusters, duplicates.
         let checked = self.write_placement(self.names_only(), true).await;
         let checked = match checked {
             Ok(checked) => checked,

@@ -54,7 +54,7 @@ async fn move_objects(options: &MoveOptions) -> Result<(), Failure> {
         let place = PlaceOptions { on: Some(options.to.clone()), ..PlaceOptions::default() };
         let request =
             PlaceRequest { api: &api, resource, path: &object_path, intent: &options.to, options: &place };
-        request.ask(&current).await?;
+        request.write_intent(&current).await?;
         let title = match namespace {
             "" => format!("{} {name}", resource.kind),
             namespace => format!("{} {namespace}/{name}", resource.kind),

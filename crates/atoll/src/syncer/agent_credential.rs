@@ -146,7 +146,7 @@ async fn join(secret: &mut AgentSecret, below: &Client, cluster: &str) -> Result
     };
     let joining = Endpoint { token: Some(token), ..server };
     let above = Client::new(Arc::new(Https::new(&joining)?));
-    let certificate = ask(&above, cluster, &user, &key).await?;
+    let certificate = request_certificate(&above, cluster, &user, &key).await?;
     secret.set(KEY, &key);
     secret.set(CERTIFICATE, &certificate);
     secret.remove(TOKEN);
@@ -157,7 +157,7 @@ async fn join(secret: &mut AgentSecret, below: &Client, cluster: &str) -> Result
 }
 
 /// Asks for a certificate for a key.
-async fn ask(above: &Client, cluster: &str, user: &str, key: &str) -> Result<String, String> {
+async fn request_certificate(above: &Client, cluster: &str, user: &str, key: &str) -> Result<String, String> {
     let request = request::create(user, key).map_err(|error| error.to_string())?;
     let path = format!("/services/sync/{}/certificate", encoded(cluster));
     let body = json!({ "request": request });
@@ -206,7 +206,8 @@ async fn renew_if_due(below: &Client, above: &Arc<Https>, cluster: &str) -> Resu
         return unused;
     }
     let key = request::key().map_err(|error| error.to_string())?;
-    let certificate = ask(&Client::new(above.clone()), cluster, &secret.text(USER)?, &key).await?;
+    let certificate =
+        request_certificate(&Client::new(above.clone()), cluster, &secret.text(USER)?, &key).await?;
     secret.set(KEY, &key);
     secret.set(CERTIFICATE, &certificate);
     // The current certificate stays valid if this fails.

@@ -142,7 +142,7 @@ impl Controller {
             Some(service) if !object::is_being_deleted(service) => self.endpoints(key, service),
             _ => Vec::new(),
         };
-        self.tell_cut(key, service.as_deref(), &endpoints);
+        self.report_cut(key, service.as_deref(), &endpoints);
         let writes = match &service {
             Some(service) => merge::merge(service, &endpoints, &existing),
             None => slice_writes::Writes { delete: existing, ..slice_writes::Writes::default() },
@@ -187,7 +187,7 @@ impl Controller {
     }
 
     /// Records an event when endpoints are left out.
-    fn tell_cut(&self, key: &Key, service: Option<&Value>, endpoints: &[ClusterEndpoints]) {
+    fn report_cut(&self, key: &Key, service: Option<&Value>, endpoints: &[ClusterEndpoints]) {
         let mut told = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
         let before = told.remove(key).unwrap_or_default();
         let Some(service) = service else { return };

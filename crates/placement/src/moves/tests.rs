@@ -51,7 +51,7 @@ fn demand(current: &str, replicas: i64) -> Demand {
     Demand { work: Work::Replicas, replicas, current, ..Demand::default() }
 }
 
-fn told(step: &Step) -> String {
+fn described(step: &Step) -> String {
     match step {
         Step::Done => "done".into(),
         Step::Write { shares, phase } => format!("{}: {}", phase.name(), words(shares)),
@@ -63,7 +63,7 @@ fn told(step: &Step) -> String {
 fn step(fleet: &Fleet, demand: &Demand, target: &str, budget: (Option<i64>, i64)) -> String {
     let decision = PlacementDecision { shares: shares(target), ..PlacementDecision::default() };
     let moves = MoveBudget { max_surge: budget.0, max_unavailable: budget.1 };
-    told(&next_step(fleet, demand, &decision, &Rules { moves, ..Rules::default() }))
+    described(&next_step(fleet, demand, &decision, &Rules { moves, ..Rules::default() }))
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn ordinals_start_and_stop_in_their_order() {
         };
         let decision = PlacementDecision { shares: segments(target), ..PlacementDecision::default() };
         let step = next_step(&fleet, &demand, &decision, &Rules::default());
-        assert_eq!(told(&step), expected, "{current} to {target} {is_ordered}");
+        assert_eq!(described(&step), expected, "{current} to {target} {is_ordered}");
     }
 }
 
@@ -246,7 +246,11 @@ fn copies_leave_when_they_have_arrived() {
         (&["c!", "b"], "removing: b=-1"),
         (&["b"], "done"),
     ] {
-        assert_eq!(told(&next_step(&fleet, &on(now), &target("b"), &Rules::default())), expected, "{now:?}");
+        assert_eq!(
+            described(&next_step(&fleet, &on(now), &target("b"), &Rules::default())),
+            expected,
+            "{now:?}"
+        );
     }
 }
 

@@ -151,8 +151,8 @@ mod tests {
             "timestamp": "1970-01-01T00:00:07Z", "window": "1ns", "usage": {"cpu": "1"},
         });
         let message = |object: &Value| {
-            let sealed = protobuf(object);
-            atoll_wire::open(&sealed).unwrap().raw.to_vec()
+            let wrapped = protobuf(object);
+            atoll_wire::open(&wrapped).unwrap().raw.to_vec()
         };
         let expected = [
             &[0x0a, 0x03, 0x0a, 0x01, b'n'][..],

@@ -114,7 +114,7 @@ impl ClusterClient {
 
     /// Reads an object; `None` if it does not exist.
     pub async fn get(&self, path: &str) -> Result<Option<Value>, Status> {
-        match self.ask(Gate::Ignored, self.client.get(path)).await {
+        match self.send(Gate::Ignored, self.client.get(path)).await {
             Ok(found) => Ok(Some(found)),
             Err(status) if status.code() == 404 => Ok(None),
             Err(status) => Err(status),
@@ -123,7 +123,7 @@ impl ClusterClient {
 
     /// Reads the metadata of an object; `None` if it does not exist.
     pub async fn get_metadata(&self, path: &str) -> Result<Option<Value>, Status> {
-        match self.ask(Gate::Ignored, self.client.get_metadata(path)).await {
+        match self.send(Gate::Ignored, self.client.get_metadata(path)).await {
             Ok(found) => Ok(Some(found)),
             Err(status) if status.code() == 404 => Ok(None),
             Err(status) => Err(status),
@@ -131,45 +131,45 @@ impl ClusterClient {
     }
 
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {
-        self.ask(Gate::Required, self.client.create(path, object)).await
+        self.send(Gate::Required, self.client.create(path, object)).await
     }
 
     pub async fn patch(&self, path: &str, kind: PatchType, patch: &Value) -> Result<Value, Status> {
-        self.ask(Gate::Required, self.client.patch(path, kind, patch)).await
+        self.send(Gate::Required, self.client.patch(path, kind, patch)).await
     }
 
     pub async fn replace(&self, path: &str, object: &Value) -> Result<Value, Status> {
-        self.ask(Gate::Required, self.client.update(path, object)).await
+        self.send(Gate::Required, self.client.update(path, object)).await
     }
 
     pub async fn delete(&self, path: &str, options: &Value) -> Result<Value, Status> {
-        self.ask(Gate::Required, self.client.delete_with(path, options)).await
+        self.send(Gate::Required, self.client.delete_with(path, options)).await
     }
 
     /// Creates an object that is needed to open the write gate.
     pub async fn establish(&self, path: &str, object: &Value) -> Result<Value, Status> {
-        self.ask(Gate::Ignored, self.client.create(path, object)).await
+        self.send(Gate::Ignored, self.client.create(path, object)).await
     }
 
     /// Updates an object that is needed to open the write gate.
     pub async fn renew(&self, path: &str, object: &Value) -> Result<Value, Status> {
-        self.ask(Gate::Ignored, self.client.update(path, object)).await
+        self.send(Gate::Ignored, self.client.update(path, object)).await
     }
 
     pub async fn list_metadata(&self, path: &str) -> Result<Value, Status> {
-        self.ask(Gate::Ignored, self.client.list_metadata(path)).await
+        self.send(Gate::Ignored, self.client.list_metadata(path)).await
     }
 
     pub async fn get_discovery(&self, path: &str) -> Result<Value, Status> {
-        self.ask(Gate::Ignored, self.client.get_discovery(path)).await
+        self.send(Gate::Ignored, self.client.get_discovery(path)).await
     }
 
     /// Creates a review, which stores nothing.
     pub async fn review(&self, path: &str, review: &Value) -> Result<Value, Status> {
-        self.ask(Gate::Ignored, self.client.create(path, review)).await
+        self.send(Gate::Ignored, self.client.create(path, review)).await
     }
 
-    async fn ask(
+    async fn send(
         &self,
         needs_gate: Gate,
         request: impl Future<Output = Result<Value, Status>>,
