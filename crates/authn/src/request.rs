@@ -91,6 +91,12 @@ impl CertificateRequest {
         Ok(())
     }
 
+    /// Whether the subject has a common name and no other attribute.
+    pub fn has_only_common_name(&self) -> bool {
+        let attributes = || self.request.info.subject.iter();
+        attributes().count() == 1 && attributes().all(|attribute| attribute.oid == COMMON_NAME)
+    }
+
     /// Returns a fingerprint of the key in the request and its algorithm.
     pub fn key_id(&self) -> Result<String, String> {
         let key = self.request.info.public_key.to_der().map_err(|error| format!("asn1: {error}"))?;
@@ -140,6 +146,7 @@ fn header(element: &[u8]) -> Option<(usize, usize)> {
 }
 
 const EXTENSIONS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const SUBJECT_NAMES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 
 struct Algorithm {

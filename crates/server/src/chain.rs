@@ -247,6 +247,12 @@ where
     };
     let response_limits = in_flight.response_limits();
     let _permit = in_flight.acquire()?;
+    let lasting_access = |headers: &HeaderMap| sync::LastingAccess {
+        server: server.clone(),
+        certificate: peer.certificate.clone(),
+        headers: headers.clone(),
+        info: info.clone(),
+    };
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
         "/version" | "/version/" => version::handle(&parts.headers),
@@ -288,13 +294,15 @@ where
             sync::certificate::handle(server, &workspace, cluster, &user, &parts.method, received).await
         }
         path if let Some(cluster) = sync::tunnel::cluster(path) => {
-            sync::tunnel::handle(server, &workspace, cluster, &user, parts)
+            let access = lasting_access(&parts.headers);
+            sync::tunnel::handle(server, &workspace, cluster, &user, access, parts)
         }
         path if let Some(cluster) = sync::placed::cluster(path) => {
             sync::placed::handle(server, &workspace, cluster, &parts.method)
         }
         path if let Some(cluster) = sync::cluster(path) => {
-            sync::handle(server, &workspace, cluster, &user, &parts.method, received).await
+            let access = lasting_access(&parts.headers);
+            sync::handle(server, &workspace, cluster, &user, access, &parts.method, received).await
         }
         snapshot::PATH if let Some(body) = unread => snapshot::handle(server, &parts.method, body).await,
         snapshot::PREVIEW if let Some(body) = unread => snapshot::preview(server, &parts.method, body).await,

@@ -23,6 +23,7 @@ mod events;
 mod exclusions;
 mod heartbeat;
 pub mod heartbeat_times;
+mod lasting_access;
 mod namespaces;
 mod open_views;
 pub mod pauses;
@@ -50,6 +51,7 @@ use crate::respond;
 use crate::workspace::Workspace;
 
 pub use self::events::EventLimits;
+pub use self::lasting_access::LastingAccess;
 pub use self::open_views::OpenViews;
 pub use self::report::ReportSequences;
 
@@ -66,6 +68,7 @@ pub async fn handle(
     workspace: &Workspace,
     cluster: &str,
     user: &User,
+    access: LastingAccess,
     method: &Method,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
@@ -74,7 +77,7 @@ pub async fn handle(
     certificate::check_agent(user, cluster, &uid)?;
     certificate::retire_join_token(server, workspace, cluster, user).await;
     match *method {
-        Method::GET => view::handle(server, workspace, cluster, control_plane(server)?, uid),
+        Method::GET => view::handle(server, workspace, cluster, control_plane(server)?, uid, access),
         Method::POST => {
             let read = || report::read(&body);
             let report = server.registry.run_sized(workspace, body.len(), Stage::New, read).await??;

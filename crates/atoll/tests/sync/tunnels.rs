@@ -337,3 +337,21 @@ async fn tunnel_is_opened_again_after_each_side_was_killed() {
     above.get(&path).await.expect(200);
     wait_for_tunnel(&above, "True").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_and_tunnels_end_when_the_right_to_them_is_withdrawn() {
+    let mut fleet = Fleet::start(Mode::None, &["east"]);
+    let admin = fleet.admin();
+    let east = agent_credential(fleet.credentials.path(), "east");
+    wait_until_connected(&admin).await;
+    let mut agent = fleet.agents.remove(0);
+    agent.signal(Signal::KILL);
+    agent.wait();
+    let tunnel = serve_tunnel(&east, TUNNEL).await;
+    let mut view = Watch::open(&east, "/services/sync/east").await;
+    wait_until_connected(&admin).await;
+    admin.delete(&format!("{ROLES}/clusterrolebindings/atoll:syncer:east")).await.expect(200);
+    within("the tunnel ends", tunnel).await.unwrap();
+    within("the view ends", async { while let Ok(Some(_)) = view.next_line().await {} }).await;
+    assert_eq!(ask(&east, TUNNEL).await.1, 403);
+}

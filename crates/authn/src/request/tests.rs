@@ -82,3 +82,23 @@ fn certificates_contain_the_requested_attributes() {
         assert!(id.starts_with("X509SHA256=") && id.len() == 75, "{id}");
     }
 }
+
+#[test]
+fn other_attributes_of_the_subject_are_noticed() {
+    let read = |attributes: &[(DnType, &str)]| {
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name = DistinguishedName::new();
+        for (kind, value) in attributes {
+            parameters.distinguished_name.push(kind.clone(), *value);
+        }
+        let key = KeyPair::generate().expect("a key");
+        let request = parameters.serialize_request(&key).expect("a request").pem().expect("text");
+        CertificateRequest::from_pem(request.as_bytes()).expect("a request").has_only_common_name()
+    };
+    let uid = DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
+    assert!(read(&[(DnType::CommonName, "ann")]));
+    for more in [DnType::OrganizationalUnitName, DnType::OrganizationName, DnType::CountryName, uid] {
+        assert!(!read(&[(DnType::CommonName, "ann"), (more, "xx")]));
+    }
+    assert!(!read(&[(DnType::OrganizationName, "ann")]));
+}

@@ -31,6 +31,8 @@ use crate::respond;
 use crate::workspace::Workspace;
 
 const SUFFIX: &str = "/certificate";
+/// Largest request. A certificate request with an RSA key of 8192 bits has 3 KiB.
+const MAX_REQUEST: usize = 16 << 10;
 
 /// Returns the cluster whose agent's certificates a path is about.
 pub fn cluster(path: &str) -> Option<&str> {
@@ -96,10 +98,13 @@ pub async fn handle(
 /// Reads a request for a certificate of this user, and of no other name.
 fn read(body: &[u8], user: &str) -> Result<CertificateRequest, Status> {
     let bad = |what: &str| Status::bad_request(what);
+    if body.len() > MAX_REQUEST {
+        return Err(bad(&format!("request: it has more than {MAX_REQUEST} bytes")));
+    }
     let parsed = json::parse(body).map_err(|error| Status::bad_request(error.to_string()))?;
     let text = parsed.value["request"].as_str().ok_or_else(|| bad("request: it is missing"))?;
     let request = CertificateRequest::from_pem(text.as_bytes()).map_err(Status::bad_request)?;
-    let has_names = !(request.organizations.is_empty()
+    let has_names = !(request.has_only_common_name()
         && request.dns_names.is_empty()
         && request.addresses.is_empty()
         && request.emails.is_empty()

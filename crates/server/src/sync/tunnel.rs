@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 
 use super::certificate::check_agent;
 use super::heartbeat::ClusterHeartbeat;
+use super::lasting_access::LastingAccess;
 use super::registered;
 use crate::Server;
 use crate::body::Body;
@@ -49,6 +50,7 @@ pub fn handle(
     workspace: &Workspace,
     cluster: &str,
     user: &User,
+    access: LastingAccess,
     mut parts: Parts,
 ) -> Result<Response<Body>, Status> {
     if parts.method != Method::GET {
@@ -65,7 +67,7 @@ pub fn handle(
     })?;
     tokio::spawn(async move {
         match tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await {
-            Ok(Ok(upgraded)) => opening.run(upgraded).await,
+            Ok(Ok(upgraded)) => opening.run(upgraded, &access).await,
             Ok(Err(error)) => {
                 let cluster = &opening.cluster;
                 tracing::debug!(%error, cluster, "the agent's connection ended before it became a tunnel");
@@ -105,7 +107,7 @@ impl Opening {
         })
     }
 
-    async fn run(self, upgraded: Upgraded) {
+    async fn run(self, upgraded: Upgraded, access: &LastingAccess) {
         let (server, cluster) = (&self.server, &self.cluster);
         let tenant = server.registry.tenant_of(&self.workspace);
         let top = (tenant != ROOT).then_some(tenant.as_str());
@@ -141,6 +143,7 @@ impl Opening {
                 tracing::info!(cluster, "closing the tunnel of a cluster: its Cluster was removed or replaced, or has spec.mode push now");
                 false
             }
+            () = access.ended() => false,
             () = server.stopped() => true,
         };
         drop(connection);

@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 use super::cluster_scope::ClusterScope;
 use super::dialects;
 use super::heartbeat::ClusterHeartbeat;
+use super::lasting_access::LastingAccess;
 use super::namespaces::NamespaceWatch;
 use super::open_views::OpenView;
 use super::{exclusions, parse, pauses};
@@ -45,6 +46,7 @@ pub fn handle(
     cluster: &str,
     control_plane: String,
     uid: String,
+    access: LastingAccess,
 ) -> Result<Response<Body>, Status> {
     let open = OpenView::open(server, workspace, cluster)?;
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
@@ -75,6 +77,7 @@ pub fn handle(
         let is_stopped = tokio::select! {
             biased;
             _ = view.run(subscriber, control_plane, uid) => false,
+            () = access.ended() => false,
             () = stopped => true,
             () = sender.closed() => false,
         };
