@@ -30,6 +30,11 @@ impl Changes {
         self.changed().clusters.insert(key);
     }
 
+    /// Whether a Cluster has changed since the last round.
+    pub fn has_cluster(&self, key: &Key) -> bool {
+        self.changed().clusters.contains(key)
+    }
+
     pub fn object(&self, key: Key) {
         self.changed().objects.insert(key);
     }
@@ -77,7 +82,7 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         follower.rebalancing.cluster_changed(change);
         follower.suspicions.cluster_changed(change);
         follower.heartbeats.cluster_changed(change);
-        follower.pending.retry();
+        follower.pending.retry_below(&change.key.workspace);
         if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
             follower.scope_changed(&change.key.workspace, "", &ChangeScope::DaemonSets);
         }
