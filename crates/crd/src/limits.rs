@@ -219,6 +219,11 @@ fn is_map(keyword: &str) -> bool {
     matches!(keyword, "definitions" | "dependencies" | "patternProperties" | "properties")
 }
 
+/// Steps of a deadline that a default counts.
+pub(crate) fn size_of_value(value: &Value) -> usize {
+    usize::try_from(values(value) / VALUE).unwrap_or(usize::MAX)
+}
+
 /// Size of the values of an `enum` or a default.
 pub(crate) fn values(value: &Value) -> u64 {
     VALUE

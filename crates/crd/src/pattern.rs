@@ -11,7 +11,7 @@ use regex::Regex;
 pub struct Pattern {
     source: Box<str>,
     compiled: Compiled,
-    /// Compiled size, computed at the first match of a long text.
+    /// Compiled size, computed at the first match.
     size: OnceLock<u64>,
 }
 
@@ -20,6 +20,9 @@ const ALWAYS_MATCHED: usize = 4 << 10;
 /// Maximum product of pattern size and text length: in the worst case each byte meets each state, which takes
 /// seconds beyond this. A match cannot be interrupted.
 const MAX_WORK: u64 = 1 << 36;
+
+/// The product of pattern size and text length that counts as a step of a deadline.
+const WORK_PER_STEP: u64 = 128;
 
 /// The storage of the compiled expression.
 enum Compiled {
@@ -55,10 +58,20 @@ impl Pattern {
         &self.source
     }
 
+    fn size(&self) -> u64 {
+        *self.size.get_or_init(|| regexp::size(&self.source).unwrap_or_default())
+    }
+
     /// Whether matching a text may take too long.
     pub(crate) fn is_too_long(&self, text: &str) -> bool {
-        let size = || *self.size.get_or_init(|| regexp::size(&self.source).unwrap_or_default());
-        text.len() > ALWAYS_MATCHED && size().saturating_mul(text.len() as u64) > MAX_WORK
+        text.len() > ALWAYS_MATCHED && self.size().saturating_mul(text.len() as u64) > MAX_WORK
+    }
+
+    /// Steps of a deadline that matching a text counts. A match cannot be interrupted, and large patterns may have to be
+    /// compiled first.
+    pub(crate) fn steps(&self, text: &str) -> usize {
+        let work = self.size().saturating_mul(text.len().max(1) as u64) / WORK_PER_STEP;
+        usize::try_from(work).unwrap_or(usize::MAX)
     }
 
     /// Whether some part of the text matches. An invalid expression matches nothing, and neither does a

@@ -2,12 +2,13 @@
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go
 
-use atoll_meta::field::aggregate;
+use atoll_meta::field::{BadValue, aggregate};
 use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::{Map, Value, json};
 
 use crate::compile::{self, CompileMode};
 use crate::embedded;
+use crate::limits;
 use crate::node::{Flags, Node, NodeId};
 use crate::prune;
 use crate::prune::is_meta;
@@ -15,13 +16,18 @@ use crate::rules::{self, BudgetExhausted};
 use crate::validate_value::{failures, is_valid};
 
 /// All errors of the defaults in a schema of complete objects. `path` is the path of the schema; `pruned`
-/// says whether defaults must not have unknown fields.
-pub fn validate(schema: &Value, path: &FieldPath, pruned: bool) -> Vec<FieldError> {
+/// says whether defaults must not have unknown fields. A default that is not checked before the deadline is an error, and
+/// the rest is not checked.
+pub fn validate(schema: &Value, path: &FieldPath, pruned: bool, deadline: &Deadline<'_>) -> Vec<FieldError> {
+    if deadline.has_passed() {
+        // The error is in another version.
+        return Vec::new();
+    }
     let schema = compile::schema(Some(schema), false, CompileMode::Defaults);
-    let mut walk = Walk { nodes: &schema.nodes, pruned, errors: Vec::new(), budget: rules::BUDGET };
+    let mut walk = Walk { nodes: &schema.nodes, pruned, errors: Vec::new(), budget: rules::BUDGET, deadline };
     let root = Root { node: schema.root(), steps: None };
     if schema.root().default_value().is_some() || schema.root().is(Flags::FILLS) {
-        // If the cost budget of the rules is exhausted, the rest is not checked.
+        // If the cost budget of the rules is exhausted or the deadline has passed, the rest is not checked.
         let _ = walk.node(schema.root, path, &root, true, false);
     }
     walk.errors
@@ -71,12 +77,16 @@ impl Root<'_> {
     }
 }
 
+/// The error of a default that takes too long to check.
+const TOO_SLOW: &str = "takes too long to check against the patterns and rules of the schema; simplify them, or make the defaults smaller";
+
 struct Walk<'n> {
     nodes: &'n [Node],
     pruned: bool,
     errors: Vec<FieldError>,
     /// Remaining cost budget of the rules of all defaults.
     budget: i64,
+    deadline: &'n Deadline<'n>,
 }
 
 impl<'n> Walk<'n> {
@@ -106,6 +116,10 @@ impl<'n> Walk<'n> {
             if good && node.is(Flags::HOLDS_RULES) {
                 self.rules((id, embeds), default, &path)?;
             }
+            // Copying and pruning it cost as much as its size.
+            if self.deadline.steps(limits::size_of_value(default)) {
+                return self.too_slow(&path);
+            }
         }
         if let Some(items) = node.items {
             let step = RootStep { before: root.steps, name: None };
@@ -130,6 +144,10 @@ impl<'n> Walk<'n> {
         path: &FieldPath,
     ) -> Result<(), BudgetExhausted> {
         let compiled = rules::compile_from(self.nodes, root);
+        // Compiling the rules may take long.
+        if self.deadline.steps(usize::MAX) {
+            return self.too_slow(path);
+        }
         let before = self.errors.len();
         let mut left = self.budget;
         for old in [Some(default), None] {
@@ -138,11 +156,21 @@ impl<'n> Walk<'n> {
             }
             let mut budget = self.budget;
             let asked = (self.nodes, &compiled, root);
-            self.errors.extend(rules::check_alone(asked, default, old, path, &mut budget));
+            let found = rules::check_alone(asked, default, old, path, (&mut budget, self.deadline));
+            if self.deadline.has_passed() {
+                return self.too_slow(path);
+            }
+            self.errors.extend(found);
             left = left.min(budget);
         }
         self.budget = left;
         if left < 0 { Err(BudgetExhausted) } else { Ok(()) }
+    }
+
+    /// Refuses a default because the deadline has passed, and ends the walk.
+    fn too_slow(&mut self, path: &FieldPath) -> Result<(), BudgetExhausted> {
+        self.errors.push(FieldError::invalid(path, BadValue::Omitted, TOO_SLOW));
+        Err(BudgetExhausted)
     }
 
     /// Validates a default outside of metadata. Returns whether it is valid.
@@ -186,12 +214,42 @@ impl<'n> Walk<'n> {
     }
 
     fn value(&mut self, node: &Node, default: &Value, path: &FieldPath) -> bool {
-        let deadline = &Deadline::never();
-        if is_valid(self.nodes, node, default, deadline) {
+        if is_valid(self.nodes, node, default, self.deadline) {
             return true;
         }
-        let found = failures(self.nodes, node, default, None, deadline);
+        let found = failures(self.nodes, node, default, None, self.deadline);
+        if self.deadline.has_passed() {
+            // These are not its errors.
+            return false;
+        }
         self.errors.extend(found.into_iter().map(|failure| failure.into_error(path)));
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(schema: &Value, is_over: bool) -> Vec<String> {
+        let errors = validate(schema, &FieldPath::new("schema"), true, &Deadline::new(&|| is_over));
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn defaults_that_are_not_checked_in_time_are_refused() {
+        let text = "a".repeat(4096);
+        let with_pattern = json!({ "type": "string", "pattern": "^a*$", "default": text });
+        let rules = json!([{ "rule": "self.size() < 10" }]);
+        let with_rule =
+            json!({ "type": "string", "default": "a", "maxLength": 5, "x-kubernetes-validations": rules });
+        let large = json!({ "type": "array", "items": { "type": "integer" }, "default": vec![1; 2048] });
+        for (default, field) in [(with_pattern, "f"), (with_rule, "f"), (large, "f")] {
+            let second = json!({ "type": "string", "default": "b" });
+            let schema = json!({ "type": "object", "properties": { (field): default, "z": second } });
+            assert_eq!(found(&schema, false), Vec::<String>::new(), "{schema}");
+            let expected = format!("schema.properties[{field}].default: Invalid value: {TOO_SLOW}");
+            assert_eq!(found(&schema, true), [expected]);
+        }
     }
 }

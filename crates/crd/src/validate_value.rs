@@ -125,7 +125,9 @@ fn passes(nodes: &[Node], node: &Node, check: &Check, value: &Value, deadline: &
         (Check::Not(part), _) => !valid(part),
         (Check::MaxLength(most), Value::String(text)) => length(text) <= *most,
         (Check::MinLength(least), Value::String(text)) => length(text) >= *least,
-        (Check::Pattern(pattern), Value::String(text)) => pattern.is_match(text),
+        (Check::Pattern(pattern), Value::String(text)) => {
+            !deadline.steps(pattern.steps(text)) && pattern.is_match(text)
+        }
         (Check::Format(format, _), Value::String(text)) => format.accepts(text),
         (Check::MultipleOf(factor), Value::Number(number)) => {
             numbers::is_multiple(node, Numeric::of(number), *factor)

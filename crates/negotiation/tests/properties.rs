@@ -165,7 +165,7 @@ proptest! {
     fn objects_of_the_merged_schema_are_valid_in_both(seed in any::<u64>()) {
         let generator = &mut Generator::new(seed);
         let (mut offered, cluster) = pair(generator, false);
-        if !validate(&offered, &FieldPath::nil(), true).is_empty() {
+        if !validate(&offered, &FieldPath::nil(), true, &Deadline::never()).is_empty() {
             // The API server accepts no definition with invalid defaults.
             without_defaults(&mut offered);
         }

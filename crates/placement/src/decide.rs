@@ -116,7 +116,12 @@ fn unknown_clusters(question: Question<'_>) -> Option<String> {
         _ => &[],
     };
     let names = rules.clusters.names.iter().chain(pins.iter().map(|(name, _)| name));
-    let is_unknown = |name: &&String| fleet.index_named(&demand.workspace_path, name).is_none();
+    // Clusters that do not serve the workspace are not told apart, unless the object is there.
+    let is_unknown = |name: &&String| {
+        fleet.named(&demand.workspace_path, name).is_none_or(|state| {
+            !state.is_open_to(&demand.workspace_path) && demand.share(&state.uid).is_none()
+        })
+    };
     let unknown: BTreeSet<&str> = names.filter(is_unknown).map(String::as_str).collect();
     let list = unknown.into_iter().collect::<Vec<_>>().join(", ");
     (!list.is_empty())

@@ -58,6 +58,10 @@ impl Account {
     }
 
     pub fn set_report(&mut self, report: Arc<CapacityReport>) {
+        // A Cluster changes for other reasons, too, and seating many pods takes long.
+        if self.report.as_ref() == Some(&report) {
+            return;
+        }
         self.report = Some(report);
         self.reserve_all();
     }

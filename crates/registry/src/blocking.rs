@@ -15,7 +15,7 @@ use crate::Registry;
 /// Time limit of a check on a request thread; slower checks are started again on another thread.
 pub const INLINE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Time limit of a check on another thread.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+pub const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit of an evaluation on a request thread. Requests are authorized before they are counted, so many of
 /// them can be evaluated at the same time.
@@ -55,11 +55,17 @@ static SLOTS: LazyLock<Arc<Slots>> = LazyLock::new(|| {
 
 /// Runs work that checks its deadline. Returns `None` if it took too long.
 pub fn run_with_deadline<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T) -> Option<T> {
+    run_until_deadline(limit, |deadline| {
+        let done = work(deadline);
+        (!deadline.has_passed()).then_some(done)
+    })
+}
+
+/// Runs work that checks its deadline, and whose result says whether it has passed.
+pub fn run_until_deadline<T>(limit: Duration, work: impl FnOnce(&Deadline<'_>) -> T) -> T {
     let began = Instant::now();
     let is_over = || began.elapsed() > limit;
-    let deadline = Deadline::new(&is_over);
-    let done = work(&deadline);
-    (!deadline.has_passed()).then_some(done)
+    work(&Deadline::new(&is_over))
 }
 
 /// Runs work for a tenant on another thread when a slot is free. It runs to its end even if the request is

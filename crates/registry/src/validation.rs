@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use atoll_meta::{FieldError, Status};
+use atoll_meta::{Deadline, FieldError, Status};
 use atoll_store::Key;
+use atoll_validation::{Checks, slow_checks_for};
 use serde_json::Value;
 
 use crate::Registry;
-use crate::blocking::{self, INLINE_TIMEOUT, Stage, run_blocking, run_blocking_check};
+use crate::blocking::{
+    self, CHECK_TIMEOUT, INLINE_TIMEOUT, Stage, run_blocking, run_blocking_check, run_until_deadline,
+};
 use crate::definitions::Definition;
 use crate::row::{ObjectRef, Row};
 use crate::usage::{CompileReservation, Reservation};
@@ -43,8 +46,15 @@ impl Registry {
     ) -> Result<(Value, Vec<FieldError>), Status> {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
         if row.strategy.slow_validation {
+            let limited = slow_checks_for(&row.group, &row.resource);
             return run_blocking(&self.tenant_of(workspace), move || {
-                let errors = strategy.check_create(&object, namespaced, checks);
+                let Some(limited) = limited else {
+                    let errors = strategy.check_create(&object, namespaced, checks);
+                    return (object, errors);
+                };
+                let mut errors = strategy.check_create(&object, namespaced, &Checks::NONE);
+                let check = |deadline: &Deadline<'_>| (limited.create)(&object, deadline);
+                errors.extend(run_until_deadline(CHECK_TIMEOUT, check));
                 (object, errors)
             })
             .await;
@@ -85,8 +95,15 @@ impl Registry {
         let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
         if row.strategy.slow_validation {
             let (old, subresource) = (old.clone(), subresource.to_string());
+            let limited = slow_checks_for(&row.group, &row.resource).filter(|_| subresource.is_empty());
             return run_blocking(&self.tenant_of(workspace), move || {
-                let errors = strategy.check_update(&subresource, &new, &old, namespaced, checks);
+                let Some(limited) = limited else {
+                    let errors = strategy.check_update(&subresource, &new, &old, namespaced, checks);
+                    return (new, errors);
+                };
+                let mut errors = strategy.check_update("", &new, &old, namespaced, &Checks::NONE);
+                let check = |deadline: &Deadline<'_>| (limited.update)(&new, &old, deadline);
+                errors.extend(run_until_deadline(CHECK_TIMEOUT, check));
                 (new, errors)
             })
             .await;

@@ -161,7 +161,12 @@ impl Registry {
             if !line.iter().any(|above| above == parts.workspace) {
                 continue;
             }
-            let message = "a workspace above has a cluster of this name, which can be used here as well; choose another name";
+            let above = self.cluster(object_ref.workspace, object_ref.name, "");
+            let serves = above.is_some_and(|above| self.cluster_serves(object_ref.workspace, &above));
+            let here = if serves { " and can be used here as well" } else { "" };
+            let message = format!(
+                "a cluster of this name belongs to another workspace, above this one{here}; choose another name"
+            );
             let path = FieldPath::new("metadata").child("name");
             let error = FieldError::invalid(&path, object_ref.name, message);
             return Err(Status::invalid(ATOLL, &row.kind, object_ref.name, vec![error]));

@@ -30,6 +30,11 @@ impl Changes {
         self.changed().clusters.insert(key);
     }
 
+    /// Whether a Cluster has changed since the last round.
+    pub fn has_cluster(&self, key: &Key) -> bool {
+        self.changed().clusters.contains(key)
+    }
+
     pub fn object(&self, key: Key) {
         self.changed().objects.insert(key);
     }
@@ -77,7 +82,7 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         listener.rebalancing.cluster_changed(change);
         listener.suspicions.cluster_changed(change);
         listener.heartbeats.cluster_changed(change);
-        listener.pending.retry();
+        listener.pending.retry_below(&change.key.workspace);
         if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
             listener.scope_changed(&change.key.workspace, "", &ChangeScope::DaemonSets);
         }

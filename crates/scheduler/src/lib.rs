@@ -39,6 +39,7 @@ mod progress;
 mod rebalancing;
 mod report;
 mod reports;
+mod rests;
 mod rollouts;
 mod round;
 mod rules;
@@ -89,6 +90,7 @@ use crate::policies::Policies;
 use crate::progress::RolloutProgress;
 use crate::rebalancing::Rebalancing;
 use crate::reports::Reports;
+use crate::rests::Rests;
 use crate::round::{DecidedStep, Round};
 use crate::selected::Selected;
 use crate::serving::Serving;
@@ -108,6 +110,8 @@ const WORKSPACE_TIME: Duration = Duration::from_millis(20);
 /// Time for updating the ledger with changed objects before the decisions of a batch. The other changes follow
 /// before the next batch: a change may concern very many objects of one workspace.
 const UPDATE_TIME: Duration = Duration::from_millis(20);
+/// The same for the Clusters of one workspace, before it rests.
+const CLUSTERS_TIME: Duration = Duration::from_millis(5);
 /// The component of events.
 const COMPONENT: &str = "atoll-scheduler";
 
@@ -142,6 +146,7 @@ struct Scheduler {
     pending: Pending,
     pauses: Pauses,
     rebalancing: Rebalancing,
+    rests: Rests,
     reports: Reports,
     progress: RolloutProgress,
     /// `None` in a trial, where ready Pods count as reachable.
@@ -195,6 +200,7 @@ pub async fn run(setup: Setup) {
         pending: Pending::default(),
         pauses: Pauses::default(),
         rebalancing: Rebalancing::default(),
+        rests: Rests::default(),
         reports: Reports::new(informers.of(&resources::OBJECT_STATUSES)),
         progress: RolloutProgress::default(),
         serving: Some(Serving::new(informers.of(&resources::SERVICES))),
@@ -218,7 +224,10 @@ pub async fn run(setup: Setup) {
     // Each loop has a task of its own, so that none waits for another. All end when they are dropped.
     let mut tasks = JoinSet::new();
     let (waking, balancing) = (scheduler.clone(), scheduler.clone());
-    tasks.spawn(async move { waking.pending.wake(&waking.queue).await });
+    tasks.spawn(async move {
+        let is_below = |workspace: &str, other: &str| waking.is_below(workspace, other);
+        waking.pending.wake(&waking.queue, is_below).await;
+    });
     tasks.spawn(async move { rebalancing::run(&balancing).await });
     let scaling = scheduler.clone();
     tasks.spawn(async move { autoscalers::run(&scaling).await });
@@ -264,17 +273,36 @@ impl Scheduler {
         self.changes.has_new_rules(key)
     }
 
-    /// Updates the ledger with everything that has changed in the caches.
+    /// Whether changes of Clusters may wait. All must be known before the first decision, and a trial is over soon.
+    fn may_rest(&self) -> bool {
+        self.is_loaded.load(Ordering::Relaxed) && self.update_time < Duration::MAX
+    }
+
+    /// Updates the ledger with everything that has changed in the caches, except for Clusters of workspaces that rest.
     fn update(&self, ledger: &mut Ledger) {
         let (clusters, objects) = self.changes.take();
+        let (may_rest, mut used) = (self.may_rest(), HashMap::<Arc<str>, Duration>::new());
         for key in clusters {
-            match self.clusters.get(&key) {
-                None => ledger.remove_cluster(&key),
-                Some(cluster) => match self.path(&key.workspace) {
-                    Ok(path) => ledger.set_cluster(&key, &cluster, &path),
-                    // The Workspace is not in the cache yet.
-                    Err(_) => self.changes.cluster(key),
-                },
+            let Some(cluster) = self.clusters.get(&key) else {
+                ledger.remove_cluster(&key);
+                continue;
+            };
+            let used = used.entry(key.workspace.clone()).or_default();
+            let is_next = used.is_zero() || *used >= CLUSTERS_TIME;
+            if may_rest && is_next && self.rests.defer(&key.workspace) {
+                self.changes.cluster(key);
+                self.rebalancing.wait_for_rests();
+                continue;
+            }
+            let begun = Instant::now();
+            match self.path(&key.workspace) {
+                Ok(path) => ledger.set_cluster(&key, &cluster, &path),
+                // The Workspace is not in the cache yet.
+                Err(_) => self.changes.cluster(key.clone()),
+            }
+            *used += begun.elapsed();
+            if may_rest {
+                self.rests.add(&key.workspace, begun.elapsed());
             }
         }
         // All placements must be known before the first decision.

@@ -1,7 +1,7 @@
 //! Objects that could not be placed, until an event that may help.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_informer::{Key, Queue};
@@ -15,7 +15,16 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Default)]
 pub struct Pending {
     objects: Mutex<HashMap<Key, String>>,
+    causes: Mutex<Causes>,
     wake: Notify,
+}
+
+/// The objects that are to be tried again.
+#[derive(Default)]
+struct Causes {
+    all: bool,
+    /// Ids of workspaces: objects there and in the workspaces below.
+    workspaces: HashSet<Arc<str>>,
 }
 
 impl Pending {
@@ -33,25 +42,53 @@ impl Pending {
 
     /// A copy with a wake-up signal of its own.
     pub fn copy(&self) -> Pending {
-        Pending { objects: Mutex::new(self.objects().clone()), wake: Notify::new() }
+        Pending { objects: Mutex::new(self.objects().clone()), ..Pending::default() }
     }
 
     pub fn remove(&self, key: &Key) {
         self.objects().remove(key);
     }
 
-    /// Reports that a cluster, a policy or a placement has changed, so that pending objects may fit now.
+    /// Reports that a placement has changed, so that pending objects may fit now.
     pub fn retry(&self) {
+        self.causes().all = true;
         self.wake.notify_one();
     }
 
-    /// Adds pending objects to the queue after each event that may help, for as long as it is polled.
-    pub async fn wake(&self, queue: &Queue) {
+    /// Reports that a cluster of a workspace has changed, which pending objects of the workspace and of those below may fit
+    /// now. Others do not depend on it.
+    pub fn retry_below(&self, workspace: &Arc<str>) {
+        self.causes().workspaces.insert(workspace.clone());
+        self.wake.notify_one();
+    }
+
+    /// Adds pending objects to the queue after each event that may help, for as long as it is polled. `is_below` tells
+    /// whether a workspace is another one or below it.
+    pub async fn wake(&self, queue: &Queue, is_below: impl Fn(&str, &str) -> bool) {
         loop {
             self.wake.notified().await;
-            self.keys().into_iter().for_each(|key| queue.add(key));
+            self.woken(&is_below).into_iter().for_each(|key| queue.add(key));
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Takes the causes, and returns the keys of the objects that they concern.
+    fn woken(&self, is_below: &impl Fn(&str, &str) -> bool) -> Vec<Key> {
+        let causes = std::mem::take(&mut *self.causes());
+        let mut keys = self.keys();
+        if causes.all {
+            return keys;
+        }
+        let mut concerned: HashMap<Arc<str>, bool> = HashMap::new();
+        keys.retain(|key| {
+            let is_concerned = || causes.workspaces.iter().any(|other| is_below(&key.workspace, other));
+            *concerned.entry(key.workspace.clone()).or_insert_with(is_concerned)
+        });
+        keys
+    }
+
+    fn causes(&self) -> MutexGuard<'_, Causes> {
+        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn objects(&self) -> MutexGuard<'_, HashMap<Key, String>> {
@@ -62,6 +99,28 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clusters_concern_objects_of_their_workspace_and_below() {
+        let pending = Pending::default();
+        for workspace in ["root", "ann", "ann:team", "bob"] {
+            pending.insert(Key::new(workspace, "2/n", "web"), "it does not fit");
+        }
+        let is_below = |workspace: &str, other: &str| other == "root" || workspace.starts_with(other);
+        let woken = || {
+            let keys = pending.woken(&is_below);
+            keys.iter().map(|key| key.workspace.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(woken(), "");
+        pending.retry_below(&"ann".into());
+        assert_eq!(woken(), "ann ann:team");
+        assert_eq!(woken(), "", "each cause counts once");
+        pending.retry_below(&"root".into());
+        assert_eq!(woken().split(' ').count(), 4);
+        pending.retry_below(&"bob".into());
+        pending.retry();
+        assert_eq!(woken().split(' ').count(), 4);
+    }
 
     #[test]
     fn a_reason_is_told_once() {

@@ -25,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::Scheduler;
 use crate::hourly_cap::HourlyCap;
+use crate::scopes::ChangeScope;
 
 /// Delay after which objects are balanced: changes that belong together, such as several clusters that join,
 /// are one cause.
@@ -46,7 +47,8 @@ pub struct Rebalancing {
 
 #[derive(Default)]
 struct ChangedClusters {
-    uids: HashSet<String>,
+    /// Ids of their workspaces, by the uid of the Cluster.
+    uids: HashMap<String, Arc<str>>,
     /// Ids of the workspaces in which Clusters that take new shares are registered.
     open: HashSet<Arc<str>>,
     /// The time at which all objects of the workspaces that these clusters serve are balanced.
@@ -77,11 +79,17 @@ impl Rebalancing {
             return;
         }
         let mut clusters = self.clusters();
-        clusters.uids.extend(before.iter().chain(&now).map(|terms| terms.0.to_string()));
+        let uids = before.iter().chain(&now).map(|terms| terms.0.to_string());
+        clusters.uids.extend(uids.map(|uid| (uid, change.key.workspace.clone())));
         if now.is_some_and(|(_, _, is_open, ..)| is_open) {
             clusters.open.insert(change.key.workspace.clone());
             clusters.settles.get_or_insert_with(|| Instant::now() + SETTLING);
         }
+        self.changed.notify_one();
+    }
+
+    /// Notes that changes of Clusters wait for the end of a rest.
+    pub fn wait_for_rests(&self) {
         self.changed.notify_one();
     }
 
@@ -137,13 +145,24 @@ pub async fn run(scheduler: &Scheduler) {
     let rebalancing = &scheduler.rebalancing;
     loop {
         let settles = rebalancing.clusters().settles;
-        match settles {
+        match settles.into_iter().chain(scheduler.rests.due()).min() {
             None => rebalancing.changed.notified().await,
             Some(at) => tokio::select! {
                 biased;
-                () = tokio::time::sleep_until(at) => enqueue_all(scheduler),
+                () = tokio::time::sleep_until(at) => {}
                 () = rebalancing.changed.notified() => {}
             },
+        }
+        let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
+        if is_past(scheduler.rests.due()) {
+            // Decisions in the meantime did not see the changes that waited.
+            for workspace in scheduler.rests.take_due() {
+                scheduler.pending.retry_below(&workspace);
+                scheduler.scope_changed(&workspace, "", &ChangeScope::DaemonSets);
+            }
+        }
+        if is_past(rebalancing.clusters().settles) {
+            enqueue_all(scheduler);
         }
         enqueue_near(scheduler);
     }
@@ -155,16 +174,31 @@ pub fn enqueue(scheduler: &Scheduler) {
     enqueue_all(scheduler);
 }
 
-/// Adds the objects on changed Clusters.
+/// Adds the objects on changed Clusters, except for Clusters of workspaces that rest.
 fn enqueue_near(scheduler: &Scheduler) {
-    let uids = std::mem::take(&mut scheduler.rebalancing.clusters().uids);
+    let mut uids = std::mem::take(&mut scheduler.rebalancing.clusters().uids);
+    let may_rest = scheduler.may_rest();
+    let resting: Vec<_> =
+        uids.extract_if(|_, workspace| may_rest && scheduler.rests.defer(workspace)).collect();
+    scheduler.rebalancing.clusters().uids.extend(resting);
     if uids.is_empty() {
         return;
     }
     let near = {
         let mut ledger = scheduler.ledger();
         scheduler.update(&mut ledger);
-        ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains(&**uid)))
+        let is_waiting =
+            |uid: &str| ledger.cluster_key(uid).is_some_and(|key| scheduler.changes.has_cluster(key));
+        let waiting: Vec<_> = uids.extract_if(|uid, _| is_waiting(uid)).collect();
+        scheduler.rebalancing.clusters().uids.extend(waiting);
+        // All objects are looked at.
+        let begun = Instant::now();
+        let near = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains_key(&**uid)));
+        if may_rest {
+            let workspaces: HashSet<&Arc<str>> = uids.values().collect();
+            workspaces.into_iter().for_each(|workspace| scheduler.rests.add(workspace, begun.elapsed()));
+        }
+        near
     };
     near.into_iter().for_each(|key| scheduler.queue.add(key));
 }

@@ -418,8 +418,10 @@ impl<'a> Round<'a> {
             IntentSource::Namespace => namespace,
             IntentSource::Label => return None,
         };
+        // A cluster that does not serve the workspace is like one that does not exist: its labels are not told.
         let cluster = |name: &str| {
-            let uid = self.ledger.fleet.named(path, name)?.uid.clone();
+            let named = self.ledger.fleet.named(path, name)?;
+            let uid = Some(named.uid.clone()).filter(|uid| self.ledger.fleet.serves(uid, path))?;
             self.scheduler.clusters.get(self.ledger.cluster_key(&uid)?)
         };
         beyond_policy::message(policy, (intent, source), holder, cluster)

@@ -28,6 +28,7 @@ use crate::policies::Policies;
 use crate::progress::RolloutProgress;
 use crate::rebalancing::{self, Rebalancing};
 use crate::reports::Reports;
+use crate::rests::Rests;
 use crate::round::{DecidedStep, Round};
 use crate::suspicion::Suspicions;
 use crate::volume_claims::VolumeClaims;
@@ -81,6 +82,7 @@ impl Trial {
             pending: of.pending.copy(),
             pauses: Pauses::default(),
             rebalancing: Rebalancing::default(),
+            rests: Rests::default(),
             reports: Reports::new(copy(&of.reports.cache)),
             progress: RolloutProgress::default(),
             serving: None,

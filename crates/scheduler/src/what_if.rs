@@ -105,8 +105,11 @@ fn change_cluster(trial: &Trial, workspace: &str, name: &str, is_lost: bool) -> 
     let found = |id: &str| cache.get(&Key::new(id, "", name));
     let line = trial.scheduler.api.ancestry(workspace).into_iter();
     let cluster = line.map(|(id, _)| id).find_map(|id| found(&id));
-    let cluster =
-        cluster.ok_or_else(|| Status::not_found(&cache.resource.group, &cache.resource.plural, name))?;
+    let path = trial.scheduler.path(workspace)?;
+    let serves = |cluster: &Arc<Value>| trial.scheduler.ledger().fleet.serves(object::uid(cluster), &path);
+    let cluster = cluster
+        .filter(serves)
+        .ok_or_else(|| Status::not_found(&cache.resource.group, &cache.resource.plural, name))?;
     let mut changed = cluster.as_ref().clone();
     if is_lost {
         let now = trial.scheduler.writer.clock.now();

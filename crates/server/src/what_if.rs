@@ -63,7 +63,9 @@ fn authorize(server: &Server, workspace: &Workspace, user: &User, change: &WhatI
     };
     if let Some(name) = change.drain.as_deref().or(change.lose.as_deref()) {
         let id = workspace.id()?;
+        // A cluster that does not serve the workspace is like one that does not exist, so that guesses tell nothing.
         let registered = server.registry.cluster(id, name, "");
+        let registered = registered.filter(|found| server.registry.cluster_serves(id, found));
         let ancestry = server.registry.ancestry(id);
         let is_home = |above: &String| registered.as_ref().is_some_and(|found| found.workspace == *above);
         let levels = ancestry.iter().position(is_home).unwrap_or(0);

@@ -24,24 +24,29 @@ use std::collections::{BTreeMap, HashSet};
 use atoll_crd::limits;
 use atoll_meta::field::BadValue;
 use atoll_meta::quote::is_print;
-use atoll_meta::{FieldError, FieldPath, names, object};
+use atoll_meta::{Deadline, FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use parts::{resource_names, subresources};
 use schema::ValidationOptions;
 use top_level::TopLevelFields;
 
-use crate::Checks;
 use crate::field_value::{Errors, FieldValue, immutable_name, immutable_text};
+use crate::{Checks, SlowChecks};
 use crate::{go_json, webhooks};
 
-pub(crate) static DEFINITIONS: Checks = Checks { create, update, subresource };
+pub(crate) static DEFINITIONS: Checks = Checks {
+    create: |new| create(new, &Deadline::never()),
+    update: |new, old| update(new, old, &Deadline::never()),
+    subresource,
+};
+pub(crate) static SLOW: SlowChecks = SlowChecks { create, update };
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
 const MAX_WARNING_LENGTH: usize = 256;
 
-fn create(definition: &Value) -> Errors {
+fn create(definition: &Value, deadline: &Deadline<'_>) -> Errors {
     let mut errors = Errors::new();
     let field = FieldValue::field(definition, "spec");
     let (name, expected) = (
@@ -52,15 +57,15 @@ fn create(definition: &Value) -> Errors {
         let path = FieldPath::new("metadata").child("name");
         errors.push(FieldError::invalid(&path, name, "must be spec.names.plural+\".\"+spec.group"));
     }
-    spec(&mut errors, &field, &ValidationOptions::all(), true);
+    spec(&mut errors, &field, &ValidationOptions::all(deadline), true);
     status_and_approval(&mut errors, definition, None);
     errors
 }
 
-fn update(new: &Value, old: &Value) -> Errors {
+fn update(new: &Value, old: &Value, deadline: &Deadline<'_>) -> Errors {
     let mut errors = Errors::new();
     let (spec, before) = (FieldValue::field(new, "spec"), FieldValue::field(old, "spec"));
-    let options = ValidationOptions::for_update(&spec, &before);
+    let options = ValidationOptions::for_update(&spec, &before, deadline);
     let reviews = before.get("conversion").get("webhook").get("conversionReviewVersions");
     let known = reviews.is_empty() || reviews.texts().any(|version| REVIEWS.contains(&version));
     self::spec(&mut errors, &spec, &options, known);
@@ -175,7 +180,7 @@ fn approval(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
     }
 }
 
-fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions, known_reviews: bool) {
+fn spec(errors: &mut Errors, spec: &FieldValue<'_>, options: &ValidationOptions<'_>, known_reviews: bool) {
     // A definition that is too large to be compiled is not validated further.
     if !options.large
         && let Err(error) = compiled_size(spec)
@@ -300,7 +305,7 @@ fn version(
     errors: &mut Errors,
     version: &FieldValue<'_>,
     top_level: &TopLevelFields<'_>,
-    options: &ValidationOptions,
+    options: &ValidationOptions<'_>,
     structural: bool,
 ) {
     let warning = version.get("deprecationWarning");

@@ -49,7 +49,7 @@ mod volume_claim;
 pub mod warnings;
 mod webhooks;
 
-use atoll_meta::FieldError;
+use atoll_meta::{Deadline, FieldError};
 use serde_json::Value;
 
 pub use addresses::address_name;
@@ -71,6 +71,20 @@ impl Checks {
 }
 
 static NONE: Checks = Checks::NONE;
+
+/// Checks that may take long. What is not checked before the deadline is refused with its field.
+#[derive(Debug)]
+pub struct SlowChecks {
+    pub create: fn(&Value, &Deadline<'_>) -> Vec<FieldError>,
+    /// Arguments: the new object, the old one.
+    pub update: fn(&Value, &Value, &Deadline<'_>) -> Vec<FieldError>,
+}
+
+/// Returns the checks of a built-in resource with a deadline, which replace its others except for those of subresources.
+pub fn slow_checks_for(group: &str, resource: &str) -> Option<&'static SlowChecks> {
+    let is_definition = (group, resource) == ("apiextensions.k8s.io", "customresourcedefinitions");
+    is_definition.then_some(&definitions::SLOW)
+}
 
 /// Returns the checks of a built-in resource.
 pub fn checks_for(group: &str, resource: &str) -> &'static Checks {

@@ -112,9 +112,14 @@ async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fle
         let mut home = Fleet::open(connection)?;
         home.session.current = path.to_string();
         home.api = Api::above(&home.session.config.context()?, &in_workspace(path, ""))?;
-        match home.find(name).await? {
-            Some(cluster) => return Ok((home, cluster)),
-            None => names.extend(cluster_names(&home.session, path).await?),
+        match home.find(name).await {
+            Ok(Some(cluster)) => return Ok((home, cluster)),
+            Ok(None) => names.extend(cluster_names(&home.session, path).await?),
+            // The user has no rights above.
+            Err(failure) if path != fleet.session.current => {
+                return Err(fleet.why_not_here(name).await.unwrap_or(failure));
+            }
+            Err(failure) => return Err(failure),
         }
         workspace = path.rsplit_once(':').map(|(parent, _)| parent);
     }

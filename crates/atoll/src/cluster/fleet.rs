@@ -87,10 +87,40 @@ impl Fleet {
         Ok(self.api.merge(&path(name), patch).await?)
     }
 
+    /// Names of the clusters that serve the workspace; `None` if the user may not know.
+    async fn serving_names(&self) -> Option<Vec<String>> {
+        let list = self.list_serving("application/json").await.ok()?;
+        let items = list["items"].as_array().into_iter().flatten();
+        Some(items.map(|item| object::name(item).to_string()).collect())
+    }
+
+    /// Explains why a cluster of this name, which is not registered here, cannot be used: it serves this workspace and
+    /// belongs to another one, in which the user has no rights, or it does not exist. `None` if the user may not know.
+    pub async fn why_not_here(&self, name: &str) -> Option<Failure> {
+        let (names, current) = (self.serving_names().await?, &self.session.current);
+        Some(match names.iter().any(|known| known == name) {
+            true => self.of_another_workspace(name),
+            false => Failure::new(
+                format!("there is no cluster {name} for {current}"),
+                suggestion(name, &names, current),
+            ),
+        })
+    }
+
+    fn of_another_workspace(&self, name: &str) -> Failure {
+        Failure::new(
+            format!("cluster {name} serves {}, but belongs to another workspace", self.session.current),
+            "only users with rights in that workspace can do this; ask one of them",
+        )
+    }
+
     async fn not_found(&self, name: &str, problem: Problem) -> Failure {
         let Ok(names) = cluster_names(&self.session, &self.session.current).await else {
             return self.explain_not_found(problem).await;
         };
+        if self.serving_names().await.is_some_and(|serving| serving.iter().any(|known| known == name)) {
+            return self.of_another_workspace(name);
+        }
         Failure::new(
             format!("there is no cluster {name} in {}", self.session.current),
             suggestion(name, &names, &self.session.current),

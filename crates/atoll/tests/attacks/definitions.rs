@@ -89,6 +89,30 @@ async fn thousands_of_large_patterns_are_rejected_while_other_clients_are_served
 }
 
 #[tokio::test]
+async fn defaults_that_take_long_to_check_are_rejected() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    // Each character leads to a thousand states, in each of the patterns, and without the limit this takes minutes.
+    let mut random = 1_u32;
+    let mut letter = || {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if random >> 31 == 0 { 'a' } else { 'b' }
+    };
+    let text: String = (0..65_536).map(|_| letter()).collect();
+    let patterns: Vec<Value> = (0..40)
+        .map(|index| json!({ "pattern": format!("^([ab]*a[ab]{{{}}}|[ab]*)$", 950 + index) }))
+        .collect();
+    let item = json!({ "type": "string", "allOf": patterns });
+    let list = json!({ "type": "array", "items": item, "default": vec![text; 30] });
+    let spec = json!({ "type": "object", "properties": { "texts": list } });
+    let answer = tenant.post(DEFINITIONS, definition("slow", spec)).await;
+    let message = answer.expect_status(422, "Invalid");
+    let expected =
+        "openAPIV3Schema.properties[spec].properties[texts].default: Invalid value: takes too long to check";
+    assert!(message.contains(expected), "{}", message.chars().take(1024).collect::<String>());
+}
+
+#[tokio::test]
 async fn definitions_do_not_exceed_their_memory_limit() {
     let atoll = Atoll::start_bare();
     let tenant = tenant(&atoll, "team", json!({})).await;

@@ -314,6 +314,46 @@ async fn autoscalers_act_above_for_workloads_on_shared_clusters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn clusters_of_others_are_like_clusters_that_do_not_exist() {
+    let (server, ann, _bob) = start().await;
+    let admin = server.admin();
+    join(&admin, "shared", json!({ "mode": "none" }), json!([nodes("10")])).await;
+    let reserved = json!({ "mode": "none", "workspaces": ["bob"] });
+    join(&admin, "reserved", reserved, json!([nodes("10")])).await;
+    let labels = json!({ "metadata": { "labels": { "tier": "gold" } } });
+    admin.merge(&format!("{CLUSTERS}/reserved"), labels).await.expect(200);
+    for question in ["drain", "lose"] {
+        let ask = async |name: &str| {
+            let answer = ann.post("/services/what-if", json!({ question: name })).await;
+            answer.expect_status(404, "NotFound").replace(name, "NAME")
+        };
+        assert_eq!(ask("reserved").await, ask("absent").await, "{question}");
+    }
+    // Neither do policies tell anything about its labels.
+    for name in ["reserved", "absent"] {
+        ann.post(DEPLOYMENTS, deployment(name, 1, Some(name))).await.expect(201);
+        wait_until_told(&ann, &format!("{DEPLOYMENTS}/{name}"), "no cluster serves this workspace under")
+            .await;
+    }
+    for tier in ["gold", "silver"] {
+        let selector = json!({ "matchLabels": { "tier": tier } });
+        let policy = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "ClusterPlacementPolicy", "metadata": { "name": "all" },
+            "spec": { "clusters": { "selector": selector } },
+        });
+        let answer = ann.post("/services/what-if", json!({ "policy": policy })).await.expect(200);
+        let reason = |name: &str| {
+            let changes = answer["changes"].as_array().cloned().unwrap_or_default();
+            let change = changes.into_iter().find(|change| change["name"] == name);
+            let reason = change.and_then(|change| change["reason"].as_str().map(str::to_string));
+            reason.map(|reason| reason.replace(name, "NAME"))
+        };
+        assert!(reason("absent").is_some(), "{answer}");
+        assert_eq!(reason("reserved"), reason("absent"), "{tier}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn impersonated_controllers_write_no_placements() {
     let (server, ann, _bob) = start().await;
     let admin = server.admin();

@@ -118,6 +118,19 @@ async fn tenants_list_the_clusters_that_serve_them() {
         }
     }
 
+    // What only users of the other workspace can do is refused with that reason, and without its name.
+    let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+    let administrator = tenant(&fleet, "root:team", "eve", everything).await;
+    for line in ["orphans list --cluster east", "cluster cordon east"] {
+        let errors = fail(&mut command(&administrator, line));
+        let expected = "cluster east serves root:team, but belongs to another workspace";
+        assert!(errors.contains(expected), "{line}: {errors}");
+    }
+    for line in ["orphans list --cluster west", "cluster cordon west"] {
+        let errors = fail(&mut command(&administrator, line));
+        assert!(errors.contains("there is no cluster west"), "{line}: {errors}");
+    }
+
     // The right to list clusters in this workspace is required.
     let path = "/services/clusters";
     let kubeconfig = tenant(&fleet, "root:team", "bob", rule_for("get")).await;

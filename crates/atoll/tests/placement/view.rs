@@ -270,8 +270,16 @@ async fn cluster_names_of_parent_workspaces_are_rejected() {
         (admin.workspace("root:org"), admin.workspace("root:org:team"), admin.workspace("root:other"));
     for client in [&org, &team, &other] {
         let refused = client.post(CLUSTERS, cluster("east")).await.expect_status(422, "Invalid");
-        assert!(refused.contains("a workspace above has a cluster of this name"), "{refused}");
+        let message = "a cluster of this name belongs to another workspace, above this one and can be used here as well";
+        assert!(refused.contains(message), "{refused}");
     }
+    admin.merge(&format!("{CLUSTERS}/east"), json!({ "spec": { "workspaces": ["org"] } })).await.expect(200);
+    let refused = other.post(CLUSTERS, cluster("east")).await.expect_status(422, "Invalid");
+    assert!(
+        refused.contains("belongs to another workspace, above this one; choose another name"),
+        "{refused}"
+    );
+    admin.merge(&format!("{CLUSTERS}/east"), json!({ "spec": { "workspaces": null } })).await.expect(200);
     // Siblings may use the same name, because no workspace can use both. A name of a child does not block the
     // parent either.
     team.post(CLUSTERS, cluster("west")).await.expect(201);

@@ -54,23 +54,17 @@ impl Schema {
     }
 }
 
-/// Evaluates the rules of a value in a definition. An exhausted budget is negative.
+/// Evaluates the rules of a value in a definition. An exhausted budget is negative. The result is invalid once the deadline
+/// has passed.
 pub(crate) fn check_alone(
     (nodes, rules, (id, is_object)): (&[Node], &Rules, (NodeId, bool)),
     value: &Value,
     old: Option<&Value>,
     path: &FieldPath,
-    budget: &mut i64,
+    (budget, deadline): (&mut i64, &Deadline<'_>),
 ) -> Vec<FieldError> {
     let mut findings = ValidationResult::default();
-    let mut walk = Walk {
-        nodes,
-        rules,
-        budget: *budget,
-        findings: &mut findings,
-        deadline: &Deadline::never(),
-        size: 0,
-    };
+    let mut walk = Walk { nodes, rules, budget: *budget, findings: &mut findings, deadline, size: 0 };
     let before = Ratchet { current: None, parent: None };
     let spent = walk.value(id, is_object, value, old, before, &ObjectPath::Root(path)).is_err();
     *budget = if spent { -1 } else { walk.budget };

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use atoll_crd::{field_path, limits, validate_defaults};
-use atoll_meta::{FieldError, FieldPath};
+use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;
 
 use super::expressions::{self, Cardinality, Expressions};
@@ -20,7 +20,7 @@ const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "str
 const MAX_SELECTABLE: usize = 8;
 
 /// Validation options. On update, rules that the old definition already violates are relaxed.
-pub(super) struct ValidationOptions {
+pub(super) struct ValidationOptions<'d> {
     pub schemas: bool,
     pub structural: bool,
     pub types: bool,
@@ -35,10 +35,12 @@ pub(super) struct ValidationOptions {
     pub large: bool,
     /// Memory that compiled patterns in rules may still use.
     pub patterns: Cell<u64>,
+    /// The deadline of the whole definition.
+    pub deadline: &'d Deadline<'d>,
 }
 
-impl ValidationOptions {
-    pub fn all() -> ValidationOptions {
+impl<'d> ValidationOptions<'d> {
+    pub fn all(deadline: &'d Deadline<'d>) -> ValidationOptions<'d> {
         ValidationOptions {
             schemas: true,
             structural: true,
@@ -50,10 +52,15 @@ impl ValidationOptions {
             unchanged: Vec::new(),
             large: false,
             patterns: Cell::new(limits::COMPILED),
+            deadline,
         }
     }
 
-    pub fn for_update(new: &FieldValue<'_>, old: &FieldValue<'_>) -> ValidationOptions {
+    pub fn for_update(
+        new: &FieldValue<'_>,
+        old: &FieldValue<'_>,
+        deadline: &'d Deadline<'d>,
+    ) -> ValidationOptions<'d> {
         let is_whole = |schema: &FieldValue<'_>| {
             let mut errors = Errors::new();
             structural::check(&mut errors, schema);
@@ -81,6 +88,7 @@ impl ValidationOptions {
             large: unchanged.len() == new.get("versions").len() && compiled_size(old).is_err(),
             unchanged,
             patterns: Cell::new(limits::COMPILED),
+            deadline,
         }
     }
 }
@@ -197,7 +205,7 @@ pub(super) fn check(
     errors: &mut Errors,
     validation: &FieldValue<'_>,
     status: bool,
-    options: &ValidationOptions,
+    options: &ValidationOptions<'_>,
     structural: bool,
     version: &str,
 ) {
@@ -218,7 +226,12 @@ pub(super) fn check(
         let before = errors.len();
         structural::check(errors, &schema);
         if errors.len() == before && structural::is_supported(&schema) {
-            errors.extend(validate_defaults::validate(schema.value, &schema.path, options.pruned));
+            errors.extend(validate_defaults::validate(
+                schema.value,
+                &schema.path,
+                options.pruned,
+                options.deadline,
+            ));
             rules = (errors.len() == before).then_some(Some(1));
         }
     }
@@ -268,7 +281,7 @@ fn walk(
     expressions: &mut Expressions,
     schema: &FieldValue<'_>,
     position: &SchemaPosition,
-    options: &ValidationOptions,
+    options: &ValidationOptions<'_>,
 ) {
     if !schema.value.is_object() {
         return;
@@ -341,7 +354,7 @@ fn unsupported(
     errors: &mut Errors,
     schema: &FieldValue<'_>,
     position: &SchemaPosition,
-    options: &ValidationOptions,
+    options: &ValidationOptions<'_>,
 ) {
     let kind = schema.get("type");
     if options.types && !kind.is_empty() && !TYPES.contains(&kind.text()) {
@@ -372,7 +385,7 @@ pub(super) fn selectable(
     errors: &mut Errors,
     fields: &FieldValue<'_>,
     schema: &Value,
-    options: &ValidationOptions,
+    options: &ValidationOptions<'_>,
     version: &str,
 ) {
     let mut seen = HashSet::new();

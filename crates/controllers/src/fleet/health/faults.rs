@@ -43,7 +43,11 @@ pub fn find(cluster: &Value, heartbeat: HeartbeatState, grace_period: Duration) 
     let (name, mode) = (object::name(cluster), ClusterView::of(cluster).mode());
     match heartbeat {
         HeartbeatState::Never => {
-            let message = format!("no syncer has sent a heartbeat yet. {}", syncer_advice(mode, name));
+            let message = format!(
+                "no syncer has sent a heartbeat yet: the first one follows when the cluster has answered, or a syncer has \
+                 waited for that for some seconds. {}",
+                syncer_advice(mode, name)
+            );
             Some(Fault::new(NO_HEARTBEAT, message))
         }
         HeartbeatState::Unknown { .. } => stored_fault(cluster),
