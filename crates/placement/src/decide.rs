@@ -27,10 +27,12 @@ pub struct PlacementDecision {
     pub shares: Vec<DecidedShare>,
     /// Replicas that no cluster takes; for objects without replicas, 1 if it is placed nowhere.
     pub unplaced: i64,
+    /// Replicas in `shares` on clusters that they are to leave, and where they stay because no other cluster takes them.
+    pub kept: i64,
     /// Why replicas are not placed: a sentence for the whole, where there is more to say than about each
     /// cluster.
     pub reason: Option<String>,
-    /// A reason for each cluster that serves the workspace and takes no more, if replicas are not placed.
+    /// A reason for each cluster that serves the workspace and takes no more, if replicas are not placed or are kept.
     /// [`explain`] returns them in any case.
     pub refusals: Vec<Refusal>,
 }
@@ -89,7 +91,7 @@ pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecisio
     let plan = plan(question);
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
-    if decision.unplaced > 0 {
+    if decision.unplaced > 0 || decision.kept > 0 {
         decision.refusals = verdict::refusals(question, &decision);
     }
     decision
@@ -103,7 +105,7 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecis
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
     let verdicts = verdict::verdicts(question, &decision);
-    if decision.unplaced > 0 {
+    if decision.unplaced > 0 || decision.kept > 0 {
         decision.refusals = verdicts.iter().filter_map(|verdict| verdict.refusal.clone()).collect();
     }
     (decision, verdicts)

@@ -10,6 +10,7 @@
 
 mod run_once;
 mod segments;
+mod shrinking;
 
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use crate::decide::{DecidedShare, PlacementDecision};
 use crate::demand::{CurrentShare, Demand, Work};
 use crate::fleet::Fleet;
 use crate::rules::Rules;
+
+pub use self::shrinking::shrunk;
 
 /// The next step of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]

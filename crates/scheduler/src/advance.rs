@@ -16,6 +16,7 @@ use atoll_placement::decide::{DecidedShare, PlacementDecision};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::failover::returns_at;
 use atoll_placement::intent::{Intent, IntentSource};
+use atoll_placement::moves::shrunk;
 use atoll_placement::node::{Effect, Taint, Toleration};
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
@@ -103,7 +104,7 @@ impl Round<'_> {
 
         let is_placed = !demand.current.is_empty();
         let code = if is_placed { MOVE_BLOCKED } else { UNSCHEDULABLE };
-        let missing = (decision.unplaced > 0).then(|| message(&decision));
+        let missing = (decision.unplaced > 0 || decision.kept > 0).then(|| message(&decision));
         if decision.shares.is_empty() && awaits_removal {
             // The removal is confirmed by a change of the placement.
             return DecidedStep::Settled;
@@ -111,13 +112,15 @@ impl Round<'_> {
         if decision.shares.is_empty() {
             // A placed object stays until there is another place for it.
             let message = missing.unwrap_or_else(|| "no cluster takes it".to_string());
-            return self.stays(target, placement, code, message);
+            let shrunk = self.shrunk(&demand, &rules, intent);
+            return self.stays(target, placement, shrunk, (code, message));
         }
         let fleet = &self.ledger.fleet;
-        let kept = moving::keep_unplaced(fleet, &demand, &mut decision, &rules.division);
+        let kept = decision.kept + moving::keep_unplaced(fleet, &demand, &mut decision, &rules.division);
+        let parts = if matches!(demand.work, Work::Completions { .. }) { "completions" } else { "replicas" };
         let missing = missing.map(|missing| match kept {
             0 => (UNSCHEDULABLE, missing),
-            _ => (MOVE_BLOCKED, format!("{kept} of its replicas stay where they are: {missing}")),
+            _ => (MOVE_BLOCKED, format!("{kept} of its {parts} stay where they are: {missing}")),
         });
         let mut next = match moving::next_shares(fleet, &demand, &decision, &rules) {
             Ok(next) => next,
@@ -127,7 +130,8 @@ impl Round<'_> {
                     self.wake_after(key, PAUSED_DELAY);
                     return DecidedStep::Settled;
                 }
-                return self.stays(target, placement, code, reason);
+                let shrunk = self.shrunk(&demand, &rules, intent);
+                return self.stays(target, placement, shrunk, (code, reason));
             }
         };
         if !demand.is_paused {
@@ -151,9 +155,13 @@ impl Round<'_> {
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let mut wanted = wanted(&decision, &demand, &rules);
         wanted.missing = (missing_replicas(&demand, &decision) - kept).max(0);
-        if kept > 0 {
-            wanted.blocked = MOVE_BLOCKED.to_string();
-        }
+        // Nothing is written about a part that stays because its cluster is lost, as in `stays`.
+        let is_written = decision.kept == 0 || !demand.current.iter().any(|share| self.is_lost(&share.uid));
+        wanted.blocked = match kept {
+            0 => String::new(),
+            _ if is_written => MOVE_BLOCKED.to_string(),
+            _ => placement.blocked.clone(),
+        };
         describe(&mut wanted, &next, placement);
         wanted.autoscaler = side;
         let fleet = &self.ledger.fleet;
@@ -203,16 +211,37 @@ impl Round<'_> {
         state.is_none_or(|state| state.is_fenced || state.readiness.is_not_ready())
     }
 
-    /// The object stays as it is, and its placement says why.
+    /// The shares of an object that stays on its clusters, if it has fewer replicas than they run.
+    fn shrunk(
+        &self,
+        demand: &Demand,
+        rules: &Rules,
+        intent: Option<&(Intent, IntentSource)>,
+    ) -> Option<Vec<DecidedShare>> {
+        let has_pins = intent.is_some_and(|(intent, _)| intent.pins().next().is_some());
+        (!has_pins).then(|| shrunk(&self.ledger.fleet, demand, &rules.division)).flatten()
+    }
+
+    /// The object stays on its clusters, and its placement says why. `shrunk` are its shares if they become smaller.
     fn stays(
         &self,
         target: PlacementTarget,
         placement: &Placement,
-        code: &'static str,
-        message: String,
+        shrunk: Option<Vec<DecidedShare>>,
+        (code, message): (&'static str, String),
     ) -> DecidedStep {
         let is_lost = |share: &Share| self.is_lost(&share.uid);
-        let wanted = Wanted { blocked: code.to_string(), ..Wanted::present(placement) };
+        let mut wanted = Wanted { blocked: code.to_string(), ..Wanted::present(placement) };
+        if let Some(shrunk) = shrunk {
+            for share in &mut wanted.shares {
+                let next = shrunk.iter().find(|next| share.is_of(&next.name, &next.uid));
+                share.replicas = next.map_or(share.replicas, |next| next.replicas);
+            }
+            if placement.clusters.iter().any(is_lost) {
+                wanted.blocked = placement.blocked.clone();
+            }
+            return DecidedStep::Place(target, wanted, Some((code, message)));
+        }
         // Nothing is written because a cluster is lost: the control plane may be the one that is cut off.
         match wanted.is_same(placement)
             || placement.clusters.is_empty()

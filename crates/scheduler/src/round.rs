@@ -517,6 +517,7 @@ fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&I
     let exact = decide(fleet, demand, &pinned);
     decision.shares.extend(exact.shares);
     decision.unplaced += exact.unplaced;
+    decision.kept += exact.kept;
     decision.reason = decision.reason.or(exact.reason);
     decision.refusals.extend(exact.refusals);
     decision
@@ -563,6 +564,7 @@ pub fn message(decision: &PlacementDecision) -> String {
     }
     let what = match decision.shares.is_empty() {
         true => "no cluster takes it".to_string(),
+        false if decision.unplaced == 0 => "no other cluster takes them".to_string(),
         false => format!("{} of its replicas have no place", decision.unplaced),
     };
     match parts.is_empty() {

@@ -38,6 +38,7 @@ mod scenario;
 mod selecting;
 mod simulated;
 mod standing;
+mod staying;
 mod taking_over;
 mod what_if;
 mod writers;

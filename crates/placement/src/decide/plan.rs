@@ -19,6 +19,8 @@ pub struct SharePlan {
     /// Whether present shares are kept instead of `shares`, because nothing better is possible.
     pub keeps_current: bool,
     pub unplaced: i64,
+    /// Replicas in `shares` on clusters that they are to leave, because no other one takes them.
+    pub kept: i64,
     pub reason: Option<String>,
 }
 
@@ -65,6 +67,7 @@ impl SharePlan {
                 by,
                 shares,
                 unplaced,
+                kept: self.kept,
                 reason: self.reason.clone(),
                 refusals: Vec::new(),
             };
@@ -78,6 +81,7 @@ impl SharePlan {
             by,
             shares,
             unplaced: self.unplaced,
+            kept: self.kept,
             reason: self.reason.clone(),
             refusals: Vec::new(),
         }

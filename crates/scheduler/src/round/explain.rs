@@ -20,6 +20,8 @@ use crate::{moving, workloads};
 const ROOM: &str = "Room";
 /// The refusal of a cluster that the rules exclude.
 const EXCLUDED: &str = "Excluded";
+/// The refusal of a paused cluster, which keeps what it has.
+const PAUSED: &str = "Paused";
 /// The code of a cluster whose turn in a rollout has not come.
 const HELD: &str = "Held";
 
@@ -92,6 +94,9 @@ impl Round<'_> {
         let held = losses.held.map(|(_, reason)| reason);
         let next = moving::next_shares(&self.ledger.fleet, &present, &decision, &rules);
         let stays = next.err().filter(|_| !decision.shares.is_empty()).map(|(_, reason)| reason);
+        let is_kept = decision.kept > 0;
+        let stays =
+            stays.or_else(|| is_kept.then(|| "a part of it stays, because no other cluster takes it".into()));
         explanation.note = held.or(stays).or(decision.reason.clone()).unwrap_or_default();
         let (_, verdicts) = explain(&self.ledger.fleet, &demand, &rules);
         let of =
@@ -145,8 +150,8 @@ impl Round<'_> {
             fits: verdict.fits,
             ..ClusterExplanation::default()
         };
-        let is_full = share.is_some() && decision.unplaced == 0;
-        if let Some(refusal) = verdict.refusal.as_ref().filter(|_| !is_full) {
+        let is_full = share.is_some() && decision.unplaced == 0 && decision.kept == 0;
+        if let Some(refusal) = verdict.refusal.as_ref().filter(|refusal| !is_full || refusal.code == PAUSED) {
             (found.code, found.reason) = (refusal.code.to_string(), refusal.text.clone());
         }
         if found.code.is_empty()
