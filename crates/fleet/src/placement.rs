@@ -255,6 +255,30 @@ impl Placement {
         before.chain(after.clusters.iter().filter(|share| is_missing(share, self))).collect()
     }
 
+    /// Returns shares whose numbers change in another way than the object's number of replicas does: replicas move
+    /// between them, or start in addition.
+    pub fn moved_replicas<'a>(&self, after: &'a Placement, replicas: i64) -> Vec<&'a Share> {
+        let change = |share: &Share| {
+            let before = self.share_of(&share.name, &share.uid)?;
+            Some(share.replicas? - before.replicas?)
+        };
+        let changed: Vec<(&Share, i64)> =
+            after.clusters.iter().filter_map(|share| Some((share, change(share)?))).collect();
+        let changed: Vec<(&Share, i64)> = changed.into_iter().filter(|(_, change)| *change != 0).collect();
+        let distance = |placement: &Placement| {
+            let sum: i64 = placement.clusters.iter().filter_map(|share| share.replicas).sum();
+            (sum - replicas).abs()
+        };
+        let has_one_direction =
+            changed.iter().all(|(_, change)| *change > 0) || changed.iter().all(|(_, change)| *change < 0);
+        // Each of several clusters may run all of them.
+        let are_copies = changed.iter().all(|(share, _)| share.replicas == Some(replicas));
+        if has_one_direction && (are_copies || distance(after) < distance(self)) {
+            return Vec::new();
+        }
+        changed.into_iter().map(|(share, _)| share).collect()
+    }
+
     /// Returns the placement after a new decision: clusters that are no longer in it are leaving until they
     /// confirm the removal. A move that was under way has ended.
     #[must_use]

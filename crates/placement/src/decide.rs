@@ -3,6 +3,7 @@
 mod divide;
 mod fixed;
 mod pack;
+mod paused;
 mod plan;
 mod single;
 mod spread;
@@ -133,6 +134,9 @@ fn plan(question: Question<'_>) -> SharePlan {
     }
     if let Some(plan) = fixed::continued(question) {
         return plan;
+    }
+    if demand.is_paused && !matches!(rules.division, Division::Pinned(_)) {
+        return paused::follow(question);
     }
     if rules.terms.is_empty() || demand.is_paused {
         return attempt(question, None);

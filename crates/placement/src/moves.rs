@@ -108,11 +108,14 @@ fn find<'a>(shares: &'a [DecidedShare], uid: &Arc<str>) -> Option<&'a DecidedSha
     shares.iter().find(|share| share.uid == *uid)
 }
 
-/// While paused, no cluster enters or leaves; numbers of those that stay may change.
+/// While paused, no cluster enters or leaves. Numbers of those that stay may change, but no replica moves.
 fn while_paused(now: &[DecidedShare], target: &[DecidedShare]) -> Step {
     let next: Vec<DecidedShare> =
         now.iter().map(|share| find(target, &share.uid).unwrap_or(share).clone()).collect();
-    match next == now {
+    let replicas = |share: &DecidedShare| share.replicas.unwrap_or(0);
+    let changes = || now.iter().zip(&next).map(|(old, new)| replicas(new) - replicas(old));
+    let moves = changes().any(|change| change > 0) && changes().any(|change| change < 0);
+    match next == now || moves {
         true => Step::Blocked {
             code: "Paused",
             reason: "placements are paused; resume them with: atoll resume".into(),

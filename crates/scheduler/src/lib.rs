@@ -407,7 +407,9 @@ impl Scheduler {
             }
             Written::Paused { message } => {
                 self.tell(key, target, CAUSE, message);
-                self.pauses.insert(key.clone());
+                if !self.pauses.insert(key) {
+                    return Ok(Next::After(PAUSED_DELAY));
+                }
                 self.queue.add(key.clone());
                 Ok(Next::Done)
             }

@@ -109,6 +109,7 @@ impl<'a> Round<'a> {
             self.scheduler.rebalancing.remove(key);
             self.scheduler.reports.set_awaited(key, false);
             self.scheduler.progress.remove(key);
+            self.scheduler.pauses.take(key);
             return DecidedStep::Settled;
         };
         let (resource, placement) = (cache.resource.clone(), Placement::of(&object));
