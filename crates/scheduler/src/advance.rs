@@ -94,7 +94,7 @@ impl Round<'_> {
             && placement.autoscaler != STOPPING
             && !demand.current.is_empty()
             && moving::changes_clusters(&demand, &decision)
-            && let Err(at) = self.scheduler.rebalancing.begin(&key.workspace, now, self.ledger.objects())
+            && let Err(at) = self.scheduler.rebalancing.begin(key, now, self.ledger.objects())
         {
             self.wake_at(key, at);
             self.scheduler.rebalancing.set_waiting(key, true);
