@@ -18,6 +18,7 @@ use atoll_placement::cluster::Readiness;
 use atoll_placement::demand::Demand;
 use atoll_placement::failover::returns_at;
 use atoll_placement::fleet::Fleet;
+use atoll_placement::resources::Resources;
 use atoll_placement::rules::Failover;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -54,7 +55,18 @@ struct ChangedClusters {
 }
 
 /// The parts of a Cluster that decide which shares it keeps, and which it takes.
-type Terms<'a> = (&'a str, bool, bool, &'a Value, &'a Value, String, i64);
+type Terms<'a> = (&'a str, bool, bool, &'a Value, &'a Value, String, NodeRoom);
+
+/// The size of a cluster, whatever runs there: its nodes, and the amounts that pods may request of them together.
+type NodeRoom = (i64, Vec<(String, i64)>);
+
+fn node_room(cluster: &Value) -> NodeRoom {
+    let status = &cluster["status"];
+    let nodes = node_shapes::read(cluster).iter().fold(0i64, |sum, shape| sum.saturating_add(shape.nodes));
+    let names = status["allocatable"].as_object().into_iter().flatten().map(|(name, _)| name);
+    let allocatable = Resources::of(&status["allocatable"]);
+    (nodes, names.map(|name| (name.clone(), allocatable.amount(name))).collect())
+}
 
 fn terms(cluster: &Value) -> Terms<'_> {
     let ready = atoll_meta::views::condition(cluster, "Ready");
@@ -65,7 +77,7 @@ fn terms(cluster: &Value) -> Terms<'_> {
         &cluster["spec"],
         &cluster["metadata"]["labels"],
         ready.map(|ready| ready.status().to_string()).unwrap_or_default(),
-        node_shapes::read(cluster).iter().fold(0i64, |sum, shape| sum.saturating_add(shape.nodes)),
+        node_room(cluster),
     )
 }
 
