@@ -16,7 +16,7 @@ use atoll_meta::views::condition;
 use serde_json::{Map, Value, json};
 
 use crate::aggregate::{aggregate, attributed, next_status};
-use crate::placement::Placement;
+use crate::placement::{Placement, left_out_text};
 use crate::view::{Record, State};
 
 pub use crate::workloads::is_workload;
@@ -174,7 +174,12 @@ impl PlacedObject<'_> {
                 format!("the object is to leave a cluster and stays on {on}: {cause}; see: {explain}");
             return verdict("False", reason, message);
         }
-        verdict("True", "Applied", format!("the object is on {}", enumerated(&names)))
+        let mut message = format!("the object is on {}", enumerated(&names));
+        if !placement.left_out.is_empty() {
+            let left_out = left_out_text(&placement.left_out);
+            message.push_str(&format!("; left out: {left_out}; see: {}", self.explain_command()));
+        }
+        verdict("True", "Applied", message)
     }
 
     /// Returns the condition by which the scheduler has told why the object is not placed, if it has.

@@ -1,6 +1,7 @@
 //! Placements: the clusters that run an object.
 
 mod decisions;
+mod left_out;
 mod needed;
 mod run_once;
 mod share;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::marks;
 
 pub use decisions::{MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, is_printable};
+pub use left_out::{LeftOut, MAX_LEFT_OUT, text as left_out_text};
 pub use needed::{are_same, next_needed, with_decided, with_needed};
 pub use run_once::{duplicates, is_divided, runs_once};
 pub use share::{Needed, Share, ShareNumbers};
@@ -89,6 +91,8 @@ pub struct Placement {
     pub missing: i64,
     /// The reason why replicas stay on a cluster that they are to leave; empty if they need not or can leave.
     pub blocked: String,
+    /// Clusters that its intent names and that take nothing, in the order of their names.
+    pub left_out: Vec<LeftOut>,
     /// The last decisions, oldest first.
     pub decisions: Vec<PlacementDecision>,
     /// Where the HorizontalPodAutoscaler of the object acts, see [`crate::autoscaling`]; empty if it has none.
@@ -122,6 +126,8 @@ struct Stored {
     #[serde(skip_serializing_if = "String::is_empty")]
     blocked: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<LeftOut>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     decisions: Vec<PlacementDecision>,
     #[serde(skip_serializing_if = "String::is_empty")]
     autoscaler: String,
@@ -147,12 +153,25 @@ impl From<Stored> for Placement {
             target,
             missing,
             blocked,
+            left_out,
             decisions,
             autoscaler,
         } = stored;
         let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
         let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
-        Placement { clusters, leaving, by, duplicate, phase, target, missing, blocked, decisions, autoscaler }
+        Placement {
+            clusters,
+            leaving,
+            by,
+            duplicate,
+            phase,
+            target,
+            missing,
+            blocked,
+            left_out,
+            decisions,
+            autoscaler,
+        }
     }
 }
 
@@ -167,6 +186,7 @@ impl From<Placement> for Stored {
             target,
             missing,
             blocked,
+            left_out,
             decisions,
             autoscaler,
         } = placement;
@@ -181,6 +201,7 @@ impl From<Placement> for Stored {
             target,
             missing,
             blocked,
+            left_out,
             decisions,
             autoscaler,
         }

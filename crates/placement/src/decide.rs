@@ -2,6 +2,7 @@
 
 mod divide;
 mod fixed;
+mod left_out;
 mod pack;
 mod paused;
 mod plan;
@@ -36,6 +37,8 @@ pub struct PlacementDecision {
     /// A reason for each cluster that serves the workspace and takes no more, if replicas are not placed or are kept.
     /// [`explain`] returns them in any case.
     pub refusals: Vec<Refusal>,
+    /// A reason for each cluster that the rules name and that takes nothing, if others have shares.
+    pub left_out: Vec<Refusal>,
 }
 
 /// The share of one cluster.
@@ -92,6 +95,7 @@ pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecisio
     let plan = plan(question);
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
+    decision.left_out = left_out::of(question, &decision);
     if decision.unplaced > 0 || decision.kept > 0 {
         decision.refusals = verdict::refusals(question, &decision);
     }
@@ -105,6 +109,7 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecis
     let plan = plan(question);
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
+    decision.left_out = left_out::of(question, &decision);
     let verdicts = verdict::verdicts(question, &decision);
     if decision.unplaced > 0 || decision.kept > 0 {
         decision.refusals = verdicts.iter().filter_map(|verdict| verdict.refusal.clone()).collect();

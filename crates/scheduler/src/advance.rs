@@ -27,12 +27,14 @@ use crate::moving::{self, AWAY, NextShares};
 use crate::rebalancing;
 use crate::reports::ReportedPods;
 use crate::rollouts::Rollout;
-use crate::round::{DecidedStep, Round, message, pods, share, wanted};
+use crate::round::{DecidedStep, Round, left_out_message, message, pods, share, wanted};
 use crate::workloads;
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
 
 /// Annotation of an object that may start with empty volumes on another cluster.
 pub const ACCEPT_EMPTY_VOLUMES: &str = "atoll.dev/accept-empty-volumes";
+/// Reason of the event about named clusters that take nothing.
+const CLUSTERS_LEFT_OUT: &str = "ClustersLeftOut";
 /// Taint of a cluster that is being drained.
 pub const DRAIN: &str = "atoll.dev/drain";
 
@@ -186,6 +188,7 @@ impl Round<'_> {
         let awaits = is_rolling_out || !next.phase.is_empty() || autoscaled.awaits_reports(side);
         self.scheduler.reports.set_awaited(key, awaits);
         if demand.is_paused {
+            wanted.left_out = placement.left_out.clone();
             (wanted.phase, wanted.target) = (placement.phase.clone(), placement.target.clone());
             self.wake_after(key, PAUSED_DELAY);
             if wanted.is_same(placement) {
@@ -201,7 +204,8 @@ impl Round<'_> {
             }
         }
         let refused = refused(&demand, &next, &reports);
-        let told = missing.or(losses.held).or(halted.told).or(refused);
+        let left_out = left_out_message(&decision).map(|message| (CLUSTERS_LEFT_OUT, message));
+        let told = missing.or(losses.held).or(halted.told).or(refused).or(left_out);
         self.outcome(key, target, placement, wanted, told)
     }
 

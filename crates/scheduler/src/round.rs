@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NOT_PLACED, UNSCHEDULABLE};
-use atoll_fleet::placement::{Share, names_of};
+use atoll_fleet::placement::{LeftOut, MAX_LEFT_OUT, Share, names_of};
 use atoll_fleet::{Placement, placed_by, pod_security};
 use atoll_informer::{Key, Resource};
 use atoll_meta::text::clean;
@@ -44,6 +44,8 @@ const LONGEST_REASON: usize = 512;
 /// Most policies that a round keeps for further objects of their namespaces. Workspaces inherit those of all
 /// workspaces above.
 const MAX_CANDIDATES: usize = 4096;
+/// The refusal of a cluster whose Pod Security level does not allow the pods.
+const POD_SECURITY: &str = "PodSecurity";
 /// Message about an object that no cluster can run.
 const NO_CLUSTER: &str =
     "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE";
@@ -358,9 +360,9 @@ impl<'a> Round<'a> {
                     violations.insert(share.uid.clone(), violation);
                 }
                 _ => {
-                    for refusal in &mut decision.refusals {
-                        if let Some(violation) = violations.remove(&refusal.uid) {
-                            refusal.text = violation;
+                    for refusal in decision.refusals.iter_mut().chain(&mut decision.left_out) {
+                        if let Some(violation) = violations.get(&refusal.uid) {
+                            (refusal.code, refusal.text) = (POD_SECURITY, violation.clone());
                         }
                     }
                     return decision;
@@ -528,7 +530,15 @@ fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&I
 pub fn wanted(decision: &PlacementDecision, demand: &Demand, rules: &Rules) -> Wanted {
     let shares: Vec<Share> = decision.shares.iter().map(share).collect();
     let is_copied = rules.division == Division::Duplicate && demand.runs_once && shares.len() > 1;
-    Wanted { shares, by: decision.by.to_string(), duplicate: is_copied, ..Wanted::default() }
+    let left_out = decision.left_out.iter().take(MAX_LEFT_OUT);
+    let left_out = left_out.map(|one| LeftOut { name: one.name.to_string(), reason: one.code.to_string() });
+    Wanted {
+        shares,
+        by: decision.by.to_string(),
+        duplicate: is_copied,
+        left_out: left_out.collect(),
+        ..Wanted::default()
+    }
 }
 
 pub fn share(decided: &DecidedShare) -> Share {
@@ -572,6 +582,14 @@ pub fn message(decision: &PlacementDecision) -> String {
         true => what,
         false => format!("{what}: {}", parts.join("; ")),
     }
+}
+
+/// Tells which named clusters take nothing, each with its reason.
+pub fn left_out_message(decision: &PlacementDecision) -> Option<String> {
+    let reasons = decision.left_out.iter().take(MAX_REASONS);
+    let parts: Vec<String> =
+        reasons.map(|one| format!("{} {}", one.name, clean(&one.text, LONGEST_REASON))).collect();
+    (!parts.is_empty()).then(|| format!("clusters that were asked for are left out: {}", parts.join("; ")))
 }
 
 /// The Namespace of an object, as policies see it. One that every workspace has from the start is not in the

@@ -182,7 +182,7 @@ impl Trial {
         let mut next = before.decided(wanted.shares, &wanted.by);
         next.leaving.clear();
         (next.phase, next.target, next.duplicate) = (wanted.phase, wanted.target, wanted.duplicate);
-        (next.missing, next.blocked) = (wanted.missing, wanted.blocked);
+        (next.missing, next.blocked, next.left_out) = (wanted.missing, wanted.blocked, wanted.left_out);
         next.autoscaler = wanted.autoscaler.to_string();
         let mut changed = target.object.as_ref().clone();
         match next.text() {

@@ -22,6 +22,7 @@ mod killed;
 mod kinds;
 mod kubectl;
 mod late_heartbeats;
+mod left_out;
 mod losses;
 mod many_kinds;
 mod mounted_claims;

@@ -69,7 +69,7 @@ impl SharePlan {
                 unplaced,
                 kept: self.kept,
                 reason: self.reason.clone(),
-                refusals: Vec::new(),
+                ..PlacementDecision::default()
             };
         }
         let mut shares: Vec<(usize, i64)> = self.shares.clone();
@@ -83,7 +83,7 @@ impl SharePlan {
             unplaced: self.unplaced,
             kept: self.kept,
             reason: self.reason.clone(),
-            refusals: Vec::new(),
+            ..PlacementDecision::default()
         }
     }
 

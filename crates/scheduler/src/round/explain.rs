@@ -12,7 +12,7 @@ use atoll_placement::policy::PolicySelection;
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
-use super::{NO_CLUSTER, Named, Prepared, Round, why_above};
+use super::{NO_CLUSTER, Named, POD_SECURITY, Prepared, Round, left_out_message, why_above};
 use crate::writer::PlacementTarget;
 use crate::{moving, workloads};
 
@@ -97,7 +97,8 @@ impl Round<'_> {
         let is_kept = decision.kept > 0;
         let stays =
             stays.or_else(|| is_kept.then(|| "a part of it stays, because no other cluster takes it".into()));
-        explanation.note = held.or(stays).or(decision.reason.clone()).unwrap_or_default();
+        let note = held.or(stays).or(decision.reason.clone()).or_else(|| left_out_message(&decision));
+        explanation.note = note.unwrap_or_default();
         let (_, verdicts) = explain(&self.ledger.fleet, &demand, &rules);
         let of =
             |verdict: &Verdict| self.of_cluster((&target, &namespace), &demand, &rules, &decision, verdict);
@@ -165,7 +166,7 @@ impl Round<'_> {
             && rules.clusters.except_uids.contains(&verdict.uid)
             && let Some(violation) = self.violation(target, namespace, &verdict.uid)
         {
-            (found.code, found.reason) = ("PodSecurity".to_string(), violation);
+            (found.code, found.reason) = (POD_SECURITY.to_string(), violation);
         }
         let scores = verdict.scores.iter().filter(|score| is_own || score.name != ROOM);
         found.scores = scores

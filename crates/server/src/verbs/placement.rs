@@ -181,6 +181,9 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     if !placement.blocked.is_empty() {
         spec["blocked"] = placement.blocked.as_str().into();
     }
+    if !placement.left_out.is_empty() {
+        spec["leftOut"] = json!(placement.left_out);
+    }
     if !placement.autoscaler.is_empty() {
         spec["autoscaler"] = placement.autoscaler.as_str().into();
     }
