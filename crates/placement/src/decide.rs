@@ -65,6 +65,38 @@ pub struct Refusal {
     pub text: String,
 }
 
+impl Refusal {
+    /// Whether more room, on this cluster or beside it, may help. Everything else takes a change of the Cluster itself, or of
+    /// the object and its rules.
+    pub fn may_depend_on_room(&self) -> bool {
+        !INDEPENDENT_OF_ROOM.contains(&self.code)
+    }
+}
+
+/// Codes of refusals that no room changes.
+const INDEPENDENT_OF_ROOM: [&str; 20] = [
+    "BeingRemoved",
+    "Observed",
+    "Fenced",
+    "Paused",
+    "Cordoned",
+    "Evicted",
+    "NotReady",
+    "WorkspaceRefused",
+    "ClusterScoped",
+    "NotServed",
+    "VersionNotServed",
+    "RightsMissing",
+    "ClassMissing",
+    "Excluded",
+    "NoWeight",
+    "NoDomain",
+    "WorkloadMissing",
+    "WorkloadPresent",
+    "Tainted",
+    "PodSecurity",
+];
+
 /// The part of an explanation that is about one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {

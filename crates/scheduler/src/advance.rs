@@ -104,6 +104,7 @@ impl Round<'_> {
             decision = self.decide_allowed(target_and_namespace, &settled, &mut rules.clone(), intent);
         }
 
+        self.scheduler.pending.set_rooms(key, &decision);
         let is_placed = !demand.current.is_empty();
         let code = if is_placed { MOVE_BLOCKED } else { UNSCHEDULABLE };
         let missing = (decision.unplaced > 0 || decision.kept > 0).then(|| message(&decision));

@@ -214,7 +214,9 @@ pub async fn run(setup: Setup) {
     // Each has a task of its own, so that none waits for another one. All end when they are dropped.
     let mut tasks = JoinSet::new();
     let (waking, balancing) = (scheduler.clone(), scheduler.clone());
-    tasks.spawn(async move { waking.pending.wake(&waking.queue).await });
+    tasks.spawn(
+        async move { waking.pending.wake(&waking.queue, |one, above| waking.is_below(one, above)).await },
+    );
     tasks.spawn(async move { rebalancing::run(&balancing).await });
     let scaling = scheduler.clone();
     tasks.spawn(async move { autoscalers::run(&scaling).await });
@@ -262,6 +264,7 @@ impl Scheduler {
 
     /// Updates the ledger with everything that has changed in the caches.
     fn update(&self, ledger: &mut Ledger) {
+        self.pending.forget_unseen();
         let (clusters, objects) = self.changes.take();
         for key in clusters {
             match self.clusters.get(&key) {

@@ -475,7 +475,8 @@ fn why_above(rules: &Rules, intent: Option<&(Intent, IntentSource)>) -> String {
     format!("the object stays in the control plane, so nothing runs: {why}")
 }
 
-fn policy_target<'a>(
+/// An object as policies see it.
+pub fn policy_target<'a>(
     resource: &'a Resource,
     at: &'a Key,
     object: &'a Value,

@@ -27,6 +27,7 @@ mod losses;
 mod many_kinds;
 mod mounted_claims;
 mod moving;
+mod neighbours;
 mod other_kinds;
 mod outside;
 mod owned;
