@@ -414,9 +414,8 @@ impl<'a> Round<'a> {
         policy: &Policy,
     ) -> Option<String> {
         let holder = match source {
-            IntentSource::Object => &target.object,
+            IntentSource::Object | IntentSource::Label => &target.object,
             IntentSource::Namespace => namespace,
-            IntentSource::Label => return None,
         };
         let cluster = |name: &str| {
             let uid = self.ledger.fleet.named(path, name)?.uid.clone();
