@@ -6,6 +6,7 @@
 //! ```
 
 mod deadline;
+mod let_go;
 mod missing_replicas;
 mod whole_job;
 
@@ -21,6 +22,7 @@ use crate::view::{Record, State};
 
 pub use crate::workloads::is_workload;
 pub use deadline::deadline;
+pub use let_go::was_let_go;
 
 /// Type of the condition.
 pub const CONDITION: &str = "Placed";
@@ -45,6 +47,8 @@ const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
 const NO_MINIMUM: &str = "Deployment does not have minimum availability.";
 /// Reasons of the condition of an object without a placement.
 const UNPLACED: [&str; 3] = [NOT_PLACED, UNSCHEDULABLE, BEYOND_POLICY];
+/// What the condition says of an object that is on no cluster. Without a scheduler, advice follows.
+const NOWHERE: &str = "the object is placed on no cluster, so nothing runs";
 /// Longest message, in bytes.
 const LONGEST: usize = 1024;
 
@@ -117,7 +121,7 @@ impl PlacedObject<'_> {
                 return told;
             }
             let what = match placement.leaving.as_slice() {
-                [] => "the object is placed on no cluster, so nothing runs".to_string(),
+                [] => NOWHERE.to_string(),
                 leaving => {
                     let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
                     format!("the object is being removed from {}", enumerated(&names))

@@ -123,6 +123,9 @@ impl<'a> Round<'a> {
             let intent = taking_over::intent(&object, &placement, is_divided);
             return DecidedStep::TakeOver(PlacementTarget { resource, at, object }, intent);
         }
+        if taking_over::was_let_go(&resource, &object) {
+            return DecidedStep::TakeOver(PlacementTarget { resource, at, object }, Intent::default());
+        }
         if !workloads::is_placed_here(&resource, &object, &placement) {
             self.scheduler.pending.remove(key);
             self.scheduler.counts.remove(key);
