@@ -34,10 +34,13 @@ pub const UNSCHEDULABLE: &str = "Unschedulable";
 pub const BEYOND_POLICY: &str = "BeyondPolicy";
 /// Reason of the condition of an object that is to leave a cluster, and that no other cluster takes.
 pub const MOVE_BLOCKED: &str = "MoveBlocked";
+/// Reason of the condition of a divided StatefulSet that is to be on one cluster.
+pub const STAYS_DIVIDED: &str = "StaysDivided";
 /// Reasons of the condition of an object that is to leave a cluster and cannot, each with the cause.
-const BLOCKED: [(&str, &str); 3] = [
+const BLOCKED: [(&str, &str); 4] = [
     (MOVE_BLOCKED, "no other cluster takes all of its replicas"),
     ("VolumesStay", "its volumes would stay behind"),
+    (STAYS_DIVIDED, "a divided StatefulSet cannot be put together again"),
     ("NotFenced", "it must not run twice, and may still run on a cluster that cannot be reached"),
 ];
 /// Reason that tells `kubectl rollout status` to stop waiting.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use atoll_fleet::Placement;
 use atoll_fleet::autoscaling::STOPPING;
 use atoll_fleet::placed_by;
-use atoll_fleet::placed_condition::{ConditionValue, MOVE_BLOCKED, UNSCHEDULABLE};
+use atoll_fleet::placed_condition::{ConditionValue, MOVE_BLOCKED, STAYS_DIVIDED, UNSCHEDULABLE};
 use atoll_fleet::placement::{Share, with_needed};
 use atoll_informer::Key;
 use atoll_meta::object;
@@ -160,7 +160,11 @@ impl Round<'_> {
         wanted.missing = (missing_replicas(&demand, &decision) - kept).max(0);
         // Nothing is written about a part that stays because its cluster is lost, as in `stays`.
         let is_written = decision.kept == 0 || !demand.current.iter().any(|share| self.is_lost(&share.uid));
+        let stays_divided =
+            demand.work == Work::Ordinals && rules.division == Division::Single && next.shares.len() > 1;
+        let divided = decision.reason.clone().filter(|_| stays_divided && missing.is_none());
         wanted.blocked = match kept {
+            0 if divided.is_some() => STAYS_DIVIDED.to_string(),
             0 => String::new(),
             _ if is_written => MOVE_BLOCKED.to_string(),
             _ => placement.blocked.clone(),
@@ -206,7 +210,8 @@ impl Round<'_> {
         }
         let refused = refused(&demand, &next, &reports);
         let left_out = left_out_message(&decision).map(|message| (CLUSTERS_LEFT_OUT, message));
-        let told = missing.or(losses.held).or(halted.told).or(refused).or(left_out);
+        let divided = divided.map(|reason| (STAYS_DIVIDED, reason));
+        let told = missing.or(losses.held).or(halted.told).or(refused).or(divided).or(left_out);
         self.outcome(key, target, placement, wanted, told)
     }
 

@@ -48,6 +48,26 @@ async fn a_segment_stays_until_another_cluster_takes_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_divided_stateful_set_says_that_it_stays_divided() {
+    let (atoll, admin) = with_clusters(&[("east", 8), ("west", 8)]).await;
+    let db = format!("{STATEFUL_SETS}/db");
+    admin
+        .post(STATEFUL_SETS, crate::fleet::annotated(stateful_set("db", 3), "east=2,west=1"))
+        .await
+        .expect(201);
+    expect_placed(&admin, &db, "east=2=0 west=1=2 by annotation").await;
+    crate::fleet::report_pods(&admin, &db, "east", 2).await;
+    crate::fleet::report_pods(&admin, &db, "west", 1).await;
+    annotate(&admin, &db, None).await;
+    wait_until(&admin, &db, "it is told", |db| condition(db, "Placed").1 == "StaysDivided").await;
+    expect_placed(&admin, &db, "east=2=0 west=1=2 by default").await;
+    let explained = atoll.run("explain statefulset/db");
+    assert!(explained.contains("a divided StatefulSet stays divided, because"), "{explained}");
+    annotate(&admin, &db, Some("east=2,west=1")).await;
+    wait_until(&admin, &db, "it may stay", |db| condition(db, "Placed").1 == "Applied").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn volumes_that_stay_do_not_keep_it_from_shrinking() {
     let (_atoll, admin) = with_clusters(&[("east", 8), ("west", 8)]).await;
     let db = format!("{STATEFUL_SETS}/db");

@@ -53,6 +53,10 @@ fn is_in_segments(question: Question<'_>) -> bool {
     has_segments || (demand.has_bound_claims && !is_whole && !demand.current.is_empty())
 }
 
+/// Why a divided StatefulSet is not put together on one cluster.
+const STAYS_DIVIDED: &str = "a divided StatefulSet stays divided, because its ordinals and volumes stay with their segments; to have it \
+                             on one cluster, delete it and create it again";
+
 /// Where a present share goes.
 #[derive(Clone, Copy)]
 struct Seat {
@@ -131,6 +135,11 @@ fn segments(question: Question<'_>) -> SharePlan {
             plan.shares.push((index, size));
             plan.unplaced -= size;
         }
+    }
+    let segments = plan.shares.iter().filter(|(_, size)| *size > 0).count();
+    let is_to_be_whole = question.rules.division == Division::Single && segments > 1;
+    if is_to_be_whole || plan.kept > 0 {
+        plan.reason = Some(STAYS_DIVIDED.to_string());
     }
     plan.firsts = Some(firsts);
     plan

@@ -74,3 +74,23 @@ fn parts_stay_where_they_are_if_no_other_cluster_takes_them() {
     let decision = decide(&both(), &without(set(5, two), "b"), &rules(Division::Even));
     assert_eq!(codes(&decision), [("b", "Evicted")]);
 }
+
+#[test]
+fn a_divided_stateful_set_stays_divided() {
+    let fleet = fleet(&[(state("a"), 9), (state("b"), 9)]);
+    let two = &[("a", 0, 2), ("b", 2, 3)][..];
+    let only_a = Rules { clusters: ClusterFilter::named(["a"]), ..rules(Division::Even) };
+    for (rules, demand, expected, kept, has_reason) in [
+        (rules(Division::Even), set(5, two), "a=2@0 b=3@2", 0, false),
+        (rules(Division::Single), set(5, two), "a=2@0 b=3@2", 0, true),
+        (rules(Division::Single), set(2, two), "a=2@0 b=0@2", 0, false),
+        (rules(Division::Single), set(5, &[("a", 0, 2)]), "a=5@0", 0, false),
+        (only_a, set(5, two), "a=2@0 b=3@2", 3, true),
+    ] {
+        let decision = decide(&fleet, &demand, &rules);
+        assert_eq!((words(&decision).as_str(), decision.kept), (expected, kept), "{rules:?}");
+        let says =
+            decision.reason.is_some_and(|reason| reason.starts_with("a divided StatefulSet stays divided"));
+        assert_eq!(says, has_reason, "{rules:?}");
+    }
+}
