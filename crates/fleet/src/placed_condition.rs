@@ -50,7 +50,7 @@ const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
 const NO_MINIMUM: &str = "Deployment does not have minimum availability.";
 /// Reasons of the condition of an object without a placement.
 const UNPLACED: [&str; 3] = [NOT_PLACED, UNSCHEDULABLE, BEYOND_POLICY];
-/// What the condition says of an object that is on no cluster. Without a scheduler, advice follows.
+/// Message of the condition of an object that is on no cluster. Without a scheduler, advice follows.
 const NOWHERE: &str = "the object is placed on no cluster, so nothing runs";
 /// Longest message, in bytes.
 const LONGEST: usize = 1024;
