@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_fleet::pause::CAUSE;
-use atoll_fleet::{Pause, Placement};
+use atoll_fleet::{Pause, Placement, placed_by};
 use atoll_meta::{Status, object};
 use atoll_registry::Row;
 use serde_json::Value;
@@ -59,8 +59,10 @@ pub fn check(
     after: &Placement,
 ) -> Result<(), Status> {
     let moved = before.moved_shares(after);
+    // Numbers that are set by hand need not follow those of the object.
+    let is_scheduled = placed_by::is_scheduled(&after.by) || after.by == placed_by::LABEL;
     let moved = match existing["spec"]["replicas"].as_i64() {
-        Some(replicas) if moved.is_empty() => before.moved_replicas(after, replicas),
+        Some(replicas) if moved.is_empty() && is_scheduled => before.moved_replicas(after, replicas),
         _ => moved,
     };
     if moved.is_empty() {
