@@ -194,6 +194,53 @@ async fn room_that_others_leave_is_free_in_the_answer() {
     expect_all(&admin, "", &expected, "web has left west").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn other_kinds_lead_to_what_was_said() {
+    let (_atoll, admin) = with_clusters(&[("east", 8), ("west", 16)]).await;
+    let apps = "/apis/apps/v1/namespaces/default";
+    let (mut set, mut agent) = (deployment("db", 3, 100), deployment("agent", 1, 100));
+    set["kind"] = "StatefulSet".into();
+    set["spec"]["serviceName"] = "db".into();
+    agent["kind"] = "DaemonSet".into();
+    agent["spec"].as_object_mut().unwrap().remove("replicas");
+    let (db, agents) = (format!("{apps}/statefulsets/db"), format!("{apps}/daemonsets/agent"));
+    admin.post(&format!("{apps}/statefulsets"), set).await.expect(201);
+    expect_placed(&admin, &db, "west=3 by default").await;
+    report_all_pods(&admin, &db, "west", 3).await;
+    let agents_on = |clusters: Value| {
+        json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy",
+            "metadata": { "name": "agents", "namespace": "default" },
+            "spec": {
+                "objects": [{ "kind": "DaemonSet" }], "clusters": { "names": clusters },
+                "replicas": { "division": "Duplicate" },
+            },
+        })
+    };
+    admin.post(POLICIES, agents_on(json!(["east", "west"]))).await.expect(201);
+    admin.post(&format!("{apps}/daemonsets"), agent).await.expect(201);
+    expect_placed(&admin, &agents, "east west by placementpolicy/agents").await;
+    for cluster in ["east", "west"] {
+        report_pods(&admin, &agents, cluster, 1).await;
+    }
+    let effects = async |change: Value| -> Vec<String> {
+        let answer = admin.post("/services/what-if", change).await.expect(200);
+        let effect =
+            |effect: &Value| format!("{} {}", effect["kind"].as_str().unwrap(), shares(&effect["after"]));
+        answer["changes"].as_array().unwrap().iter().map(effect).collect()
+    };
+    let scaled = json!({ "group": "apps", "resource": "statefulsets", "namespace": "default", "name": "db", "replicas": 5 });
+    assert_eq!(effects(json!({ "scale": scaled })).await, ["StatefulSet west=5"]);
+    scale(&admin, &db, 5).await;
+    expect_placed(&admin, &db, "west=5 by default").await;
+    report_all_pods(&admin, &db, "west", 5).await;
+    let only_west = agents_on(json!(["west"]));
+    assert_eq!(effects(json!({ "policy": only_west })).await, ["DaemonSet west=null"]);
+    admin.merge(&format!("{POLICIES}/agents"), json!({ "spec": only_west["spec"] })).await.expect(200);
+    expect_placed(&admin, &agents, "west by placementpolicy/agents").await;
+    assert_eq!(summary(&admin.get(&db).await.expect(200)), "west=5 by default");
+}
+
 /// Waits until an object is also on a cluster, and reports its pods there.
 async fn report_pods_when_placed(admin: &Client, path: &str, cluster: &str, pods: i64) {
     wait_until(admin, path, "it is on the new cluster", |object| {
