@@ -6,6 +6,7 @@
 //! ```
 
 mod deadline;
+mod let_go;
 mod missing_replicas;
 mod whole_job;
 
@@ -16,11 +17,12 @@ use atoll_meta::views::condition;
 use serde_json::{Map, Value, json};
 
 use crate::aggregate::{aggregate, attributed, next_status};
-use crate::placement::Placement;
+use crate::placement::{Placement, left_out_text};
 use crate::view::{Record, State};
 
 pub use crate::workloads::is_workload;
 pub use deadline::deadline;
+pub use let_go::was_let_go;
 
 /// Type of the condition.
 pub const CONDITION: &str = "Placed";
@@ -32,10 +34,13 @@ pub const UNSCHEDULABLE: &str = "Unschedulable";
 pub const BEYOND_POLICY: &str = "BeyondPolicy";
 /// Reason of the condition of an object that is to leave a cluster, and that no other cluster takes.
 pub const MOVE_BLOCKED: &str = "MoveBlocked";
+/// Reason of the condition of a divided StatefulSet that is to be on one cluster.
+pub const STAYS_DIVIDED: &str = "StaysDivided";
 /// Reasons of the condition of an object that is to leave a cluster and cannot, each with the cause.
-const BLOCKED: [(&str, &str); 3] = [
+const BLOCKED: [(&str, &str); 4] = [
     (MOVE_BLOCKED, "no other cluster takes all of its replicas"),
     ("VolumesStay", "its volumes would stay behind"),
+    (STAYS_DIVIDED, "a divided StatefulSet cannot be put together again"),
     ("NotFenced", "it must not run twice, and may still run on a cluster that cannot be reached"),
 ];
 /// Reason that tells `kubectl rollout status` to stop waiting.
@@ -45,6 +50,8 @@ const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
 const NO_MINIMUM: &str = "Deployment does not have minimum availability.";
 /// Reasons of the condition of an object without a placement.
 const UNPLACED: [&str; 3] = [NOT_PLACED, UNSCHEDULABLE, BEYOND_POLICY];
+/// Message of the condition of an object that is on no cluster. Without a scheduler, advice follows.
+const NOWHERE: &str = "the object is placed on no cluster, so nothing runs";
 /// Longest message, in bytes.
 const LONGEST: usize = 1024;
 
@@ -117,7 +124,7 @@ impl PlacedObject<'_> {
                 return explained;
             }
             let what = match placement.leaving.as_slice() {
-                [] => "the object is placed on no cluster, so nothing runs".to_string(),
+                [] => NOWHERE.to_string(),
                 leaving => {
                     let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
                     format!("the object is being removed from {}", enumerated(&names))
@@ -174,7 +181,12 @@ impl PlacedObject<'_> {
                 format!("the object is to leave a cluster and stays on {on}: {cause}; see: {explain}");
             return verdict("False", reason, message);
         }
-        verdict("True", "Applied", format!("the object is on {}", enumerated(&names)))
+        let mut message = format!("the object is on {}", enumerated(&names));
+        if !placement.left_out.is_empty() {
+            let left_out = left_out_text(&placement.left_out);
+            message.push_str(&format!("; left out: {left_out}; see: {}", self.explain_command()));
+        }
+        verdict("True", "Applied", message)
     }
 
     /// Returns the condition in which the scheduler has explained why the object is not placed, if it has.

@@ -1,6 +1,7 @@
 //! Placements: the clusters that run an object.
 
 mod decisions;
+mod left_out;
 mod needed;
 mod run_once;
 mod share;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::marks;
 
 pub use decisions::{MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, is_printable};
+pub use left_out::{LeftOut, MAX_LEFT_OUT, text as left_out_text};
 pub use needed::{are_same, next_needed, with_decided, with_needed};
 pub use run_once::{duplicates, is_divided, runs_once};
 pub use share::{Needed, Share, ShareNumbers};
@@ -89,6 +91,8 @@ pub struct Placement {
     pub missing: i64,
     /// The reason why replicas stay on a cluster that they are to leave; empty if they need not or can leave.
     pub blocked: String,
+    /// Clusters that its intent names and that take nothing, in the order of their names.
+    pub left_out: Vec<LeftOut>,
     /// The last decisions, oldest first.
     pub decisions: Vec<PlacementDecision>,
     /// Where the HorizontalPodAutoscaler of the object acts, see [`crate::autoscaling`]; empty if it has none.
@@ -122,6 +126,8 @@ struct Stored {
     #[serde(skip_serializing_if = "String::is_empty")]
     blocked: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<LeftOut>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     decisions: Vec<PlacementDecision>,
     #[serde(skip_serializing_if = "String::is_empty")]
     autoscaler: String,
@@ -147,12 +153,25 @@ impl From<Stored> for Placement {
             target,
             missing,
             blocked,
+            left_out,
             decisions,
             autoscaler,
         } = stored;
         let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
         let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
-        Placement { clusters, leaving, by, duplicate, phase, target, missing, blocked, decisions, autoscaler }
+        Placement {
+            clusters,
+            leaving,
+            by,
+            duplicate,
+            phase,
+            target,
+            missing,
+            blocked,
+            left_out,
+            decisions,
+            autoscaler,
+        }
     }
 }
 
@@ -167,6 +186,7 @@ impl From<Placement> for Stored {
             target,
             missing,
             blocked,
+            left_out,
             decisions,
             autoscaler,
         } = placement;
@@ -181,6 +201,7 @@ impl From<Placement> for Stored {
             target,
             missing,
             blocked,
+            left_out,
             decisions,
             autoscaler,
         }
@@ -253,6 +274,30 @@ impl Placement {
         let is_missing = |share: &Share, other: &Placement| other.share_of(&share.name, &share.uid).is_none();
         let before = self.clusters.iter().filter(|share| is_missing(share, after));
         before.chain(after.clusters.iter().filter(|share| is_missing(share, self))).collect()
+    }
+
+    /// Returns shares whose numbers change in another way than the object's number of replicas does: replicas move
+    /// between them, or start in addition.
+    pub fn moved_replicas<'a>(&self, after: &'a Placement, replicas: i64) -> Vec<&'a Share> {
+        let change = |share: &Share| {
+            let before = self.share_of(&share.name, &share.uid)?;
+            Some(share.replicas? - before.replicas?)
+        };
+        let changed: Vec<(&Share, i64)> =
+            after.clusters.iter().filter_map(|share| Some((share, change(share)?))).collect();
+        let changed: Vec<(&Share, i64)> = changed.into_iter().filter(|(_, change)| *change != 0).collect();
+        let distance = |placement: &Placement| {
+            let sum: i64 = placement.clusters.iter().filter_map(|share| share.replicas).sum();
+            (sum - replicas).abs()
+        };
+        let has_one_direction =
+            changed.iter().all(|(_, change)| *change > 0) || changed.iter().all(|(_, change)| *change < 0);
+        // Each of several clusters may run all of them.
+        let are_copies = changed.iter().all(|(share, _)| share.replicas == Some(replicas));
+        if has_one_direction && (are_copies || distance(after) < distance(self)) {
+            return Vec::new();
+        }
+        changed.into_iter().map(|(share, _)| share).collect()
     }
 
     /// Returns the placement after a new decision: clusters that are no longer in it are leaving until they

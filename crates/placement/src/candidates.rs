@@ -43,7 +43,8 @@ impl<'a> Question<'a> {
             let current = self.demand.replicas_of(share);
             let is_outside = term.is_some_and(|term| !term.selects(&entry.state));
             let (most, is_frozen) = match self.admission(entry) {
-                _ if self.demand.is_paused => (self.room(entry, enough), false),
+                // Nothing moves, not even what cannot be scheduled.
+                _ if self.demand.is_paused => (self.room(entry, enough).max(current), false),
                 Admission::Closed(_) => continue,
                 Admission::Keeps(_) if entry.state.is_paused => (current, true),
                 _ if is_outside => continue,

@@ -131,6 +131,27 @@ pub struct CapacityReport {
 }
 
 impl CapacityReport {
+    /// Whether something may fit now that did not fit by an earlier report.
+    pub fn has_more_than(&self, earlier: &CapacityReport) -> bool {
+        let is_covered = |shape: &NodeShape| {
+            earlier.nodes.iter().any(|known| {
+                (&known.labels, &known.taints) == (&shape.labels, &shape.taints)
+                    && known.free.has(&shape.free)
+            })
+        };
+        let left = |of: &CapacityReport, key, name: &str| {
+            of.quotas.get(key).and_then(|left| left.get(name).copied())
+        };
+        let has_quota = earlier.quotas.iter().any(|(key, left_before)| {
+            let mut amounts = left_before.iter();
+            amounts.any(|(name, before)| left(self, key, name).is_none_or(|now| now > *before))
+        });
+        let total = self.total();
+        // Pods that are bound without taking what is free leave more of it to others.
+        let is_bound = self.bound != earlier.bound && total.has(&earlier.total());
+        has_quota || is_bound || !earlier.total().has(&total) || !self.nodes.iter().all(is_covered)
+    }
+
     /// Returns the free resources of all nodes together.
     pub fn total(&self) -> Resources {
         let mut total = Resources::default();
@@ -144,4 +165,44 @@ impl CapacityReport {
 /// Returns the name of a resource in [`ClusterState::apis`]: `deployments.apps`, or `configmaps`.
 pub fn resource_name(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_string() } else { format!("{resource}.{group}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(shapes: &[(i64, i64)], bound: i64, quota: Option<i64>) -> CapacityReport {
+        let shape = |(count, cores): &(i64, i64)| NodeShape {
+            count: *count,
+            free: Resources { milli_cpu: cores * 1000, pods: 10, ..Resources::default() },
+            ..NodeShape::default()
+        };
+        let left = quota.map(|left| (("w".into(), "n".into()), BTreeMap::from([("cpu".to_string(), left)])));
+        CapacityReport {
+            nodes: shapes.iter().map(shape).collect(),
+            is_cut: false,
+            bound: [("u".into(), bound)].into(),
+            quotas: left.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn reports_with_more_room_are_told_from_those_with_less() {
+        let before = report(&[(2, 4)], 1, Some(2));
+        for (now, expected) in [
+            (report(&[(2, 4)], 1, Some(2)), false),
+            (report(&[(2, 3)], 2, Some(2)), false),
+            (report(&[(1, 4)], 1, Some(1)), false),
+            (report(&[(3, 4)], 1, Some(2)), true),
+            (report(&[(2, 5)], 0, Some(2)), true),
+            // As much in all, and more on one node.
+            (report(&[(1, 8)], 1, Some(2)), true),
+            (report(&[(2, 4)], 3, Some(2)), true),
+            (report(&[(2, 4)], 1, Some(3)), true),
+            (report(&[(2, 4)], 1, None), true),
+            (report(&[], 0, Some(2)), false),
+        ] {
+            assert_eq!(now.has_more_than(&before), expected, "{now:?}");
+        }
+    }
 }

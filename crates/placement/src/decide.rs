@@ -2,7 +2,9 @@
 
 mod divide;
 mod fixed;
+mod left_out;
 mod pack;
+mod paused;
 mod plan;
 mod single;
 mod spread;
@@ -27,11 +29,16 @@ pub struct PlacementDecision {
     pub shares: Vec<DecidedShare>,
     /// Replicas without a cluster; for objects without replicas, 1 if no cluster has the object.
     pub unplaced: i64,
-    /// The reason why replicas are not placed, if it concerns the whole object and not single clusters.
+    /// Replicas in `shares` on clusters that they are to leave, and where they stay because no other cluster takes them.
+    pub kept: i64,
+    /// Why replicas are not placed: a sentence for the whole, where there is more to say than about each
+    /// cluster.
     pub reason: Option<String>,
-    /// A reason for each cluster that serves the workspace and takes no more replicas, if replicas are not
-    /// placed. [`explain`] returns these reasons in any case.
+    /// A reason for each cluster that serves the workspace and takes no more, if replicas are not placed or are kept.
+    /// [`explain`] returns them in any case.
     pub refusals: Vec<Refusal>,
+    /// A reason for each cluster that the rules name and that takes nothing, if others have shares.
+    pub left_out: Vec<Refusal>,
 }
 
 /// The share of one cluster.
@@ -57,6 +64,38 @@ pub struct Refusal {
     /// A sentence that says what to do, such as `is cordoned; open it with: atoll cluster uncordon east`.
     pub text: String,
 }
+
+impl Refusal {
+    /// Whether more room, on this cluster or beside it, may help. Everything else takes a change of the Cluster itself, or of
+    /// the object and its rules.
+    pub fn may_depend_on_room(&self) -> bool {
+        !INDEPENDENT_OF_ROOM.contains(&self.code)
+    }
+}
+
+/// Codes of refusals that no room changes.
+const INDEPENDENT_OF_ROOM: [&str; 20] = [
+    "BeingRemoved",
+    "Observed",
+    "Fenced",
+    "Paused",
+    "Cordoned",
+    "Evicted",
+    "NotReady",
+    "WorkspaceRefused",
+    "ClusterScoped",
+    "NotServed",
+    "VersionNotServed",
+    "RightsMissing",
+    "ClassMissing",
+    "Excluded",
+    "NoWeight",
+    "NoDomain",
+    "WorkloadMissing",
+    "WorkloadPresent",
+    "Tainted",
+    "PodSecurity",
+];
 
 /// The part of an explanation that is about one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +127,8 @@ pub fn decide(fleet: &Fleet, demand: &Demand, rules: &Rules) -> PlacementDecisio
     let plan = plan(question);
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
-    if decision.unplaced > 0 {
+    decision.left_out = left_out::of(question, &decision);
+    if decision.unplaced > 0 || decision.kept > 0 {
         decision.refusals = verdict::refusals(question, &decision);
     }
     decision
@@ -101,8 +141,9 @@ pub fn explain(fleet: &Fleet, demand: &Demand, rules: &Rules) -> (PlacementDecis
     let plan = plan(question);
     let mut decision = plan.decision(question);
     decision.reason = decision.reason.or_else(|| unknown_clusters(question));
+    decision.left_out = left_out::of(question, &decision);
     let verdicts = verdict::verdicts(question, &decision);
-    if decision.unplaced > 0 {
+    if decision.unplaced > 0 || decision.kept > 0 {
         decision.refusals = verdicts.iter().filter_map(|verdict| verdict.refusal.clone()).collect();
     }
     (decision, verdicts)
@@ -135,6 +176,9 @@ fn plan(question: Question<'_>) -> SharePlan {
     }
     if let Some(plan) = fixed::continued(question) {
         return plan;
+    }
+    if demand.is_paused && !matches!(rules.division, Division::Pinned(_)) {
+        return paused::follow(question);
     }
     if rules.terms.is_empty() || demand.is_paused {
         return attempt(question, None);

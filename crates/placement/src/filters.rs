@@ -77,7 +77,9 @@ impl<'a> Question<'a> {
         }
         for filter in FILTERS {
             match filter(self, entry) {
-                Some(cause) if !has_share || cause.ends_shares() => return Admission::Closed(cause),
+                Some(cause) if !has_share || (cause.ends_shares() && !entry.state.is_paused) => {
+                    return Admission::Closed(cause);
+                }
                 Some(cause) => kept = kept.or(Some(cause)),
                 None => {}
             }

@@ -10,6 +10,7 @@
 
 mod run_once;
 mod segments;
+mod shrinking;
 
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use crate::decide::{DecidedShare, PlacementDecision};
 use crate::demand::{CurrentShare, Demand, Work};
 use crate::fleet::Fleet;
 use crate::rules::Rules;
+
+pub use self::shrinking::shrunk;
 
 /// The next step of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,11 +108,14 @@ fn find<'a>(shares: &'a [DecidedShare], uid: &Arc<str>) -> Option<&'a DecidedSha
     shares.iter().find(|share| share.uid == *uid)
 }
 
-/// Returns the step during a pause: no cluster enters or leaves, but the numbers of the others may change.
+/// While paused, no cluster enters or leaves. Numbers of those that stay may change, but no replica moves.
 fn while_paused(now: &[DecidedShare], target: &[DecidedShare]) -> Step {
     let next: Vec<DecidedShare> =
         now.iter().map(|share| find(target, &share.uid).unwrap_or(share).clone()).collect();
-    match next == now {
+    let replicas = |share: &DecidedShare| share.replicas.unwrap_or(0);
+    let changes = || now.iter().zip(&next).map(|(old, new)| replicas(new) - replicas(old));
+    let moves = changes().any(|change| change > 0) && changes().any(|change| change < 0);
+    match next == now || moves {
         true => Step::Blocked {
             code: "Paused",
             reason: "placements are paused; resume them with: atoll resume".into(),

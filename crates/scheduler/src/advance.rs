@@ -7,7 +7,7 @@ use std::time::Duration;
 use atoll_fleet::Placement;
 use atoll_fleet::autoscaling::STOPPING;
 use atoll_fleet::placed_by;
-use atoll_fleet::placed_condition::{ConditionValue, MOVE_BLOCKED, UNSCHEDULABLE};
+use atoll_fleet::placed_condition::{ConditionValue, MOVE_BLOCKED, STAYS_DIVIDED, UNSCHEDULABLE};
 use atoll_fleet::placement::{Share, with_needed};
 use atoll_informer::Key;
 use atoll_meta::object;
@@ -16,6 +16,7 @@ use atoll_placement::decide::{DecidedShare, PlacementDecision};
 use atoll_placement::demand::{CurrentShare, Demand, Work};
 use atoll_placement::failover::returns_at;
 use atoll_placement::intent::{Intent, IntentSource};
+use atoll_placement::moves::shrunk;
 use atoll_placement::node::{Effect, Taint, Toleration};
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
@@ -26,12 +27,14 @@ use crate::moving::{self, AWAY, NextShares};
 use crate::rebalancing;
 use crate::reports::ReportedPods;
 use crate::rollouts::Rollout;
-use crate::round::{DecidedStep, Round, message, pods, share, wanted};
+use crate::round::{DecidedStep, Round, left_out_message, message, pods, share, wanted};
 use crate::workloads;
 use crate::writer::{PAUSED_DELAY, PlacementTarget, Wanted};
 
 /// Annotation of an object that may start with empty volumes on another cluster.
 pub const ACCEPT_EMPTY_VOLUMES: &str = "atoll.dev/accept-empty-volumes";
+/// Reason of the event about named clusters that take nothing.
+const CLUSTERS_LEFT_OUT: &str = "ClustersLeftOut";
 /// Taint of a cluster that is being drained.
 pub const DRAIN: &str = "atoll.dev/drain";
 
@@ -93,7 +96,7 @@ impl Round<'_> {
             && placement.autoscaler != STOPPING
             && !demand.current.is_empty()
             && moving::changes_clusters(&demand, &decision)
-            && let Err(at) = self.scheduler.rebalancing.begin(&key.workspace, now, self.ledger.objects())
+            && let Err(at) = self.scheduler.rebalancing.begin(key, now, self.ledger.objects())
         {
             self.wake_at(key, at);
             self.scheduler.rebalancing.set_waiting(key, true);
@@ -101,9 +104,10 @@ impl Round<'_> {
             decision = self.decide_allowed(target_and_namespace, &settled, &mut rules.clone(), intent);
         }
 
+        self.scheduler.pending.set_rooms(key, &decision);
         let is_placed = !demand.current.is_empty();
         let code = if is_placed { MOVE_BLOCKED } else { UNSCHEDULABLE };
-        let missing = (decision.unplaced > 0).then(|| message(&decision));
+        let missing = (decision.unplaced > 0 || decision.kept > 0).then(|| message(&decision));
         if decision.shares.is_empty() && awaits_removal {
             // The removal is confirmed by a change of the placement.
             return DecidedStep::Settled;
@@ -111,13 +115,15 @@ impl Round<'_> {
         if decision.shares.is_empty() {
             // A placed object stays until another cluster has room for it.
             let message = missing.unwrap_or_else(|| "no cluster takes it".to_string());
-            return self.stays(target, placement, code, message);
+            let shrunk = self.shrunk(&demand, &rules, intent);
+            return self.stays(target, placement, shrunk, (code, message));
         }
         let fleet = &self.ledger.fleet;
-        let kept = moving::keep_unplaced(fleet, &demand, &mut decision, &rules.division);
+        let kept = decision.kept + moving::keep_unplaced(fleet, &demand, &mut decision, &rules.division);
+        let parts = if matches!(demand.work, Work::Completions { .. }) { "completions" } else { "replicas" };
         let missing = missing.map(|missing| match kept {
             0 => (UNSCHEDULABLE, missing),
-            _ => (MOVE_BLOCKED, format!("{kept} of its replicas stay where they are: {missing}")),
+            _ => (MOVE_BLOCKED, format!("{kept} of its {parts} stay where they are: {missing}")),
         });
         let mut next = match moving::next_shares(fleet, &demand, &decision, &rules) {
             Ok(next) => next,
@@ -127,7 +133,8 @@ impl Round<'_> {
                     self.wake_after(key, PAUSED_DELAY);
                     return DecidedStep::Settled;
                 }
-                return self.stays(target, placement, code, reason);
+                let shrunk = self.shrunk(&demand, &rules, intent);
+                return self.stays(target, placement, shrunk, (code, reason));
             }
         };
         if !demand.is_paused {
@@ -154,9 +161,17 @@ impl Round<'_> {
         self.ledger.reserve(key, (&demand.object, &demand.needs), taken, is_default);
         let mut wanted = wanted(&decision, &demand, &rules);
         wanted.missing = (missing_replicas(&demand, &decision) - kept).max(0);
-        if kept > 0 {
-            wanted.blocked = MOVE_BLOCKED.to_string();
-        }
+        // Nothing is written about a part that stays because its cluster is lost, as in `stays`.
+        let is_written = decision.kept == 0 || !demand.current.iter().any(|share| self.is_lost(&share.uid));
+        let stays_divided =
+            demand.work == Work::Ordinals && rules.division == Division::Single && next.shares.len() > 1;
+        let divided = decision.reason.clone().filter(|_| stays_divided && missing.is_none());
+        wanted.blocked = match kept {
+            0 if divided.is_some() => STAYS_DIVIDED.to_string(),
+            0 => String::new(),
+            _ if is_written => MOVE_BLOCKED.to_string(),
+            _ => placement.blocked.clone(),
+        };
         describe(&mut wanted, &next, placement);
         wanted.autoscaler = side;
         let fleet = &self.ledger.fleet;
@@ -181,6 +196,7 @@ impl Round<'_> {
         let awaits = is_rolling_out || !next.phase.is_empty() || autoscaled.awaits_reports(side);
         self.scheduler.reports.set_awaited(key, awaits);
         if demand.is_paused {
+            wanted.left_out = placement.left_out.clone();
             (wanted.phase, wanted.target) = (placement.phase.clone(), placement.target.clone());
             self.wake_after(key, PAUSED_DELAY);
             if wanted.is_same(placement) {
@@ -196,7 +212,9 @@ impl Round<'_> {
             }
         }
         let refused = refused(&demand, &next, &reports);
-        let problem = missing.or(losses.held).or(halted.report).or(refused);
+        let left_out = left_out_message(&decision).map(|message| (CLUSTERS_LEFT_OUT, message));
+        let divided = divided.map(|reason| (STAYS_DIVIDED, reason));
+        let problem = missing.or(losses.held).or(halted.report).or(refused).or(divided).or(left_out);
         self.outcome(key, target, placement, wanted, problem)
     }
 
@@ -206,16 +224,37 @@ impl Round<'_> {
         state.is_none_or(|state| state.is_fenced || state.readiness.is_not_ready())
     }
 
-    /// The step for an object that stays as it is: its placement says why.
+    /// The shares of an object that stays on its clusters, if it has fewer replicas than they run.
+    fn shrunk(
+        &self,
+        demand: &Demand,
+        rules: &Rules,
+        intent: Option<&(Intent, IntentSource)>,
+    ) -> Option<Vec<DecidedShare>> {
+        let has_pins = intent.is_some_and(|(intent, _)| intent.pins().next().is_some());
+        (!has_pins).then(|| shrunk(&self.ledger.fleet, demand, &rules.division)).flatten()
+    }
+
+    /// The object stays on its clusters, and its placement says why. `shrunk` are its shares if they become smaller.
     fn stays(
         &self,
         target: PlacementTarget,
         placement: &Placement,
-        code: &'static str,
-        message: String,
+        shrunk: Option<Vec<DecidedShare>>,
+        (code, message): (&'static str, String),
     ) -> DecidedStep {
         let is_lost = |share: &Share| self.is_lost(&share.uid);
-        let wanted = Wanted { blocked: code.to_string(), ..Wanted::present(placement) };
+        let mut wanted = Wanted { blocked: code.to_string(), ..Wanted::present(placement) };
+        if let Some(shrunk) = shrunk {
+            for share in &mut wanted.shares {
+                let next = shrunk.iter().find(|next| share.is_of(&next.name, &next.uid));
+                share.replicas = next.map_or(share.replicas, |next| next.replicas);
+            }
+            if placement.clusters.iter().any(is_lost) {
+                wanted.blocked = placement.blocked.clone();
+            }
+            return DecidedStep::Place(target, wanted, Some((code, message)));
+        }
         // Nothing is written because a cluster is lost: the control plane may be the one that is cut off.
         match wanted.is_same(placement)
             || placement.clusters.is_empty()

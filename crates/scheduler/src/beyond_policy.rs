@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use atoll_placement::intent::{ANNOTATION, Intent, IntentSource, Override};
-use atoll_placement::policy::{Policy, PolicyKind};
+use atoll_placement::policy::{Excess, Policy, PolicyKind};
 use serde_json::Value;
 
 /// Returns how an intent goes beyond a policy, unless `holder`, the object with the annotation, has a record
@@ -18,26 +18,34 @@ pub fn message(
         return None;
     }
     let clusters: Vec<Arc<Value>> = intent.clusters().filter_map(cluster).collect();
-    let excess = policy.check_intent(intent, &clusters.iter().map(|one| &**one).collect::<Vec<_>>());
+    let mut excess = policy.check_intent(intent, &clusters.iter().map(|one| &**one).collect::<Vec<_>>());
+    if source == IntentSource::Label {
+        // Each cluster that a label names runs all of it: only the clusters can be beyond a policy.
+        excess.retain(|excess| matches!(excess, Excess::StaysAbove | Excess::Cluster(_)));
+    }
     if excess.is_empty() || is_allowed(policy, intent, holder) {
         return None;
     }
+    let reasons: Vec<String> = excess.iter().map(ToString::to_string).collect();
+    let (reference, reasons) = (policy.reference(), reasons.join("; "));
     let whose = match source {
         IntentSource::Object => "its annotation",
         IntentSource::Namespace => "the annotation of its Namespace",
-        // Labels have precedence over policies.
-        IntentSource::Label => return None,
+        // Labels need no right to place anything, and nothing records an override for them.
+        IntentSource::Label => {
+            return Some(format!(
+                "its label names {intent}, which is beyond {reference}: {reasons}; it stays as it is until the label or the \
+                 policy is changed"
+            ));
+        }
     };
     let resource = match policy.kind {
         PolicyKind::PlacementPolicy => "placementpolicies",
         PolicyKind::ClusterPlacementPolicy => "clusterplacementpolicies",
     };
-    let reasons: Vec<String> = excess.iter().map(ToString::to_string).collect();
     Some(format!(
-        "{whose} {ANNOTATION}={intent} is beyond {}: {}; it stays as it is until the annotation is changed, or is written again by a user with \
+        "{whose} {ANNOTATION}={intent} is beyond {reference}: {reasons}; it stays as it is until the annotation is changed, or is written again by a user with \
          the verb override on {resource}.atoll.dev {:?}",
-        policy.reference(),
-        reasons.join("; "),
         policy.name,
     ))
 }
@@ -86,6 +94,8 @@ mod tests {
             assert_eq!(found.is_some(), is_beyond, "{intent} {holder} {found:?}");
         }
         let parsed = Intent::parse("east").unwrap();
+        let found = message(&policy, (&parsed, IntentSource::Label), &json!({}), cluster).unwrap();
+        assert!(found.starts_with("its label names east, which is beyond placementpolicy/here: "), "{found}");
         let found = message(&policy, (&parsed, IntentSource::Namespace), &json!({}), cluster).unwrap();
         assert!(found.starts_with(
             "the annotation of its Namespace atoll.dev/clusters=east is beyond placementpolicy/here: "

@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_fleet::Placement;
+use atoll_fleet::placement::Share;
 use atoll_fleet::placement_refusal::placement_refusal;
 use atoll_informer::{Change, Key};
 use atoll_meta::object;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::autoscalers::Autoscalers;
 use crate::scopes::ChangeScope;
-use crate::{Keys, Scheduler, reports, serving, workloads};
+use crate::{Keys, Scheduler, report, reports, serving, workloads};
 
 /// Changes since the last round.
 #[derive(Default)]
@@ -82,7 +83,7 @@ pub fn listen(scheduler: &Arc<Scheduler>) {
         listener.rebalancing.cluster_changed(change);
         listener.suspicions.cluster_changed(change);
         listener.heartbeats.cluster_changed(change);
-        listener.pending.retry_below(&change.key.workspace);
+        listener.cluster_changed(change);
         if terms(change.old.as_deref()) != terms(change.new.as_deref()) {
             listener.scope_changed(&change.key.workspace, "", &ChangeScope::DaemonSets);
         }
@@ -161,10 +162,36 @@ pub fn workload_changed(scheduler: &Scheduler, kind: usize, change: &Change) {
         object.as_ref().map(|object| Placement::of(object).clusters).unwrap_or_default()
     };
     if clusters(&change.old) != clusters(&change.new) || change.new.is_none() {
-        scheduler.pending.retry();
+        scheduler.pending.retry_on(&freed(change));
         scheduler.enqueue_owned(change);
+        scheduler.neighbours_changed(kind, change);
+    } else if labels(&change.old) != labels(&change.new) {
+        scheduler.neighbours_changed(kind, change);
+    }
+    let has_finished = |object: &Option<Arc<Value>>| object.as_deref().is_some_and(workloads::has_finished);
+    if has_finished(&change.new) && !has_finished(&change.old) {
+        scheduler.pending.retry_on(&freed(change));
     }
     scheduler.queue.add(key);
+}
+
+/// Uids of the clusters on which a workload takes less than before.
+fn freed(change: &Change) -> Vec<Arc<str>> {
+    let shares = |object: &Option<Arc<Value>>| {
+        let object = object.as_deref().filter(|object| !workloads::has_finished(object));
+        object.map(|object| Placement::of(object).clusters).unwrap_or_default()
+    };
+    let after = shares(&change.new);
+    let numbers = |share: &Share| (share.replicas, share.completions, share.parallelism);
+    let is_same = |share: &Share| {
+        after.iter().any(|next| next.is_of(&share.name, &share.uid) && numbers(next) == numbers(share))
+    };
+    let freed = shares(&change.old).into_iter().filter(|share| !is_same(share));
+    freed.map(|share| share.uid.as_str().into()).collect()
+}
+
+fn labels(object: &Option<Arc<Value>>) -> Option<&Map<String, Value>> {
+    object.as_deref().and_then(object::label_map)
 }
 
 /// The parts of a workload that decisions and the ledger depend on. The rest is mostly status.
@@ -191,6 +218,29 @@ fn terms(cluster: Option<&Value>) -> Option<(bool, bool, &Value, &Value)> {
 }
 
 impl Scheduler {
+    /// Lets pending objects be tried again that a change of a Cluster may help.
+    fn cluster_changed(&self, change: &Change) {
+        if self.pending.needs_nothing() {
+            return;
+        }
+        // The path does not matter, because it is the same before and after.
+        let terms = |cluster: &Value| (cluster["spec"].clone(), report::state(cluster, ""));
+        let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref()) else {
+            return self.pending.retry_below(&change.key.workspace);
+        };
+        if terms(old) != terms(new) {
+            return self.pending.retry_below(&change.key.workspace);
+        }
+        let has_more = match (report::capacity(old), report::capacity(new)) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(old), Some(new)) => new.has_more_than(&old),
+        };
+        if has_more {
+            self.pending.retry_on(&[object::uid(new).into()]);
+        }
+    }
+
     /// Whether a policy says something else than before. Its status does not matter.
     fn has_new_policy(&self, change: &Change) -> bool {
         let says = |policy: &Value| (policy["spec"].clone(), object::is_being_deleted(policy));
@@ -198,9 +248,21 @@ impl Scheduler {
         if change.new.is_none() {
             self.policies.remove(change.object());
         } else if is_new {
+            self.policies.set_neighbours(change.object());
             self.counts.policy_changed(object::uid(change.object()));
         }
         is_new
+    }
+
+    /// Lets the workloads of a namespace be decided about again whose policies have rules about a workload that is on
+    /// other clusters now, has other labels, or was deleted.
+    fn neighbours_changed(&self, kind: usize, change: &Change) {
+        let Some(cache) = self.kinds.workloads.get(kind) else { return };
+        let is_below = |workspace: &str| self.is_below(&change.key.workspace, workspace);
+        let of_kind = (&change.key, &*cache.resource.kind);
+        if self.policies.refer_to(of_kind, &[labels(&change.old), labels(&change.new)], is_below) {
+            self.scope_changed(&change.key.workspace, &change.key.namespace, &ChangeScope::Neighbours);
+        }
     }
 
     /// Whether a workspace is another one or below it.

@@ -224,10 +224,9 @@ pub async fn run(setup: Setup) {
     // Each loop has a task of its own, so that none waits for another. All end when they are dropped.
     let mut tasks = JoinSet::new();
     let (waking, balancing) = (scheduler.clone(), scheduler.clone());
-    tasks.spawn(async move {
-        let is_below = |workspace: &str, other: &str| waking.is_below(workspace, other);
-        waking.pending.wake(&waking.queue, is_below).await;
-    });
+    tasks.spawn(
+        async move { waking.pending.wake(&waking.queue, |one, above| waking.is_below(one, above)).await },
+    );
     tasks.spawn(async move { rebalancing::run(&balancing).await });
     let scaling = scheduler.clone();
     tasks.spawn(async move { autoscalers::run(&scaling).await });
@@ -280,6 +279,7 @@ impl Scheduler {
 
     /// Updates the ledger with everything that has changed in the caches, except for Clusters of workspaces that rest.
     fn update(&self, ledger: &mut Ledger) {
+        self.pending.forget_unseen();
         let (clusters, objects) = self.changes.take();
         let (may_rest, mut used) = (self.may_rest(), HashMap::<Arc<str>, Duration>::new());
         for key in clusters {
@@ -437,7 +437,9 @@ impl Scheduler {
             }
             Written::Paused { message } => {
                 self.tell(key, target, CAUSE, message);
-                self.pauses.insert(key.clone());
+                if !self.pauses.insert(key) {
+                    return Ok(Next::After(PAUSED_DELAY));
+                }
                 self.queue.add(key.clone());
                 Ok(Next::Done)
             }

@@ -1,13 +1,13 @@
 //! The policies of all workspaces, parsed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use atoll_fleet::workloads::WORKLOADS;
 use atoll_informer::{ApiScope, Cache, Key, Resource};
 use atoll_meta::object;
-use atoll_placement::policy::{ANY_CUSTOM_KIND, Policy};
-use serde_json::Value;
+use atoll_placement::policy::{ANY_CUSTOM_KIND, Policy, WorkloadRule};
+use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
 /// Policies by the caches of both kinds.
@@ -20,6 +20,17 @@ pub struct Policies {
     pub kinds_changed: Notify,
     /// Parsed policies by uid, with the revision that they were parsed from.
     parsed: Mutex<HashMap<String, (String, Option<Policy>)>>,
+    /// Rules about other workloads by uid of the policy, for those that have any.
+    neighbours: RwLock<HashMap<String, NeighbourRules>>,
+}
+
+/// The rules of a policy about other workloads.
+struct NeighbourRules {
+    /// Id of the workspace of the policy.
+    workspace: Arc<str>,
+    /// Empty for a policy of the workspace.
+    namespace: Arc<str>,
+    rules: Vec<WorkloadRule>,
 }
 
 /// A kind that a policy of a workspace names.
@@ -47,8 +58,8 @@ impl Policies {
     pub fn new(of_namespaces: Arc<Cache>, of_workspaces: Arc<Cache>) -> Policies {
         let by_uid =
             [&of_namespaces, &of_workspaces].map(|cache| cache.index(|it| vec![object::uid(it).to_string()]));
-        let (kinds_changed, parsed) = (Notify::new(), Mutex::default());
-        Policies { of_namespaces, of_workspaces, by_uid, kinds_changed, parsed }
+        let (kinds_changed, parsed, neighbours) = (Notify::new(), Mutex::default(), RwLock::default());
+        Policies { of_namespaces, of_workspaces, by_uid, kinds_changed, parsed, neighbours }
     }
 
     /// The policy with this uid.
@@ -95,8 +106,48 @@ impl Policies {
         found
     }
 
+    /// Records the rules of a changed policy about other workloads.
+    pub fn set_neighbours(&self, policy: &Value) {
+        let is_of_namespace = !object::namespace(policy).is_empty();
+        let cache = if is_of_namespace { &self.of_namespaces } else { &self.of_workspaces };
+        let parsed = self.parse(cache, policy, 0);
+        let rules: Vec<WorkloadRule> = parsed
+            .into_iter()
+            .flat_map(|policy| policy.affinity.into_iter().chain(policy.anti_affinity))
+            .collect();
+        let mut neighbours = self.neighbours.write().unwrap_or_else(PoisonError::into_inner);
+        match rules.is_empty() {
+            true => drop(neighbours.remove(object::uid(policy))),
+            false => {
+                let Key { workspace, namespace, .. } = Key::of(policy);
+                neighbours
+                    .insert(object::uid(policy).to_string(), NeighbourRules { workspace, namespace, rules });
+            }
+        }
+    }
+
+    /// Whether a policy that may apply in a namespace has a rule about workloads of a kind with some of these labels.
+    pub fn refer_to(
+        &self,
+        (at, kind): (&Key, &str),
+        labels: &[Option<&Map<String, Value>>],
+        is_below: impl Fn(&str) -> bool,
+    ) -> bool {
+        let neighbours = self.neighbours.read().unwrap_or_else(PoisonError::into_inner);
+        neighbours.values().any(|policy| {
+            let matches = |rule: &WorkloadRule| {
+                rule.kind.as_deref().is_none_or(|wanted| wanted == kind)
+                    && labels.iter().any(|labels| rule.selector.matches_labels(labels))
+            };
+            let is_in_namespace = policy.namespace.is_empty()
+                || (policy.workspace == at.workspace && policy.namespace == at.namespace);
+            is_in_namespace && policy.rules.iter().any(matches) && is_below(&policy.workspace)
+        })
+    }
+
     /// Forgets a deleted policy.
     pub fn remove(&self, policy: &Value) {
+        self.neighbours.write().unwrap_or_else(PoisonError::into_inner).remove(object::uid(policy));
         self.parsed.lock().unwrap_or_else(PoisonError::into_inner).remove(object::uid(policy));
     }
 

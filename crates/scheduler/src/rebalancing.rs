@@ -18,6 +18,7 @@ use atoll_placement::cluster::Readiness;
 use atoll_placement::demand::Demand;
 use atoll_placement::failover::returns_at;
 use atoll_placement::fleet::Fleet;
+use atoll_placement::resources::Resources;
 use atoll_placement::rules::Failover;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -56,7 +57,18 @@ struct ChangedClusters {
 }
 
 /// The parts of a Cluster that decide which shares it keeps, and which it takes.
-type Terms<'a> = (&'a str, bool, bool, &'a Value, &'a Value, String, i64);
+type Terms<'a> = (&'a str, bool, bool, &'a Value, &'a Value, String, NodeRoom);
+
+/// The size of a cluster, whatever runs there: its nodes, and the amounts that pods may request of them together.
+type NodeRoom = (i64, Vec<(String, i64)>);
+
+fn node_room(cluster: &Value) -> NodeRoom {
+    let status = &cluster["status"];
+    let nodes = node_shapes::read(cluster).iter().fold(0i64, |sum, shape| sum.saturating_add(shape.nodes));
+    let names = status["allocatable"].as_object().into_iter().flatten().map(|(name, _)| name);
+    let allocatable = Resources::of(&status["allocatable"]);
+    (nodes, names.map(|name| (name.clone(), allocatable.amount(name))).collect())
+}
 
 fn terms(cluster: &Value) -> Terms<'_> {
     let ready = atoll_meta::views::condition(cluster, "Ready");
@@ -67,7 +79,7 @@ fn terms(cluster: &Value) -> Terms<'_> {
         &cluster["spec"],
         &cluster["metadata"]["labels"],
         ready.map(|ready| ready.status().to_string()).unwrap_or_default(),
-        node_shapes::read(cluster).iter().fold(0i64, |sum, shape| sum.saturating_add(shape.nodes)),
+        node_room(cluster),
     )
 }
 
@@ -123,12 +135,11 @@ impl Rebalancing {
         self.objects().remove(key);
     }
 
-    /// Counts a move in a workspace, of one of so many objects, or returns when the next one is allowed, in
-    /// seconds.
-    pub fn begin(&self, workspace: &Arc<str>, now: i64, objects: usize) -> Result<(), i64> {
+    /// Counts an object, one of so many, that moves, or returns when the next one of its workspace may, in seconds.
+    pub fn begin(&self, key: &Key, now: i64, objects: usize) -> Result<(), i64> {
         let mut caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
         caps.retain(|_, cap| !cap.is_unused(now));
-        caps.entry(workspace.clone()).or_default().begin(now, objects)
+        caps.entry(key.workspace.clone()).or_default().begin(key, now, objects)
     }
 
     fn clusters(&self) -> MutexGuard<'_, ChangedClusters> {
@@ -270,10 +281,32 @@ mod tests {
     #[test]
     fn moves_of_one_workspace_do_not_count_for_others() {
         let rebalancing = Rebalancing::default();
-        let [one, other] = ["one", "other"].map(Arc::from);
-        assert!((0..60).all(|now| rebalancing.begin(&one, now, 10).is_ok()));
-        assert!(rebalancing.begin(&one, 60, 10).is_err() && rebalancing.begin(&other, 60, 10).is_ok());
-        assert!(rebalancing.begin(&one, 3700, 10).is_ok());
+        let begin = |workspace: &str, number: i64, now: i64| {
+            rebalancing.begin(&Key::new(workspace, "2/n", &number.to_string()), now, 10)
+        };
+        assert!((0..60).all(|number| begin("one", number, number).is_ok()));
+        assert!(begin("one", 60, 60).is_err() && begin("other", 60, 60).is_ok());
+        assert!(begin("one", 60, 3700).is_ok());
+    }
+
+    #[test]
+    fn the_size_of_a_cluster_does_not_depend_on_what_runs_there() {
+        let cluster = |nodes: i64, allocatable: &str, free: &str| {
+            let free = serde_json::json!([{ "nodes": nodes, "resources": { "cpu": free } }]);
+            let status =
+                serde_json::json!({ "allocatable": { "cpu": allocatable, "pods": 110 }, "free": free });
+            serde_json::json!({ "metadata": { "name": "east", "uid": "1" }, "status": status })
+        };
+        let before = cluster(2, "8", "3");
+        for (after, is_changed) in [
+            (cluster(2, "8", "1"), false),
+            (cluster(2, "8000m", "3"), false),
+            (cluster(2, "4", "3"), true),
+            (cluster(2, "16", "3"), true),
+            (cluster(3, "8", "3"), true),
+        ] {
+            assert_eq!(terms(&before) != terms(&after), is_changed, "{after}");
+        }
     }
 
     #[test]

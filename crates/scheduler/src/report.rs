@@ -49,7 +49,8 @@ fn quotas(status: &Value) -> BTreeMap<(Arc<str>, Arc<str>), BTreeMap<String, i64
     rows.collect()
 }
 
-fn shape(shape: node_shapes::NodeShape) -> NodeShape {
+/// A node shape in the units of the ledger.
+pub fn shape(shape: node_shapes::NodeShape) -> NodeShape {
     NodeShape {
         count: shape.nodes.max(0),
         labels: shape.labels,

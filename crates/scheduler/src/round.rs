@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NOT_PLACED, UNSCHEDULABLE};
-use atoll_fleet::placement::{Share, names_of};
+use atoll_fleet::placement::{LeftOut, MAX_LEFT_OUT, Share, names_of};
 use atoll_fleet::{Placement, placed_by, pod_security};
 use atoll_informer::{Key, Resource};
 use atoll_meta::text::clean;
@@ -44,6 +44,8 @@ const LONGEST_REASON: usize = 512;
 /// Most policies that a round keeps for further objects of their namespaces. Workspaces inherit those of all
 /// workspaces above.
 const MAX_CANDIDATES: usize = 4096;
+/// The refusal of a cluster whose Pod Security level does not allow the pods.
+const POD_SECURITY: &str = "PodSecurity";
 /// Message about an object that no cluster can run.
 const NO_CLUSTER: &str =
     "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE";
@@ -110,6 +112,7 @@ impl<'a> Round<'a> {
             self.scheduler.rebalancing.remove(key);
             self.scheduler.reports.set_awaited(key, false);
             self.scheduler.progress.remove(key);
+            self.scheduler.pauses.take(key);
             return DecidedStep::Settled;
         };
         let (resource, placement) = (cache.resource.clone(), Placement::of(&object));
@@ -120,6 +123,9 @@ impl<'a> Round<'a> {
             let is_divided = self.is_divided(&resource, &at, &object);
             let intent = taking_over::intent(&object, &placement, is_divided);
             return DecidedStep::TakeOver(PlacementTarget { resource, at, object }, intent);
+        }
+        if taking_over::was_let_go(&resource, &object) {
+            return DecidedStep::TakeOver(PlacementTarget { resource, at, object }, Intent::default());
         }
         if !workloads::is_placed_here(&resource, &object, &placement) {
             self.scheduler.pending.remove(key);
@@ -360,9 +366,9 @@ impl<'a> Round<'a> {
                     violations.insert(share.uid.clone(), violation);
                 }
                 _ => {
-                    for refusal in &mut decision.refusals {
-                        if let Some(violation) = violations.remove(&refusal.uid) {
-                            refusal.text = violation;
+                    for refusal in decision.refusals.iter_mut().chain(&mut decision.left_out) {
+                        if let Some(violation) = violations.get(&refusal.uid) {
+                            (refusal.code, refusal.text) = (POD_SECURITY, violation.clone());
                         }
                     }
                     return decision;
@@ -414,9 +420,8 @@ impl<'a> Round<'a> {
         policy: &Policy,
     ) -> Option<String> {
         let holder = match source {
-            IntentSource::Object => &target.object,
+            IntentSource::Object | IntentSource::Label => &target.object,
             IntentSource::Namespace => namespace,
-            IntentSource::Label => return None,
         };
         // A cluster that does not serve the workspace is like one that does not exist: its labels are not told.
         let cluster = |name: &str| {
@@ -477,7 +482,8 @@ fn why_above(rules: &Rules, intent: Option<&(Intent, IntentSource)>) -> String {
     format!("the object stays in the control plane, so nothing runs: {why}")
 }
 
-fn policy_target<'a>(
+/// An object as policies see it.
+pub fn policy_target<'a>(
     resource: &'a Resource,
     at: &'a Key,
     object: &'a Value,
@@ -522,6 +528,7 @@ fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&I
     let exact = decide(fleet, demand, &pinned);
     decision.shares.extend(exact.shares);
     decision.unplaced += exact.unplaced;
+    decision.kept += exact.kept;
     decision.reason = decision.reason.or(exact.reason);
     decision.refusals.extend(exact.refusals);
     decision
@@ -531,7 +538,15 @@ fn decide_parts(fleet: &Fleet, demand: &Demand, rules: &Rules, intent: Option<&I
 pub fn wanted(decision: &PlacementDecision, demand: &Demand, rules: &Rules) -> Wanted {
     let shares: Vec<Share> = decision.shares.iter().map(share).collect();
     let is_copied = rules.division == Division::Duplicate && demand.runs_once && shares.len() > 1;
-    Wanted { shares, by: decision.by.to_string(), duplicate: is_copied, ..Wanted::default() }
+    let left_out = decision.left_out.iter().take(MAX_LEFT_OUT);
+    let left_out = left_out.map(|one| LeftOut { name: one.name.to_string(), reason: one.code.to_string() });
+    Wanted {
+        shares,
+        by: decision.by.to_string(),
+        duplicate: is_copied,
+        left_out: left_out.collect(),
+        ..Wanted::default()
+    }
 }
 
 pub fn share(decided: &DecidedShare) -> Share {
@@ -568,12 +583,21 @@ pub fn message(decision: &PlacementDecision) -> String {
     }
     let what = match decision.shares.is_empty() {
         true => "no cluster takes it".to_string(),
+        false if decision.unplaced == 0 => "no other cluster takes them".to_string(),
         false => format!("{} of its replicas have no place", decision.unplaced),
     };
     match parts.is_empty() {
         true => what,
         false => format!("{what}: {}", parts.join("; ")),
     }
+}
+
+/// Tells which named clusters take nothing, each with its reason.
+pub fn left_out_message(decision: &PlacementDecision) -> Option<String> {
+    let reasons = decision.left_out.iter().take(MAX_REASONS);
+    let parts: Vec<String> =
+        reasons.map(|one| format!("{} {}", one.name, clean(&one.text, LONGEST_REASON))).collect();
+    (!parts.is_empty()).then(|| format!("clusters that were asked for are left out: {}", parts.join("; ")))
 }
 
 /// The Namespace of an object, as policies see it. One that every workspace has from the start is not in the

@@ -1,5 +1,6 @@
 //! Changes that concern many objects: those of a namespace, of a workspace and the workspaces below it, all
-//! DaemonSets, the workloads that mount a claim, or the objects that one object owns.
+//! DaemonSets, the workloads that mount a claim, those with rules about other workloads, or the objects that one object
+//! owns.
 //!
 //! Listing many objects takes long, and a listener of a cache delays all other listeners. So a listener only
 //! records the scope. A worker lists its objects and lets the scope rest afterwards, so that changes in quick
@@ -9,9 +10,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use atoll_informer::{Cache, Key, Next};
+use atoll_placement::policy::select;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::round::policy_target;
 use crate::{Scheduler, workloads};
 
 /// Most scopes that are listed or rest at the same time, in all and of one workspace.
@@ -37,6 +40,8 @@ pub enum ChangeScope {
     /// The DaemonSets of a workspace and of the workspaces below it. They run on every cluster that their rules
     /// allow, also on those that join later.
     DaemonSets,
+    /// The workloads of a namespace whose policies have rules about other workloads: one of these has changed.
+    Neighbours,
     /// The workloads that mount the claim with this name: its storage class has changed.
     Claim(String),
     /// The objects that the object with this uid owns: its clusters have changed.
@@ -51,6 +56,7 @@ impl ChangeScope {
             ChangeScope::NamespacePolicies => "namespace-policies".to_string(),
             ChangeScope::WorkspacePolicies => "workspace-policies".to_string(),
             ChangeScope::DaemonSets => "daemonsets".to_string(),
+            ChangeScope::Neighbours => "neighbours".to_string(),
             ChangeScope::Claim(name) => format!("claim/{name}"),
             ChangeScope::Owned(uid) => format!("owned/{uid}"),
         }
@@ -63,6 +69,7 @@ impl ChangeScope {
             ("namespace-policies", _) => ChangeScope::NamespacePolicies,
             ("workspace-policies", _) => ChangeScope::WorkspacePolicies,
             ("daemonsets", _) => ChangeScope::DaemonSets,
+            ("neighbours", _) => ChangeScope::Neighbours,
             (_, Some(("claim", name))) => ChangeScope::Claim(name.to_string()),
             (_, Some(("owned", uid))) => ChangeScope::Owned(uid.to_string()),
             _ => return None,
@@ -111,6 +118,12 @@ impl Scheduler {
                 let is_daemon_set = |(_, cache): &(usize, Arc<Cache>)| &*cache.resource.kind == "DaemonSet";
                 self.kinds.all().into_iter().filter(is_daemon_set).map(&mut in_workspaces).collect()
             }
+            ChangeScope::Neighbours => {
+                let mut found: Vec<_> =
+                    self.kinds.workloads.iter().cloned().enumerate().map(in_namespace).collect();
+                self.retain_with_neighbours(key, &mut found);
+                found
+            }
             ChangeScope::Claim(name) => {
                 let claim = Key::new(&key.workspace, &key.namespace, name);
                 self.volume_claims.mounting(&claim, &self.kinds.workloads)
@@ -128,6 +141,21 @@ impl Scheduler {
             objects.into_iter().map(move |object| (enqueued_as(kind), object))
         };
         found.into_iter().flat_map(with_kind).collect()
+    }
+
+    /// Retains the workloads of a namespace whose policies have rules about other workloads.
+    fn retain_with_neighbours(&self, of: &Key, found: &mut [(usize, Vec<Arc<Value>>)]) {
+        let candidates = self.policies.candidates(&self.api, &of.workspace, &of.namespace);
+        let namespace = self.namespace(of);
+        for (kind, objects) in found {
+            let Some(cache) = self.kinds.workloads.get(*kind) else { continue };
+            objects.retain(|object| {
+                let at = Key::of(object);
+                let target = policy_target(&cache.resource, &at, object, &namespace);
+                let winner = select(candidates.iter(), &target).winner;
+                winner.is_some_and(|policy| !policy.affinity.is_empty() || !policy.anti_affinity.is_empty())
+            });
+        }
     }
 
     fn enqueue(&self, how: EnqueuedAs, object: &Value) {
@@ -188,6 +216,7 @@ mod tests {
             ChangeScope::NamespacePolicies,
             ChangeScope::WorkspacePolicies,
             ChangeScope::DaemonSets,
+            ChangeScope::Neighbours,
             ChangeScope::Claim("data".into()),
             ChangeScope::Owned("1-2/3".into()),
         ] {

@@ -1,8 +1,8 @@
 //! Placements that were made by hand, without a scheduler, become intents. No replica moves: numbers become
-//! pins, and undivided objects stay undivided.
+//! pins, and what is whole stays whole. What was let go stays so, with the intent `none`.
 
 use atoll_fleet::scheduled::COMMAND_MANAGER;
-use atoll_fleet::{Placement, placed_by};
+use atoll_fleet::{Placement, placed_by, placed_condition};
 use atoll_informer::{ApiScope, Next, Resource};
 use atoll_meta::{Status, object};
 use atoll_placement::intent::{ANNOTATION, Intent};
@@ -21,6 +21,11 @@ pub fn is_needed(resource: &Resource, object: &Value, placement: &Placement) -> 
         && workloads::is_workload(resource)
         && workloads::is_own(object)
         && !is_released()
+}
+
+/// Whether an object was let go before that was recorded as an intent. It stays in the control plane.
+pub fn was_let_go(resource: &Resource, object: &Value) -> bool {
+    workloads::is_workload(resource) && workloads::is_own(object) && placed_condition::was_let_go(object)
 }
 
 /// Returns the intent that keeps a placement as it is. `is_divided` is whether a policy would divide it.
@@ -42,6 +47,9 @@ pub async fn write(api: &ApiScope, target: &PlacementTarget, intent: &Intent) ->
         Err(status) if matches!(status.code(), 404 | 409) => return Ok(Next::Again),
         written => written?,
     };
+    if intent.is_none() {
+        return Ok(Next::Done);
+    }
     let patch = json!({
         "metadata": { "uid": uid, "resourceVersion": object::resource_version(&written) },
         "spec": { "by": placed_by::ANNOTATION },

@@ -7,6 +7,8 @@
 //!                                           └──────────────────────┘ until nothing changes
 //! ```
 
+mod freed_nodes;
+
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -185,7 +187,7 @@ impl Trial {
         let mut next = before.decided(wanted.shares, &wanted.by);
         next.leaving.clear();
         (next.phase, next.target, next.duplicate) = (wanted.phase, wanted.target, wanted.duplicate);
-        (next.missing, next.blocked) = (wanted.missing, wanted.blocked);
+        (next.missing, next.blocked, next.left_out) = (wanted.missing, wanted.blocked, wanted.left_out);
         next.autoscaler = wanted.autoscaler.to_string();
         let mut changed = target.object.as_ref().clone();
         match next.text() {
@@ -232,6 +234,22 @@ impl Trial {
             },
         });
         self.write(&self.scheduler.reports.cache, report);
+        self.free(target, &cluster, pods);
+    }
+
+    /// Reports that a cluster has bound no more than these pods of an object: what the others took is free.
+    fn free(&self, target: &PlacementTarget, cluster: &Option<Arc<Value>>, pods: i64) {
+        let Some(cluster) = cluster else { return };
+        let uid = object::uid(&target.object);
+        let gone = cluster["status"]["bound"][uid].as_i64().unwrap_or(0) - pods;
+        if gone <= 0 {
+            return;
+        }
+        let demand = self.scheduler.demand(&target.resource, &target.at, "", &target.object);
+        let mut changed = cluster.as_ref().clone();
+        changed["status"]["bound"][uid] = pods.into();
+        changed["status"]["free"] = freed_nodes::freed(cluster, &demand.needs, gone);
+        self.write(&self.scheduler.clusters, changed);
     }
 
     /// Writes an object to a copied cache, as a newer revision.

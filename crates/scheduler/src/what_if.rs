@@ -135,13 +135,14 @@ fn change_cluster(trial: &Trial, workspace: &str, name: &str, is_lost: bool) -> 
 /// Sets the number of replicas of a workload.
 fn change_replicas(trial: &Trial, workspace: &str, scale: &ScaleChange) -> Result<(), Status> {
     let ScaleChange { group, resource, namespace, name, replicas } = scale;
-    let cache =
-        workloads::position(group, resource).and_then(|kind| trial.scheduler.kinds.workloads.get(kind));
-    let found = cache.and_then(|cache| Some((cache, cache.get(&Key::new(workspace, namespace, name))?)));
-    let (cache, workload) = found.ok_or_else(|| Status::not_found(group, resource, name))?;
+    let kinds = &trial.scheduler.kinds;
+    let cache = kinds.position(workspace, (group, resource)).and_then(|kind| kinds.get(kind));
+    let found = cache.and_then(|cache| Some((cache.get(&Key::new(workspace, namespace, name))?, cache)));
+    let (workload, cache) = found.ok_or_else(|| Status::not_found(group, resource, name))?;
     let mut changed = workload.as_ref().clone();
-    changed["spec"]["replicas"] = (*replicas).into();
-    trial.write(cache, changed);
+    let field = if &*cache.resource.kind == "Job" { "parallelism" } else { "replicas" };
+    changed["spec"][field] = (*replicas).into();
+    trial.write(&cache, changed);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use atoll_fleet::Placement;
 use atoll_fleet::autoscaling::{ABOVE, BELOW, PINNED, SIDES, STOPPING};
 use atoll_fleet::pause::CAUSE;
 use atoll_fleet::placed_condition::{self, ConditionValue};
-use atoll_fleet::placement::{Share, have_same_clusters, names_of};
+use atoll_fleet::placement::{LeftOut, Share, have_same_clusters, names_of};
 use atoll_informer::{ApiScope, Clock, Key, Next, Recorder, Resource};
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
@@ -50,6 +50,8 @@ pub struct Wanted {
     pub missing: i64,
     /// The reason why replicas stay on a cluster that they are to leave.
     pub blocked: String,
+    /// Clusters that the intent names and that take nothing.
+    pub left_out: Vec<LeftOut>,
     /// The side of its autoscaler, if it has one.
     pub autoscaler: &'static str,
 }
@@ -66,6 +68,7 @@ impl Wanted {
             target: placement.target.clone(),
             missing: placement.missing,
             blocked: placement.blocked.clone(),
+            left_out: placement.left_out.clone(),
             autoscaler: side.unwrap_or_default(),
         }
     }
@@ -77,16 +80,18 @@ impl Wanted {
             && placement.phase == self.phase
             && placement.missing == self.missing
             && placement.blocked == self.blocked
+            && placement.left_out == self.left_out
             && placement.autoscaler == self.autoscaler
             && have_same_amounts(&placement.clusters, &self.shares)
             && have_same_turns(&placement.clusters, &self.shares)
             && have_same_amounts(&placement.target, &self.target)
     }
 
-    /// Whether only information about replicas changes: the number without a cluster, and why some stay.
+    /// Whether only what is told changes: how many replicas are missing, why some stay, and what is left out.
     pub fn is_count_of(&self, placement: &Placement) -> bool {
         let (missing, blocked) = (placement.missing, placement.blocked.clone());
-        let counted = Wanted { missing, blocked, ..self.clone() };
+        let left_out = placement.left_out.clone();
+        let counted = Wanted { missing, blocked, left_out, ..self.clone() };
         !self.is_same(placement) && counted.is_same(placement)
     }
 
@@ -213,6 +218,7 @@ impl Writer {
                 "target": (!wanted.target.is_empty()).then_some(&wanted.target),
                 "missing": (wanted.missing > 0).then_some(wanted.missing),
                 "blocked": (!wanted.blocked.is_empty()).then_some(&wanted.blocked),
+                "leftOut": (!wanted.left_out.is_empty()).then_some(&wanted.left_out),
                 "autoscaler": (!wanted.autoscaler.is_empty()).then_some(wanted.autoscaler),
                 "decisions": decisions,
             },

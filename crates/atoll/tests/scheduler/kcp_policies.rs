@@ -6,8 +6,8 @@ use atoll_testkit::{Setup, names};
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    CLUSTERS, CONTROLLERS, DEPLOYMENTS, deployment, expect_placed, has_event, join, path, report_all_pods,
-    report_gone, report_pods, scale, summary, wait_until, with_clusters,
+    CLUSTERS, CONTROLLERS, DEPLOYMENTS, condition, deployment, expect_placed, has_event, join, path,
+    report_all_pods, report_gone, report_pods, scale, summary, wait_until, with_clusters,
 };
 use crate::other_kinds::{DEFINITIONS, WIDGETS, define_widgets, definition, expect_nowhere, widget};
 
@@ -61,6 +61,50 @@ async fn another_label_moves_a_workload_without_a_gap() {
     label(None).await;
     wait_until(&admin, &web, "a policy decides", |web| Placement::of(web).by == "clusterplacementpolicy/kcp")
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_stay_within_what_policies_allow() {
+    let atoll = Setup::new().flag("--controllers", format!("{CONTROLLERS},kcpplacement")).start();
+    let admin = atoll.admin();
+    for name in ["east", "west"] {
+        join(&admin, name, 4).await;
+    }
+    atoll.run("dialect enable kcp");
+    let policies = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
+    let allow = |cluster: &str| {
+        json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy", "metadata": { "name": "here" },
+            "spec": { "clusters": { "names": [cluster] } },
+        })
+    };
+    admin.post(policies, allow("west")).await.expect(201);
+    wait_until(&admin, &format!("{policies}/here"), "the policy is known", |policy| {
+        policy["status"]["observedGeneration"] == 1
+    })
+    .await;
+    let mut labelled = deployment("web", 2, 100);
+    labelled["metadata"]["labels"][LABEL] = "east".into();
+    admin.post(DEPLOYMENTS, labelled).await.expect(201);
+    let web = path("web");
+    wait_until(&admin, &web, "the label is beyond the policy", |web| {
+        let (_, reason, message) = condition(web, "Placed");
+        let expected =
+            "its label names east, which is beyond placementpolicy/here: it does not allow the cluster east";
+        reason == "BeyondPolicy" && message.starts_with(expected)
+    })
+    .await;
+    assert_eq!(summary(&admin.get(&web).await.expect(200)), "nowhere");
+    let label = json!({ "metadata": { "labels": { LABEL: "west" } } });
+    admin.merge(&web, label).await.expect(200);
+    expect_placed(&admin, &web, "west=2 by label").await;
+    // The policy changes later: nothing moves, nothing grows, and its user is told.
+    admin.merge(&format!("{policies}/here"), json!({ "spec": allow("east")["spec"] })).await.expect(200);
+    eventually("an event says so", async || has_event(&admin, "web", "BeyondPolicy").await).await;
+    assert_eq!(summary(&admin.get(&web).await.expect(200)), "west=2 by label");
+    admin.delete(&format!("{policies}/here")).await.expect(200);
+    scale(&admin, &web, 3).await;
+    expect_placed(&admin, &web, "west=3 by label").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -62,3 +62,36 @@ async fn taints_and_unschedulable_replicas_lead_elsewhere() {
     }
     expect_placed(&admin, &web, &format!("north=4 {by}")).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_grows_or_shrinks_leads_to_a_new_division() {
+    let (_atoll, admin) = with_clusters(&[("east", 8), ("west", 8)]).await;
+    let policy = json!({
+        "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy", "metadata": { "name": "room" },
+        "spec": { "replicas": { "division": "Capacity" } },
+    });
+    admin.post(POLICIES, policy).await.expect(201);
+    let web = path("web");
+    admin.post(DEPLOYMENTS, deployment("web", 8, 1000)).await.expect(201);
+    let by = "by placementpolicy/room";
+    expect_placed(&admin, &web, &format!("east=4 west=4 {by}")).await;
+    for cluster in ["east", "west"] {
+        report_pods(&admin, &web, cluster, 4).await;
+    }
+    // As many nodes with more cores, and then with fewer.
+    let resized = async |cores: i64| {
+        let amounts = json!({ "cpu": cores.to_string(), "memory": "64Gi", "pods": "1000" });
+        let free = json!([{ "nodes": 1, "labels": {}, "taints": [], "resources": amounts }]);
+        let status = json!({ "status": { "allocatable": amounts, "free": free } });
+        admin.merge(&format!("{CLUSTERS}/west/status"), status).await.expect(200);
+    };
+    resized(24).await;
+    expect_placed(&admin, &web, &format!("east=4 west=6 {by}")).await;
+    report_pods(&admin, &web, "west", 6).await;
+    expect_placed(&admin, &web, &format!("east=2 west=6 {by}")).await;
+    report_pods(&admin, &web, "east", 2).await;
+    resized(8).await;
+    expect_placed(&admin, &web, &format!("east=4 west=6 {by}")).await;
+    report_pods(&admin, &web, "east", 4).await;
+    expect_placed(&admin, &web, &format!("east=4 west=4 {by}")).await;
+}

@@ -4,7 +4,8 @@ use atoll_testkit::{Client, Setup};
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    CONTROLLERS, DEPLOYMENTS, annotated, deployment, expect_placed, join, path, summary, wait_until,
+    CONTROLLERS, DEPLOYMENTS, annotated, condition, deployment, expect_placed, join, path, summary,
+    wait_until,
 };
 
 async fn place_by_hand(admin: &Client, path: &str, clusters: Value) {
@@ -51,4 +52,42 @@ async fn placements_by_hand_become_intents_and_nothing_moves() {
     })
     .await;
     assert_eq!(summary(&admin.get(&path("released")).await.expect(200)), "east by hand");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_let_go_without_a_scheduler_is_not_taken_back() {
+    let without = CONTROLLERS.replace("placementscheduler,", "");
+    let mut before = Setup::new().flag("--controllers", without).start();
+    let admin = before.admin();
+    join(&admin, "east", 8).await;
+    for name in ["released", "waiting"] {
+        admin.post(DEPLOYMENTS, deployment(name, 2, 100)).await.expect(201);
+        wait_until(&admin, &path(name), "it is placed nowhere", |object| {
+            condition(object, "Placed").2.contains("so nothing runs; ")
+        })
+        .await;
+    }
+    // One was on a cluster until an hour after its creation.
+    let object = admin.get(&path("released")).await.expect(200);
+    let mut conditions = object["status"]["conditions"].clone();
+    let created = atoll_meta::time::parse(object["metadata"]["creationTimestamp"].as_str().unwrap());
+    let created = created.unwrap().seconds;
+    for condition in conditions.as_array_mut().unwrap() {
+        condition["lastTransitionTime"] = atoll_meta::time::format(created + 3600).into();
+    }
+    let status = json!({ "status": { "conditions": conditions } });
+    admin.merge(&format!("{}/status", path("released")), status).await.expect(200);
+    before.stop();
+    let atoll = Setup::new().directory(&before.directory).flag("--controllers", CONTROLLERS).start();
+    let admin = atoll.admin();
+    expect_placed(&admin, &path("waiting"), "east=2 by default").await;
+    wait_until(&admin, &path("released"), "it has the intent for no cluster", |object| {
+        object["metadata"]["annotations"]["atoll.dev/clusters"] == "none"
+    })
+    .await;
+    wait_until(&admin, &path("released"), "it is told", |object| {
+        condition(object, "Placed").2.contains("its annotation atoll.dev/clusters is none")
+    })
+    .await;
+    assert_eq!(summary(&admin.get(&path("released")).await.expect(200)), "nowhere");
 }

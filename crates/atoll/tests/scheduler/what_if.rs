@@ -8,8 +8,8 @@ use atoll_testkit::{Client, Setup};
 use serde_json::{Value, json};
 
 use crate::fleet::{
-    CLUSTERS, DEPLOYMENTS, deployment, expect_placed, path, report_pods, scale, set_ready, summary,
-    with_clusters,
+    CLUSTERS, DEPLOYMENTS, annotated, condition, deployment, expect_placed, path, report_all_pods,
+    report_gone, report_pods, scale, set_ready, summary, wait_until, with_clusters,
 };
 
 const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
@@ -152,6 +152,102 @@ async fn drained_and_lost_clusters_lead_to_what_was_said() {
         admin.merge(&format!("{CLUSTERS}/east"), drained).await.expect(200);
         expect_all(&admin, "", &expected, &format!("seed {seed}, east is drained")).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn room_that_others_leave_is_free_in_the_answer() {
+    let (_atoll, admin) = with_clusters(&[("east", 8), ("west", 2)]).await;
+    let allow = |cluster: &str| {
+        json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy",
+            "metadata": { "name": "here", "namespace": "default" },
+            "spec": { "objects": [{ "kind": "Deployment", "name": "web" }], "clusters": { "names": [cluster] } },
+        })
+    };
+    admin.post(POLICIES, allow("west")).await.expect(201);
+    let (web, api, worker) = (path("web"), path("api"), path("worker"));
+    admin.post(DEPLOYMENTS, deployment("web", 2, 1000)).await.expect(201);
+    expect_placed(&admin, &web, "west=2 by placementpolicy/here").await;
+    report_all_pods(&admin, &web, "west", 2).await;
+    // West is full, and the next one waits for room there.
+    let uid = admin.get(&web).await.expect(200)["metadata"]["uid"].as_str().unwrap().to_string();
+    let west = async |cores: &str, bound: Value| {
+        let resources = json!({ "cpu": cores, "memory": "8Gi", "pods": "1000" });
+        let free = json!([{ "nodes": 1, "labels": {}, "taints": [], "resources": resources }]);
+        let status = json!({ "status": { "free": free, "bound": bound } });
+        admin.merge(&format!("{CLUSTERS}/west/status"), status).await.expect(200);
+    };
+    west("0", json!({ uid.as_str(): 2 })).await;
+    admin.post(DEPLOYMENTS, annotated(deployment("api", 1, 1500), "west")).await.expect(201);
+    admin.post(DEPLOYMENTS, annotated(deployment("worker", 1, 100), "east")).await.expect(201);
+    wait_until(&admin, &api, "it waits for room", |api| condition(api, "Placed").1 == "Unschedulable").await;
+    expect_placed(&admin, &worker, "east=1 by annotation").await;
+    report_all_pods(&admin, &worker, "east", 1).await;
+    let expected = predicted(&admin, json!({ "policy": allow("east") })).await;
+    let told: Vec<&str> = expected.values().map(String::as_str).collect();
+    assert_eq!(told, ["west=1", "east=2", "east=1"], "{expected:?}");
+    admin.merge(&format!("{POLICIES}/here"), json!({ "spec": allow("east")["spec"] })).await.expect(200);
+    report_pods_when_placed(&admin, &web, "east", 2).await;
+    expect_placed(&admin, &web, "east=2 by placementpolicy/here").await;
+    report_gone(&admin, &web, "west").await;
+    west("2", json!({ uid.as_str(): null })).await;
+    expect_all(&admin, "", &expected, "web has left west").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_kinds_lead_to_what_was_said() {
+    let (_atoll, admin) = with_clusters(&[("east", 8), ("west", 16)]).await;
+    let apps = "/apis/apps/v1/namespaces/default";
+    let (mut set, mut agent) = (deployment("db", 3, 100), deployment("agent", 1, 100));
+    set["kind"] = "StatefulSet".into();
+    set["spec"]["serviceName"] = "db".into();
+    agent["kind"] = "DaemonSet".into();
+    agent["spec"].as_object_mut().unwrap().remove("replicas");
+    let (db, agents) = (format!("{apps}/statefulsets/db"), format!("{apps}/daemonsets/agent"));
+    admin.post(&format!("{apps}/statefulsets"), set).await.expect(201);
+    expect_placed(&admin, &db, "west=3 by default").await;
+    report_all_pods(&admin, &db, "west", 3).await;
+    let agents_on = |clusters: Value| {
+        json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "PlacementPolicy",
+            "metadata": { "name": "agents", "namespace": "default" },
+            "spec": {
+                "objects": [{ "kind": "DaemonSet" }], "clusters": { "names": clusters },
+                "replicas": { "division": "Duplicate" },
+            },
+        })
+    };
+    admin.post(POLICIES, agents_on(json!(["east", "west"]))).await.expect(201);
+    admin.post(&format!("{apps}/daemonsets"), agent).await.expect(201);
+    expect_placed(&admin, &agents, "east west by placementpolicy/agents").await;
+    for cluster in ["east", "west"] {
+        report_pods(&admin, &agents, cluster, 1).await;
+    }
+    let effects = async |change: Value| -> Vec<String> {
+        let answer = admin.post("/services/what-if", change).await.expect(200);
+        let effect =
+            |effect: &Value| format!("{} {}", effect["kind"].as_str().unwrap(), shares(&effect["after"]));
+        answer["changes"].as_array().unwrap().iter().map(effect).collect()
+    };
+    let scaled = json!({ "group": "apps", "resource": "statefulsets", "namespace": "default", "name": "db", "replicas": 5 });
+    assert_eq!(effects(json!({ "scale": scaled })).await, ["StatefulSet west=5"]);
+    scale(&admin, &db, 5).await;
+    expect_placed(&admin, &db, "west=5 by default").await;
+    report_all_pods(&admin, &db, "west", 5).await;
+    let only_west = agents_on(json!(["west"]));
+    assert_eq!(effects(json!({ "policy": only_west })).await, ["DaemonSet west=null"]);
+    admin.merge(&format!("{POLICIES}/agents"), json!({ "spec": only_west["spec"] })).await.expect(200);
+    expect_placed(&admin, &agents, "west by placementpolicy/agents").await;
+    assert_eq!(summary(&admin.get(&db).await.expect(200)), "west=5 by default");
+}
+
+/// Waits until an object is also on a cluster, and reports its pods there.
+async fn report_pods_when_placed(admin: &Client, path: &str, cluster: &str, pods: i64) {
+    wait_until(admin, path, "it is on the new cluster", |object| {
+        Placement::of(object).share(cluster).is_some()
+    })
+    .await;
+    report_pods(admin, path, cluster, pods).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

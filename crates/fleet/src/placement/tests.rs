@@ -178,3 +178,29 @@ fn recorded_decisions_are_bounded() {
         assert_eq!(is_printable(text, 5), expected, "{text:?}");
     }
 }
+
+#[test]
+fn replicas_move_unless_shares_follow_their_number() {
+    let on = |numbers: [Option<i64>; 2]| {
+        let share = |(name, replicas): (&str, Option<i64>)| Share { replicas, ..known(name, name) };
+        Placement {
+            clusters: ["a", "b"].into_iter().zip(numbers).map(share).collect(),
+            ..Placement::default()
+        }
+    };
+    for (before, after, replicas, expected) in [
+        ([Some(3), Some(1)], [Some(2), Some(2)], 4, 2),
+        ([Some(3), Some(1)], [Some(4), Some(0)], 6, 2),
+        ([Some(3), Some(1)], [Some(3), Some(2)], 4, 1),
+        ([Some(3), Some(1)], [Some(4), Some(2)], 6, 0),
+        ([Some(3), Some(1)], [Some(3), Some(2)], 6, 0),
+        ([Some(3), Some(1)], [Some(0), Some(1)], 1, 0),
+        ([Some(3), Some(1)], [Some(3), Some(1)], 9, 0),
+        ([Some(3), Some(3)], [Some(5), Some(5)], 5, 0),
+        ([Some(3), None], [Some(2), Some(1)], 3, 1),
+        ([None, None], [Some(2), Some(1)], 3, 0),
+    ] {
+        let found = on(before).moved_replicas(&on(after), replicas).len();
+        assert_eq!(found, expected, "{before:?} {after:?} {replicas}");
+    }
+}

@@ -32,28 +32,35 @@ fn divide_between<'a>(
     if let Some(found) = place_of_zero(question, term) {
         return SharePlan::of(vec![(found, 0)], 0);
     }
-    let Some(chosen) = choose(question, term, is_thorough) else {
-        return SharePlan::nowhere(demand, "placements are paused; resume them with: atoll resume");
-    };
+    let mut chosen = choose(question, term, is_thorough);
     let with_room = chosen.iter().filter(|found| found.most > 0).count();
     if let Some(plan) =
         SharePlan::too_few(demand, rules.min_clusters, i64::try_from(with_room).unwrap_or(i64::MAX))
     {
         return plan;
     }
-    let sharing = Sharing {
+    let mut sharing = Sharing {
         division: &rules.division,
-        may_rebalance: demand.may_rebalance && !demand.is_paused,
+        may_rebalance: demand.may_rebalance,
         min_replicas: rules.min_replicas,
         min_clusters: rules.min_clusters,
         max_skew: rules.max_skew,
     };
-    match spread::share_out(&sharing, &rules.spread, &chosen, total) {
+    let mut shared = spread::share_out(&sharing, &rules.spread, &chosen, total);
+    let has_all = |shares: &Vec<i64>| shares.iter().sum::<i64>() == total;
+    if !shared.as_ref().is_ok_and(has_all) && chosen.iter().any(is_paused) {
+        // Shares on paused clusters stay as they are unless the others cannot follow the number of replicas alone.
+        for found in chosen.iter_mut().filter(|found| is_paused(found)) {
+            (found.is_frozen, found.most) = (false, question.room(found.entry, total).max(found.current));
+        }
+        sharing.may_rebalance = false;
+        shared = spread::share_out(&sharing, &rules.spread, &chosen, total);
+    }
+    match shared {
         Ok(shares) => {
             let stays = |share: i64, found: &Candidate<'_>| {
-                share > 0
-                    || ((demand.is_paused || found.is_frozen)
-                        && demand.share(&found.entry.state.uid).is_some())
+                let is_kept = found.is_frozen || found.entry.state.is_paused;
+                share > 0 || (is_kept && demand.share(&found.entry.state.uid).is_some())
             };
             let shares = chosen.iter().zip(shares).filter(|(found, share)| stays(*share, found));
             let shares: Vec<(usize, i64)> = shares.map(|(found, share)| (found.index, share)).collect();
@@ -64,10 +71,14 @@ fn divide_between<'a>(
     }
 }
 
-/// The cluster of an object without replicas. It does not change for another cluster with more room, because
-/// there are no replicas to move.
+/// Whether a share must stay as it is because of a pause of its cluster.
+fn is_paused(found: &Candidate<'_>) -> bool {
+    found.is_frozen && found.entry.state.is_paused
+}
+
+/// The cluster on which an object without replicas stays. Another one with more room is no reason to move nothing.
 fn place_of_zero<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Option<usize> {
-    if question.demand.replicas > 0 || question.demand.is_paused {
+    if question.demand.replicas > 0 {
         return None;
     }
     let present = question.present(term, 0);
@@ -101,20 +112,17 @@ fn most_clusters(question: Question<'_>) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX)
 }
 
-/// Chooses clusters, in the order of registration; `None` if a pause forbids it.
+/// Chooses clusters, in the order of registration.
 fn choose<'a>(
     question: Question<'a>,
     term: Option<&'a ClusterFilter>,
     is_thorough: bool,
-) -> Option<Vec<Candidate<'a>>> {
+) -> Vec<Candidate<'a>> {
     let (demand, rules) = (question.demand, question.rules);
     let total = demand.replicas;
     let enough = if rules.division == Division::Capacity { UNLIMITED } else { demand.pods() };
     let mut found = question.present(term, enough);
     let most = most_clusters(question);
-    if demand.is_paused {
-        return (!found.is_empty()).then(|| in_order(found));
-    }
     let least = usize::try_from(rules.min_clusters.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
     let growth = total - found.iter().map(|one| one.current).sum::<i64>();
     let needs_more = demand.may_rebalance
@@ -141,7 +149,7 @@ fn choose<'a>(
     }
     if rules.division == Division::Pack && rules.spread.is_empty() && rules.max_skew.is_none() {
         let most = rules.max_clusters.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
-        return Some(in_order(pack(found, total, most.min(most_clusters(question)), demand.may_rebalance)));
+        return in_order(pack(found, total, most.min(most_clusters(question)), demand.may_rebalance));
     }
     if matches!(rules.division, Division::Weighted(_)) && demand.may_rebalance {
         found.sort_by_key(|one| (!one.is_frozen, Reverse(one.weight), Reverse(one.current)));
@@ -160,7 +168,7 @@ fn choose<'a>(
         }
     }
     found.truncate(most);
-    Some(in_order(found))
+    in_order(found)
 }
 
 /// The number of replicas, up to a total, that clusters have room for.

@@ -53,29 +53,48 @@ fn is_in_segments(question: Question<'_>) -> bool {
     has_segments || (demand.has_bound_claims && !is_whole && !demand.current.is_empty())
 }
 
-/// The destination of each present share: its own cluster, or another one without a share.
-fn destinations<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<(usize, i64)>> {
+/// Why a divided StatefulSet is not put together on one cluster.
+const STAYS_DIVIDED: &str = "a divided StatefulSet stays divided, because its ordinals and volumes stay with their segments; to have it \
+                             on one cluster, delete it and create it again";
+
+/// Where a present share goes.
+#[derive(Clone, Copy)]
+struct Destination {
+    index: usize,
+    /// Most replicas that it may have there.
+    most: i64,
+    /// Whether it is to leave its cluster, and stays there because no other one takes it.
+    is_stuck: bool,
+}
+
+/// Where each present share goes: its own cluster, another one without a share, or its own again if there is no other.
+/// `None` if its own does not exist any more, and no other takes it.
+fn destinations<'a>(question: Question<'a>, shares: &[&CurrentShare]) -> Vec<Option<Destination>> {
     let (fleet, demand) = (question.fleet, question.demand);
     let mut taken: Vec<usize> = shares.iter().filter_map(|share| fleet.index_of(&share.uid)).collect();
     let mut found = Vec::new();
+    let destination = |index, most| Destination { index, most, is_stuck: false };
     for share in shares {
         let own = fleet.index_of(&share.uid).and_then(|index| Some((index, fleet.entry(index)?)));
         let need = demand.pods_of(share);
         let kept = own.and_then(|(index, entry)| match question.admission(entry) {
-            _ if demand.is_paused => Some((index, question.room(entry, demand.replicas).max(need))),
-            Admission::Open => Some((index, question.room(entry, demand.replicas))),
-            Admission::Keeps(_) => Some((index, need)),
+            _ if demand.is_paused => {
+                Some(destination(index, question.room(entry, demand.replicas).max(need)))
+            }
+            Admission::Open => Some(destination(index, question.room(entry, demand.replicas))),
+            Admission::Keeps(_) => Some(destination(index, need)),
             Admission::Closed(_) => None,
         });
         let moved = || {
             let mut open = question.open(None).filter(|(index, _)| !taken.contains(index));
             open.find_map(|(index, entry)| {
                 let room = question.room(entry, demand.replicas);
-                (room >= need).then_some((index, room))
+                (room >= need).then(|| destination(index, room))
             })
         };
-        let destination = kept.or_else(moved);
-        taken.extend(destination.map(|(index, _)| index));
+        let stuck = || own.map(|(index, _)| Destination { is_stuck: true, ..destination(index, need) });
+        let destination = kept.or_else(moved).or_else(stuck);
+        taken.extend(destination.map(|destination| destination.index));
         found.push(destination);
     }
     found
@@ -93,26 +112,36 @@ fn segments(question: Question<'_>) -> SharePlan {
         .map(|(share, destination)| Segment {
             first: share.first_ordinal.unwrap_or(0),
             replicas: demand.replicas_of(share),
-            most: destination.map_or(0, |(_, most)| most),
+            most: destination.map_or(0, |destination| destination.most),
         })
         .collect();
     let sizes = resize(&segments, total);
     let (mut plan, mut firsts) = (SharePlan { is_divided: true, ..SharePlan::default() }, Vec::new());
     for ((segment, size), destination) in segments.iter().zip(sizes).zip(&destinations) {
-        if let Some((index, _)) = destination {
-            plan.shares.push((*index, size));
-            firsts.push(segment.first);
+        match destination {
+            Some(destination) => {
+                plan.shares.push((destination.index, size));
+                firsts.push(segment.first);
+                plan.kept += if destination.is_stuck { size } else { 0 };
+            }
+            None if size > 0 => return nowhere(total),
+            None => {}
         }
     }
     let placed: i64 = plan.shares.iter().map(|(_, size)| size).sum();
     plan.unplaced = (total - placed).max(0);
     if plan.unplaced > 0 && may_open(question, &segments, &plan.shares) {
-        let taken: Vec<usize> = destinations.iter().flatten().map(|(index, _)| *index).collect();
+        let taken: Vec<usize> = destinations.iter().flatten().map(|destination| destination.index).collect();
         for (index, size) in opened(question, plan.unplaced, &taken) {
             firsts.push(total - plan.unplaced);
             plan.shares.push((index, size));
             plan.unplaced -= size;
         }
+    }
+    let segments = plan.shares.iter().filter(|(_, size)| *size > 0).count();
+    let is_to_be_whole = question.rules.division == Division::Single && segments > 1;
+    if is_to_be_whole || plan.kept > 0 {
+        plan.reason = Some(STAYS_DIVIDED.to_string());
     }
     plan.firsts = Some(firsts);
     plan
@@ -165,6 +194,12 @@ fn opened(question: Question<'_>, missing: i64, taken: &[usize]) -> Vec<(usize, 
     found
 }
 
+/// A part without a cluster waits for one. Without it, the other parts would count as the whole.
+fn nowhere(total: i64) -> SharePlan {
+    let reason = "the cluster of a part of it does not exist any more, and no other one takes that part";
+    SharePlan { reason: Some(reason.to_string()), ..SharePlan::of(Vec::new(), total.max(1)) }
+}
+
 fn completions(question: Question<'_>) -> SharePlan {
     let demand = question.demand;
     let shares: Vec<&CurrentShare> = demand.current.iter().collect();
@@ -173,11 +208,12 @@ fn completions(question: Question<'_>) -> SharePlan {
     for (share, destination) in shares.iter().zip(destinations) {
         let completions = share.completions.unwrap_or(0);
         match destination {
-            Some((index, _)) => {
-                plan.shares.push((index, completions));
-                plan.parallelism.push((index, share.parallelism.unwrap_or(1)));
+            Some(destination) => {
+                plan.shares.push((destination.index, completions));
+                plan.parallelism.push((destination.index, share.parallelism.unwrap_or(1)));
+                plan.kept += if destination.is_stuck { completions } else { 0 };
             }
-            None => plan.unplaced += completions,
+            None => return nowhere(demand.replicas),
         }
     }
     plan

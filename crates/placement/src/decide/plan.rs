@@ -20,6 +20,8 @@ pub struct SharePlan {
     /// Whether the present shares are kept instead of `shares`, because no better plan is possible.
     pub keeps_current: bool,
     pub unplaced: i64,
+    /// Replicas in `shares` on clusters that they are to leave, because no other one takes them.
+    pub kept: i64,
     pub reason: Option<String>,
 }
 
@@ -66,8 +68,9 @@ impl SharePlan {
                 by,
                 shares,
                 unplaced,
+                kept: self.kept,
                 reason: self.reason.clone(),
-                refusals: Vec::new(),
+                ..PlacementDecision::default()
             };
         }
         let mut shares: Vec<(usize, i64)> = self.shares.clone();
@@ -80,8 +83,9 @@ impl SharePlan {
             by,
             shares,
             unplaced: self.unplaced + waiting,
+            kept: self.kept,
             reason: self.reason.clone(),
-            refusals: Vec::new(),
+            ..PlacementDecision::default()
         }
     }
 

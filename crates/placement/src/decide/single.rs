@@ -1,6 +1,6 @@
 //! Places all replicas of an object on one cluster, or all of them on each.
 
-use super::SharePlan;
+use super::{SharePlan, paused};
 use crate::candidates::Candidate;
 use crate::filters::{Admission, Question};
 use crate::fleet::ClusterEntry;
@@ -12,22 +12,21 @@ pub fn single<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) -> Sh
     let (demand, rules) = (question.demand, question.rules);
     let need = demand.pods();
     let present = question.present(term, need);
+    if present.len() > 1 && present.iter().any(|found| found.is_frozen && found.entry.state.is_paused) {
+        // Shares on a paused cluster neither leave it nor take more from others.
+        return paused::follow(question);
+    }
     if let Some(found) = present.iter().find(|found| found.is_frozen || found.most >= need) {
         // The room of a cluster that is not ready is not known.
         let is_unready = found.is_frozen && found.entry.state.readiness.is_not_ready();
         return if is_unready { part(question, found) } else { whole(found, demand.replicas) };
     }
-    // A workload that has outgrown its cluster moves to one with room for all of it, unless it is paused, runs
-    // once, has bound volume claims, or is kept together with its namespace.
-    let is_bound = demand.is_paused
-        || demand.runs_once
+    // A workload that has outgrown its cluster moves to one that takes all of it, unless more would be lost than replicas.
+    let is_bound = demand.runs_once
         || demand.has_bound_claims
         || (rules.keeps_namespace_together && demand.shares_cluster_with_namespace);
     if let Some(found) = present.first().filter(|_| is_bound) {
         return part(question, found);
-    }
-    if demand.is_paused {
-        return SharePlan::nowhere(demand, "placements are paused; resume them with: atoll resume");
     }
     let mut best: Option<(i64, usize)> = None;
     for (index, entry) in preferred(question, term).chain(question.open(term)) {
@@ -87,17 +86,19 @@ pub fn duplicate<'a>(question: Question<'a>, term: Option<&'a ClusterFilter>) ->
     let mut shares = Vec::new();
     let mut missing = 0;
     for found in question.present(term, need).iter().take(most_clusters) {
-        let replicas =
-            if demand.may_be_partial() { found.most.min(demand.replicas) } else { demand.replicas };
+        // On a paused cluster, too, it follows the number of replicas.
+        let most = match found.entry.state.is_paused {
+            true => question.room(found.entry, need).max(found.current),
+            false => found.most,
+        };
+        let replicas = if demand.may_be_partial() { most.min(demand.replicas) } else { demand.replicas };
         missing += demand.replicas - replicas;
         shares.push((found.index, replicas));
     }
-    if !demand.is_paused {
-        let fits = question.open(term).filter(|(_, entry)| question.room(entry, need) >= need);
-        shares.extend(
-            fits.take(most_clusters.saturating_sub(shares.len())).map(|(index, _)| (index, demand.replicas)),
-        );
-    }
+    let fits = question.open(term).filter(|(_, entry)| question.room(entry, need) >= need);
+    shares.extend(
+        fits.take(most_clusters.saturating_sub(shares.len())).map(|(index, _)| (index, demand.replicas)),
+    );
     let found = i64::try_from(shares.len()).unwrap_or(i64::MAX);
     if let Some(plan) = SharePlan::too_few(demand, rules.min_clusters, found) {
         return plan;

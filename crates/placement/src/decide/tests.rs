@@ -1,6 +1,9 @@
 //! Tables of decisions: fleets in a few words, and what is decided.
 
+mod kept_parts;
+mod left_out;
 mod opened_segments;
+mod paused;
 mod room_of_domains;
 mod shared;
 mod skew;

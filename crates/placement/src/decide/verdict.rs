@@ -60,9 +60,11 @@ fn cause<'a>(
         return None;
     }
     let share = decision.shares.iter().find(|share| share.uid == entry.state.uid);
-    let has_all = decision.unplaced == 0;
+    let has_all = decision.unplaced == 0 && decision.kept == 0;
     match question.admission(entry) {
-        Admission::Closed(cause) | Admission::Keeps(cause) if share.is_none() || !has_all => {
+        Admission::Closed(cause) | Admission::Keeps(cause)
+            if share.is_none() || !has_all || cause == Cause::Paused =>
+        {
             return Some(cause);
         }
         Admission::Closed(_) | Admission::Keeps(_) => return None,

@@ -212,6 +212,8 @@ fn while_paused_no_cluster_enters_or_leaves() {
         ("a=3/3", "a=5", "settling: a=5"),
         ("a=3/3", "b=3", "blocked: Paused"),
         ("a=3/3", "a=2 b=2", "settling: a=2"),
+        ("a=3/3 b=1/1", "a=2 b=2", "blocked: Paused"),
+        ("a=3/3 b=1/1", "a=3 b=2", "settling: a=3 b=2"),
     ] {
         let paused = Demand { is_paused: true, ..demand(current, 3) };
         assert_eq!(step(&fleet, &paused, target, (None, 0)), expected, "{current} to {target}");

@@ -12,7 +12,7 @@ use atoll_placement::policy::PolicySelection;
 use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
-use super::{Eligibility, NO_CLUSTER, Prepared, Round, why_above};
+use super::{Eligibility, NO_CLUSTER, POD_SECURITY, Prepared, Round, left_out_message, why_above};
 use crate::writer::PlacementTarget;
 use crate::{moving, workloads};
 
@@ -20,6 +20,8 @@ use crate::{moving, workloads};
 const ROOM: &str = "Room";
 /// The refusal of a cluster that the rules exclude.
 const EXCLUDED: &str = "Excluded";
+/// The refusal of a paused cluster, which keeps what it has.
+const PAUSED: &str = "Paused";
 /// The code of a cluster whose turn in a rollout has not come.
 const HELD: &str = "Held";
 
@@ -92,7 +94,11 @@ impl Round<'_> {
         let held = losses.held.map(|(_, reason)| reason);
         let next = moving::next_shares(&self.ledger.fleet, &present, &decision, &rules);
         let stays = next.err().filter(|_| !decision.shares.is_empty()).map(|(_, reason)| reason);
-        explanation.note = held.or(stays).or(decision.reason.clone()).unwrap_or_default();
+        let is_kept = decision.kept > 0;
+        let stays =
+            stays.or_else(|| is_kept.then(|| "a part of it stays, because no other cluster takes it".into()));
+        let note = held.or(stays).or(decision.reason.clone()).or_else(|| left_out_message(&decision));
+        explanation.note = note.unwrap_or_default();
         let (_, verdicts) = explain(&self.ledger.fleet, &demand, &rules);
         let of =
             |verdict: &Verdict| self.of_cluster((&target, &namespace), &demand, &rules, &decision, verdict);
@@ -145,8 +151,8 @@ impl Round<'_> {
             fits: verdict.fits,
             ..ClusterExplanation::default()
         };
-        let is_full = share.is_some() && decision.unplaced == 0;
-        if let Some(refusal) = verdict.refusal.as_ref().filter(|_| !is_full) {
+        let is_full = share.is_some() && decision.unplaced == 0 && decision.kept == 0;
+        if let Some(refusal) = verdict.refusal.as_ref().filter(|refusal| !is_full || refusal.code == PAUSED) {
             (found.code, found.reason) = (refusal.code.to_string(), refusal.text.clone());
         }
         if found.code.is_empty()
@@ -160,7 +166,7 @@ impl Round<'_> {
             && rules.clusters.except_uids.contains(&verdict.uid)
             && let Some(violation) = self.violation(target, namespace, &verdict.uid)
         {
-            (found.code, found.reason) = ("PodSecurity".to_string(), violation);
+            (found.code, found.reason) = (POD_SECURITY.to_string(), violation);
         }
         let scores = verdict.scores.iter().filter(|score| is_own || score.name != ROOM);
         found.scores = scores

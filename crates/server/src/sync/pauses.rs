@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_fleet::pause::CAUSE;
-use atoll_fleet::{Pause, Placement};
-use atoll_meta::Status;
+use atoll_fleet::{Pause, Placement, placed_by};
+use atoll_meta::{Status, object};
 use atoll_registry::Row;
 use serde_json::Value;
 
@@ -48,17 +48,23 @@ fn cluster_pause_reason(pause: &Pause, name: &str) -> String {
     pause.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}"))
 }
 
-/// Refuses a change of a placement that adds or removes shares while that is paused. The numbers of existing
-/// shares may follow those of the object.
+/// Refuses a change of the placement of an object that adds or removes shares, or moves replicas between them, while that
+/// is paused. The numbers of existing shares may follow those of the object.
 pub fn check(
     server: &Server,
     row: &Row,
     workspace: &Workspace,
-    name: &str,
+    existing: &Value,
     before: &Placement,
     after: &Placement,
 ) -> Result<(), Status> {
     let moved = before.moved_shares(after);
+    // Numbers that are set by hand need not follow those of the object.
+    let is_scheduled = placed_by::is_scheduled(&after.by) || after.by == placed_by::LABEL;
+    let moved = match existing["spec"]["replicas"].as_i64() {
+        Some(replicas) if moved.is_empty() && is_scheduled => before.moved_replicas(after, replicas),
+        _ => moved,
+    };
     if moved.is_empty() {
         return Ok(());
     }
@@ -67,11 +73,8 @@ pub fn check(
     });
     match why {
         None => Ok(()),
-        Some(why) => Err(Status::forbidden(&row.group, &row.resource, name, &why).with_cause(
-            CAUSE,
-            &why,
-            "spec.clusters",
-        )),
+        Some(why) => Err(Status::forbidden(&row.group, &row.resource, object::name(existing), &why)
+            .with_cause(CAUSE, &why, "spec.clusters")),
     }
 }
 
@@ -85,7 +88,7 @@ pub fn pause_reason(server: &Server, workspace: &Workspace, placement: &Placemen
 }
 
 /// Returns why a workspace or one of its ancestors is paused.
-fn workspace_pause_reason(server: &Server, workspace: &Workspace) -> Option<String> {
+pub fn workspace_pause_reason(server: &Server, workspace: &Workspace) -> Option<String> {
     let pauses = server.registry.placements.pauses();
     if pauses.is_empty() {
         return None;

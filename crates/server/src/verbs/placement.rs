@@ -48,7 +48,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             let object = server.registry.get(row, &object_ref)?;
             let object = parse(&object.json())?;
             let explanation = match call.query.is_true(explain::PARAMETER) {
-                true => Some(explain::explain(server, row, &object_ref, &object).await?),
+                true => Some(explain::explain(server, row, call, &object).await?),
                 false => None,
             };
             return Ok(response(server, row, &object, explanation, call));
@@ -123,7 +123,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         let is_there =
             |name: &str, uid: &str| server.registry.cluster(object_ref.workspace, name, uid).is_some();
         decided.leaving.retain(|one| is_there(&one.name, &one.uid));
-        pauses::check(server, row, &call.workspace, object_ref.name, current, &decided)?;
+        pauses::check(server, row, &call.workspace, existing, current, &decided)?;
         Ok(decided)
     };
     let placed = server.registry.place(row, &object_ref, None, dry_run, &LimitsOnly, &change).await?;
@@ -180,6 +180,9 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     }
     if !placement.blocked.is_empty() {
         spec["blocked"] = placement.blocked.as_str().into();
+    }
+    if !placement.left_out.is_empty() {
+        spec["leftOut"] = json!(placement.left_out);
     }
     if !placement.autoscaler.is_empty() {
         spec["autoscaler"] = placement.autoscaler.as_str().into();

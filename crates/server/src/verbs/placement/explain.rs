@@ -14,6 +14,8 @@ use serde_json::value::RawValue;
 
 use crate::Server;
 use crate::advisor_queue::EXPLAIN;
+use crate::chain::Call;
+use crate::sync::pauses;
 
 /// The parameter that asks for an explanation.
 pub const PARAMETER: &str = "explain";
@@ -27,9 +29,11 @@ const DEFAULT_NAMESPACE: &str = "default";
 pub async fn explain(
     server: &Arc<Server>,
     row: &Row,
-    object_ref: &ObjectRef<'_>,
+    call: &Call,
     object: &Value,
 ) -> Result<Explanation, Status> {
+    let object_ref = super::object_ref(row, call)?;
+    let pause = pauses::workspace_pause_reason(server, &call.workspace);
     let (placement, uid) = (Placement::of(object), object::uid(object).to_string());
     let tenant = server.registry.tenant_of(object_ref.workspace);
     let names = [&row.group, &row.resource, object_ref.workspace, object_ref.namespace, object_ref.name];
@@ -45,6 +49,11 @@ pub async fn explain(
                 .ok_or("the scheduler does not place it, so nothing is known but the placement"),
         };
         let mut explanation = answer.unwrap_or_else(|note| as_placed(&placement, note));
+        if let Some(pause) = pause {
+            let rest =
+                if explanation.note.is_empty() { String::new() } else { format!("; {}", explanation.note) };
+            explanation.note = format!("{pause}{rest}");
+        }
         // Shares on clusters that serve the workspace no more are shown, too.
         for share in &placement.clusters {
             let is_listed = |known: &ClusterExplanation| share.is_of(&known.name, &known.uid);

@@ -1,7 +1,8 @@
 //! Fields of a Placement besides its shares: its decision maker, a move under way, and past decisions.
 
 use atoll_fleet::placement::{
-    LONGEST_BY, MAX_DECISIONS, MAX_DECISIONS_BYTES, PlacementDecision, Share, is_printable,
+    LONGEST_BY, LeftOut, MAX_DECISIONS, MAX_DECISIONS_BYTES, MAX_LEFT_OUT, PlacementDecision, Share,
+    is_printable,
 };
 use atoll_fleet::{Placement, autoscaling, placed_by};
 use atoll_meta::text::clean;
@@ -40,10 +41,12 @@ pub fn add(
     );
     let missing = missing(&path.child("missing"), &spec["missing"], &mut errors);
     let blocked = word(&path.child("blocked"), &spec["blocked"], &mut errors);
+    let left_out = left_out(&path.child("leftOut"), &spec["leftOut"], &mut errors);
     let autoscaler = autoscaler(&path.child("autoscaler"), &spec["autoscaler"], &mut errors);
     if is_scheduler {
         (decided.phase, decided.target) = (phase, target);
         if !decided.clusters.is_empty() {
+            decided.left_out = left_out;
             (decided.missing, decided.blocked, decided.autoscaler) = (missing, blocked, autoscaler);
         }
     } else if is_release(current, decided) {
@@ -118,6 +121,30 @@ fn missing(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> i64
             0
         }
     }
+}
+
+fn left_out(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> Vec<LeftOut> {
+    let items = match given {
+        Value::Null => return Vec::new(),
+        Value::Array(items) if items.len() <= MAX_LEFT_OUT => items,
+        Value::Array(items) => {
+            errors.push(FieldError::too_many(path, items.len(), MAX_LEFT_OUT));
+            return Vec::new();
+        }
+        _ => {
+            errors.push(FieldError::invalid(path, Value::Null, "must be a list"));
+            return Vec::new();
+        }
+    };
+    let read = items.iter().enumerate().map(|(index, item)| {
+        let path = path.index(index);
+        let name = item["name"].as_str().unwrap_or_default();
+        if let Some(wrong) = names::name_is_dns_label(name, false).first() {
+            errors.push(FieldError::invalid(&path.child("name"), clean(name, SHOWN), wrong.clone()));
+        }
+        LeftOut { name: name.to_string(), reason: word(&path.child("reason"), &item["reason"], errors) }
+    });
+    read.collect()
 }
 
 fn autoscaler(path: &FieldPath, given: &Value, errors: &mut Vec<FieldError>) -> String {
@@ -281,6 +308,12 @@ mod tests {
             (json!({ "missing": -1 }), &["spec.missing"]),
             (json!({ "missing": "many" }), &["spec.missing"]),
             (json!({ "blocked": "not a word" }), &["spec.blocked"]),
+            (json!({ "leftOut": {} }), &["spec.leftOut"]),
+            (json!({ "leftOut": vec![json!({ "name": "a" }); MAX_LEFT_OUT + 1] }), &["spec.leftOut"]),
+            (
+                json!({ "leftOut": [{ "name": "A b", "reason": "x" }, { "name": "a", "reason": "two words" }] }),
+                &["spec.leftOut[0].name", "spec.leftOut[1].reason"],
+            ),
             (json!({ "autoscaler": "sideways" }), &["spec.autoscaler"]),
             (json!({ "autoscaler": 1 }), &["spec.autoscaler"]),
             (json!({ "target": {} }), &["spec.target"]),
