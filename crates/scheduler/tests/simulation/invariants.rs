@@ -71,6 +71,7 @@ impl World {
         let next = self.pods(workload, &after.clusters);
         self.check_suspicion(workload, (&was, &next), is_moving(before));
         self.check_availability(workload, (&was, &next), key);
+        self.check_surge(workload, (&was, &next), key);
         let loses = |(cluster, pods): (&usize, &i64)| {
             self.clusters[*cluster].is_healthy() && is.get(cluster).is_none_or(|after| after < pods)
         };
@@ -172,6 +173,24 @@ impl World {
         let wanted = self.workloads[workload].replicas;
         if after < before.min(wanted) {
             self.problem(format!("{key} loses ready replicas: {after} of {before}, and {wanted} are wanted"));
+        }
+    }
+
+    /// A policy that limits how many replicas move allows one more than are asked for.
+    fn check_surge(
+        &mut self,
+        workload: usize,
+        (was, next): (&BTreeMap<usize, i64>, &BTreeMap<usize, i64>),
+        key: &atoll_informer::Key,
+    ) {
+        let of = &self.workloads[workload];
+        let alive = |shares: &BTreeMap<usize, i64>| -> i64 {
+            let alive = shares.iter().filter(|(cluster, _)| self.clusters[**cluster].is_ready);
+            alive.map(|(_, pods)| pods).sum()
+        };
+        let (before, after, most) = (alive(was), alive(next), of.replicas + 1);
+        if of.profile == Profile::Slow && after > before.max(most) {
+            self.problem(format!("{key} has {after} replicas after {before}, of {most} at most"));
         }
     }
 
