@@ -132,7 +132,8 @@ fn choose<'a>(
         };
         // One without replicas, since all of them were scaled away, takes new ones like any other.
         let least = rules.min_replicas.unwrap_or(1).max(1).min(total);
-        found.retain(|one| one.current > 0 || one.is_frozen || one.most >= least);
+        // One that takes nothing any more must not stand in the way of others.
+        found.retain(|one| one.is_frozen || (one.current > 0 && one.most > 0) || one.most >= least);
         let most_new = most_new.min(most.saturating_sub(found.len()));
         // Clusters that may hardly differ need as much room as the others, so that their sum says little.
         let missing = if rules.max_skew.is_some() { total } else { total - room(&found, total) };

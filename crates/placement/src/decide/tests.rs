@@ -1,5 +1,6 @@
 //! Tables of decisions: fleets in a few words, and what is decided.
 
+mod full_clusters;
 mod opened_segments;
 mod room_of_domains;
 mod skew;
