@@ -42,6 +42,7 @@ impl World {
             41..=45 => self.pin(),
             46 => self.fail_region(),
             47 => self.surge(),
+            48 => self.lose_node(),
             _ => self.rescale(),
         }
     }
@@ -170,6 +171,18 @@ impl World {
         self.write_cluster(at);
         let is_removed = self.random.chance(50);
         self.within(Event::Undrain(at, is_removed), (HOUR, 3 * HOUR));
+    }
+
+    /// A node fails with its pods, which then run on others, or wait.
+    fn lose_node(&mut self) {
+        let Some(at) = self.any_cluster().filter(|at| self.clusters[*at].nodes.len() > 2) else { return };
+        self.count("node failed");
+        self.note(format!("{} loses a node", self.clusters[at].name));
+        for workload in self.clusters[at].lose_node() {
+            self.within(Event::Sync(at, workload), (200, 2 * SECOND));
+        }
+        self.clusters[at].has_heartbeat_due = true;
+        self.within(Event::Heartbeat(at), (SECOND, 30 * SECOND));
     }
 
     /// A cluster gets another node.
@@ -313,7 +326,8 @@ impl World {
         for at in 0..self.workloads.len() {
             let of = &self.workloads[at];
             let placed: i64 = self.placed_pods(at);
-            if of.is_deleted || placed >= of.replicas || !self.is_bound(at) {
+            let is_stuck = self.clusters.iter().any(|below| below.pending.contains_key(&at));
+            if of.is_deleted || (placed >= of.replicas && !is_stuck) || !self.is_bound(at) {
                 continue;
             }
             let room =
