@@ -7,8 +7,6 @@ use crate::rules::Failover;
 
 /// Seconds within which clusters turn unready together.
 const WINDOW: i64 = 60;
-/// Seconds within which a cluster that was registered becomes Ready for the first time.
-const JOINING: i64 = 120;
 
 /// The code of a loss that is only a suspicion of the control plane against itself.
 pub const SUSPECT: &str = "ControlPlaneSuspect";
@@ -106,8 +104,8 @@ pub fn last_return<'a>(
             Readiness::NotReady { since: other, .. } => {
                 turned += usize::from(other.abs_diff(*since) <= WINDOW.unsigned_abs());
             }
-            // A cluster that has just joined was not unready before.
-            Readiness::Ready { since: at } if at > since && at - cluster.registered > JOINING => {
+            // A cluster that has joined since then was not unready before.
+            Readiness::Ready { since: at } if at > since && cluster.registered <= *since => {
                 turned += 1;
                 last = last.max(Some(*at));
             }
@@ -258,6 +256,8 @@ mod tests {
             (vec![ready(1200), other(), ready(500)], Some(1200)),
             (vec![ready(1200), ready(1300), other()], Some(1300)),
             (vec![joined(1200), ready(500)], None),
+            // However young the fleet is.
+            (vec![ClusterState { registered: 990, ..ready(1030) }, ready(500)], Some(1030)),
             (vec![other(), other()], None),
         ] {
             let all: Vec<ClusterState> = [lost.clone()].into_iter().chain(others).collect();

@@ -44,15 +44,15 @@ pub fn is_away(placement: &Placement) -> bool {
     placement.phase == AWAY && !placement.target.is_empty()
 }
 
-/// The demand of an object as if these were its present shares. Reports stay.
+/// The demand of an object as if it had these shares. Reports stay, but of the Pods that find no node, those that a
+/// smaller share takes away do not count.
 pub fn as_if_on(demand: &Demand, shares: Vec<CurrentShare>) -> Demand {
     let with_reports = |share: CurrentShare| match demand.share(&share.uid) {
-        Some(now) => CurrentShare {
-            ready: now.ready,
-            unschedulable: now.unschedulable,
-            is_applied: now.is_applied,
-            ..share
-        },
+        Some(now) => {
+            let fewer = demand.replicas_of(now).saturating_sub(demand.replicas_of(&share)).max(0);
+            let unschedulable = now.unschedulable.saturating_sub(fewer).max(0);
+            CurrentShare { ready: now.ready, unschedulable, is_applied: now.is_applied, ..share }
+        }
         None => share,
     };
     Demand { current: shares.into_iter().map(with_reports).collect(), ..demand.clone() }
@@ -326,6 +326,18 @@ mod tests {
         let mut wanted = NextShares { shares: decided("a=2"), ..NextShares::default() };
         await_reports(&demand("a=1", 2), &of(2), &away, &mut wanted);
         assert_eq!(wanted.shares, decided("a=2"), "where it returns to stays known");
+    }
+
+    #[test]
+    fn pods_that_a_smaller_share_takes_away_do_not_count_as_pending() {
+        for (now, stuck, target, expected) in
+            [("a=4", 2, "a=2 b=2", 0), ("a=4", 3, "a=2 b=2", 1), ("a=4", 2, "a=4", 2), ("a=2", 2, "a=4", 2)]
+        {
+            let mut demand = demand(now, 4);
+            demand.current[0].unschedulable = stuck;
+            let shares = super::as_if_on(&demand, self::demand(target, 4).current).current;
+            assert_eq!(shares[0].unschedulable, expected, "{now} with {stuck} on the way to {target}");
+        }
     }
 
     #[test]

@@ -65,6 +65,14 @@ impl ReportedPods {
     pub fn is_of_more(&self, replicas: i64) -> bool {
         self.is_applied && self.applied.is_some_and(|applied| applied > replicas)
     }
+
+    /// Pods of a share that find no node. If the report is about a larger share, as many are about to end as the share
+    /// has fewer, and Pods without a node end first.
+    fn unschedulable_of(&self, replicas: Option<i64>) -> i64 {
+        let more =
+            self.applied.zip(replicas).map_or(0, |(applied, replicas)| applied.saturating_sub(replicas));
+        self.unschedulable.saturating_sub(more.max(0)).max(0)
+    }
 }
 
 impl Reports {
@@ -179,7 +187,7 @@ impl Reports {
         let since = self.stuck().get(&(uid.to_string(), share.uid.to_string())).copied().unwrap_or(now);
         let (is_stuck, due) = stuck_since(since, now);
         if is_stuck {
-            share.unschedulable = found.unschedulable;
+            share.unschedulable = found.unschedulable_of(share.replicas);
         }
         Some(due)
     }
@@ -296,6 +304,18 @@ mod tests {
             let record = json!({ "spec": { "resource": { "resource": "deployments" } }, "status": status });
             assert_eq!(pods(&record).is_of_more(share), expected, "{record}");
         }
+    }
+
+    #[test]
+    fn pods_that_are_about_to_end_are_not_stuck() {
+        let found =
+            ReportedPods { unschedulable: 2, applied: Some(4), is_applied: true, ..ReportedPods::default() };
+        for (share, expected) in
+            [(Some(4), 2), (Some(3), 1), (Some(2), 0), (Some(1), 0), (Some(6), 2), (None, 2)]
+        {
+            assert_eq!(found.unschedulable_of(share), expected, "{share:?}");
+        }
+        assert_eq!(ReportedPods { applied: None, ..found }.unschedulable_of(Some(2)), 2);
     }
 
     #[test]

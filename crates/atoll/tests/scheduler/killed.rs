@@ -1,6 +1,8 @@
 //! SIGKILL of the control plane in every step of a move, and at any moment of the step: what was begun is continued,
 //! and nothing is lost or runs twice.
 
+mod clusters;
+
 use atoll_fleet::Placement;
 use atoll_testkit::{Atoll, Client};
 use serde_json::{Value, json};

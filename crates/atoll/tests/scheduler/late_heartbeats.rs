@@ -1,5 +1,7 @@
 //! Heartbeats that are late, or that do not come at all.
 
+mod clusters;
+
 use std::collections::BTreeMap;
 
 use atoll_fleet::Placement;

@@ -17,6 +17,7 @@ mod explaining;
 mod fleet;
 mod halting;
 mod helm;
+mod improvements;
 mod kcp_policies;
 mod killed;
 mod kinds;

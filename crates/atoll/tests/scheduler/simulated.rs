@@ -25,11 +25,24 @@ impl SimulatedFleet {
 
     /// The same with settings of the control plane.
     pub async fn start_with(names: &[&'static str], setup: Setup) -> SimulatedFleet {
+        let clusters: Vec<_> = names.iter().map(|name| (*name, vec!["--nodes", "1"])).collect();
+        SimulatedFleet::start_sized(&clusters, setup).await
+    }
+
+    /// The same with clusters that have arguments of their own.
+    pub async fn start_sized(clusters: &[(&'static str, Vec<&str>)], setup: Setup) -> SimulatedFleet {
         let above = setup.start();
-        let below: BTreeMap<&str, Atoll> =
-            names.iter().map(|name| (*name, Atoll::simulate(&["--name", name, "--nodes", "1"]))).collect();
+        let simulate = |(name, arguments): &(&'static str, Vec<&str>)| {
+            let all: Vec<&str> = ["--name", name].iter().chain(arguments).copied().collect();
+            (*name, Atoll::simulate(&all))
+        };
+        let below: BTreeMap<&str, Atoll> = clusters.iter().map(simulate).collect();
         for (name, cluster) in &below {
-            above.run(&format!("cluster join {name} --kubeconfig {}", cluster.kubeconfig().display()));
+            let kubeconfig = cluster.kubeconfig();
+            // With the rights to custom objects of a group.
+            let join =
+                format!("cluster join {name} --groups example.com --kubeconfig {}", kubeconfig.display());
+            above.run(&join);
         }
         let admin = above.admin();
         eventually("all clusters are ready", async || {
@@ -39,7 +52,7 @@ impl SimulatedFleet {
                 conditions.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
             };
             list["items"].as_array().unwrap().iter().filter(|cluster| is_ready(cluster)).count()
-                == names.len()
+                == clusters.len()
         })
         .await;
         SimulatedFleet { above, admin, below }

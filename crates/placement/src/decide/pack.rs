@@ -53,8 +53,9 @@ fn fewest(found: &[Candidate<'_>], total: i64) -> usize {
     enough.map_or(found.len(), |at| at + 1)
 }
 
-/// Fills clusters one after another: those with a share keep it, then the fullest take the rest.
-pub fn fill(found: &[Candidate<'_>], total: i64) -> Vec<i64> {
+/// Fills clusters one after another: those with a share keep it, then the fullest take the rest. A cluster that gets any
+/// has at least `least` of them, unless it has all.
+pub fn fill(found: &[Candidate<'_>], total: i64, least: i64) -> Vec<i64> {
     let mut shares: Vec<i64> = found.iter().map(|one| one.current.min(one.most)).collect();
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|at| (Reverse(found[*at].current), Reverse(found[*at].most), *at));
@@ -71,5 +72,35 @@ pub fn fill(found: &[Candidate<'_>], total: i64) -> Vec<i64> {
             left += fewer;
         }
     }
+    for at in order.into_iter().rev() {
+        raise(found, &mut shares, at, least);
+    }
     shares
+}
+
+/// Gives a cluster with too few replicas some of others, or its new ones up if these cannot spare enough.
+fn raise(found: &[Candidate<'_>], shares: &mut [i64], at: usize, least: i64) {
+    let is_alone = shares.iter().enumerate().all(|(other, share)| other == at || *share == 0);
+    let one = &found[at];
+    if one.is_frozen || is_alone || !(1..least).contains(&shares[at]) {
+        return;
+    }
+    let missing = least - shares[at];
+    let mut givers: Vec<usize> =
+        (0..shares.len()).filter(|other| !found[*other].is_frozen && shares[*other] > least).collect();
+    let spare: i64 = givers.iter().map(|other| shares[*other] - least).sum();
+    if one.most < least || spare < missing {
+        // Its present replicas may stay, if nothing else is possible.
+        shares[at] = shares[at].min(one.current);
+        return;
+    }
+    // Replicas that are new there move nothing.
+    givers.sort_by_key(|other| (Reverse(shares[*other] - found[*other].current), *other));
+    let mut left = missing;
+    for other in givers {
+        let given = (shares[other] - least).min(left);
+        shares[other] -= given;
+        left -= given;
+    }
+    shares[at] = least;
 }

@@ -87,7 +87,7 @@ fn domains(spread: &Spread, found: &[Candidate<'_>]) -> Vec<Domain> {
 /// Divides replicas between clusters without regard to domains.
 fn leaf(sharing: &Sharing<'_>, found: &[Candidate<'_>], total: i64) -> Vec<i64> {
     if *sharing.division == Division::Pack && sharing.max_skew.is_none() {
-        return fill(found, total);
+        return fill(found, total, sharing.min_replicas.unwrap_or(0));
     }
     let least = sharing.min_replicas.unwrap_or(0);
     let mut parts: Vec<Part> = found

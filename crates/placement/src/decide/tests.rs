@@ -1,5 +1,6 @@
 //! Tables of decisions: fleets in a few words, and what is decided.
 
+mod full_clusters;
 mod kept_parts;
 mod left_out;
 mod opened_segments;

@@ -3,8 +3,9 @@
 mod simulated_fleet;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use atoll_placement::cluster::Readiness;
+use atoll_placement::cluster::{REGION, Readiness};
 use atoll_placement::rules::{Division, Rules, Spread, Topology};
 use proptest::prelude::*;
 
@@ -21,6 +22,10 @@ enum Event {
     Cordon(usize, bool),
     Lose(usize, bool),
     Join(Vec<i64>),
+    Relabel(usize, usize),
+    Grow(usize, i64),
+    LoseNode(usize),
+    Limit(usize, Option<i64>),
 }
 
 /// In a few words, because a failing history has many events.
@@ -40,6 +45,10 @@ impl std::fmt::Debug for Event {
             Event::Cordon(cluster, is) => write!(f, "Cordon {cluster} {is}"),
             Event::Lose(cluster, is) => write!(f, "Lose {cluster} {is}"),
             Event::Join(nodes) => write!(f, "Join {nodes:?}"),
+            Event::Relabel(cluster, region) => write!(f, "Relabel {cluster} {region}"),
+            Event::Grow(cluster, size) => write!(f, "Grow {cluster} {size}"),
+            Event::LoseNode(cluster) => write!(f, "LoseNode {cluster}"),
+            Event::Limit(cluster, limit) => write!(f, "Limit {cluster} {limit:?}"),
         }
     }
 }
@@ -90,15 +99,26 @@ fn any_event(requests: &'static [i64]) -> impl Strategy<Value = Event> {
         1 => (0..6usize, any::<bool>()).prop_map(|(cluster, is)| Event::Cordon(cluster, is)),
         1 => (0..6usize, any::<bool>()).prop_map(|(cluster, is)| Event::Lose(cluster, is)),
         1 => any_nodes().prop_map(Event::Join),
+        1 => (0..6usize, 0..3usize).prop_map(|(cluster, region)| Event::Relabel(cluster, region)),
+        1 => (0..6usize, any_size()).prop_map(|(cluster, size)| Event::Grow(cluster, size)),
+        1 => (0..6usize).prop_map(Event::LoseNode),
+        1 => (0..6usize, proptest::option::of(1000..9000i64))
+            .prop_map(|(cluster, limit)| Event::Limit(cluster, limit)),
     ]
 }
 
 fn any_nodes() -> impl Strategy<Value = Vec<i64>> {
-    proptest::collection::vec(prop_oneof![Just(2000i64), Just(4000), Just(8000)], 1..4)
+    proptest::collection::vec(any_size(), 1..4)
+}
+
+fn any_size() -> impl Strategy<Value = i64> {
+    prop_oneof![Just(2000i64), Just(4000), Just(8000)]
 }
 
 fn happen(fleet: &mut SimulatedFleet, event: &Event) -> Result<(), TestCaseError> {
     let (clusters, workloads) = (fleet.clusters.len(), fleet.workloads.len());
+    let shares: Vec<Shares> = fleet.workloads.iter().map(|workload| workload.shares.clone()).collect();
+    let before: Vec<i64> = fleet.clusters.iter().map(|cluster| fleet.placed(cluster)).collect();
     let decided = match event {
         Event::Create { replicas, request, rules } => {
             fleet.create(*replicas, *request, (**rules).clone());
@@ -140,28 +160,52 @@ fn happen(fleet: &mut SimulatedFleet, event: &Event) -> Result<(), TestCaseError
             fleet.add_cluster(nodes, None);
             None
         }
+        Event::Relabel(cluster, region) => {
+            let region = format!("r{region}");
+            fleet.set_state(cluster % clusters, |state| {
+                state.labels.insert(REGION.to_string(), region);
+            });
+            None
+        }
+        // The next report tells.
+        Event::Grow(cluster, size) => {
+            fleet.clusters[cluster % clusters].nodes.push((*size, Vec::new()));
+            None
+        }
+        Event::LoseNode(cluster) => {
+            fleet.lose_node(cluster % clusters);
+            None
+        }
+        Event::Limit(cluster, limit) => {
+            let limits = limit.map(|limit| ("cpu".to_string(), limit));
+            fleet.set_state(cluster % clusters, |state| state.limits = limits.into_iter().collect());
+            None
+        }
         _ => None,
     };
     if let Some(at) = decided {
-        check_rules(fleet, at)?;
+        check_rules(fleet, at, shares.get(at).unwrap_or(&Shares::new()))?;
     }
-    check_room(fleet)
+    check_room(fleet, &before)
 }
 
-/// No cluster is overcommitted: judged by the sizes of its nodes, not by the ledger.
-fn check_room(fleet: &SimulatedFleet) -> Result<(), TestCaseError> {
-    for cluster in &fleet.clusters {
+/// No cluster is overcommitted: judged by the sizes of its nodes, not by the ledger. One that has lost a node, or whose
+/// limit has become lower, gets nothing more.
+fn check_room(fleet: &SimulatedFleet, before: &[i64]) -> Result<(), TestCaseError> {
+    for (at, cluster) in fleet.clusters.iter().enumerate() {
         let placed = fleet.placed(cluster);
-        prop_assert!(placed <= cluster.size(), "{}: {} of {}", cluster.state.name, placed, cluster.size());
-        if let Some(limit) = cluster.state.limits.get("cpu") {
-            prop_assert!(placed <= *limit, "{}: {} of limit {}", cluster.state.name, placed, limit);
-        }
+        let limit = cluster.state.limits.get("cpu").copied().unwrap_or(i64::MAX);
+        let most = cluster.size().min(limit).max(before.get(at).copied().unwrap_or(0));
+        let name = &cluster.state.name;
+        prop_assert!(placed <= most, "{name}: {placed} of {}, limit {limit}", cluster.size());
     }
     Ok(())
 }
 
+type Shares = BTreeMap<Arc<str>, i64>;
+
 /// The last decision follows the rules.
-fn check_rules(fleet: &SimulatedFleet, at: usize) -> Result<(), TestCaseError> {
+fn check_rules(fleet: &SimulatedFleet, at: usize, before: &Shares) -> Result<(), TestCaseError> {
     let workload = &fleet.workloads[at];
     if workload.is_deleted {
         return Ok(());
@@ -172,6 +216,12 @@ fn check_rules(fleet: &SimulatedFleet, at: usize) -> Result<(), TestCaseError> {
         prop_assert_eq!(placed + workload.unplaced, workload.replicas, "no replica is lost");
     }
     prop_assert!(shares.values().all(|share| *share <= rules.max_replicas.unwrap_or(i64::MAX)));
+    // Only if all of it is on one cluster, or was there before, a share may be smaller than the rules ask for.
+    let least = rules.min_replicas.unwrap_or(0).min(placed);
+    let is_enough = |(uid, share): (&Arc<str>, &i64)| {
+        *share == 0 || *share >= least || before.get(uid).is_some_and(|before| *before > 0)
+    };
+    prop_assert!(shares.iter().all(is_enough), "{:?} after {:?}, {} at least", shares, before, least);
     let used = count(shares.values().filter(|share| **share > 0).count());
     prop_assert!(used <= rules.max_clusters.unwrap_or(i64::MAX).max(1), "{:?}", shares);
     if rules.division == Division::Single {
@@ -182,7 +232,7 @@ fn check_rules(fleet: &SimulatedFleet, at: usize) -> Result<(), TestCaseError> {
         let share = shares.get(&cluster.state.uid).copied().unwrap_or(0);
         if share > 0 {
             prop_assert!(!cluster.state.readiness.is_not_ready(), "{} is lost", cluster.state.name);
-            let domain = cluster.state.labels.values().next().map_or("", String::as_str);
+            let domain = cluster.state.labels.get(REGION).map_or("", String::as_str);
             *domains.entry(domain).or_default() += share;
         }
     }
@@ -201,8 +251,9 @@ fn history(
     nodes: &[Vec<i64>],
     limit: Option<i64>,
     events: &[Event],
+    has_one_size: bool,
 ) -> Result<SimulatedFleet, TestCaseError> {
-    let mut fleet = SimulatedFleet::new();
+    let mut fleet = SimulatedFleet::new(has_one_size);
     for (at, nodes) in nodes.iter().enumerate() {
         fleet.add_cluster(nodes, limit.filter(|_| at == 0));
     }
@@ -217,11 +268,10 @@ fn history(
         for workload in 0..fleet.workloads.len() {
             let is_stuck = fleet.clusters.iter().any(|cluster| cluster.pending.contains_key(&workload));
             if is_stuck {
-                fleet.decide(workload, false);
+                happen(&mut fleet, &Event::Decide { workload, may_rebalance: false })?;
             }
         }
     }
-    check_room(&fleet)?;
     Ok(fleet)
 }
 
@@ -235,7 +285,7 @@ proptest! {
         limit in proptest::option::of(1000..9000i64),
         events in proptest::collection::vec(any_event(&[500]), 1..80),
     ) {
-        let fleet = history(&nodes, limit, &events)?;
+        let fleet = history(&nodes, limit, &events, true)?;
         prop_assert!(fleet.is_settled(), "{:?}", fleet.clusters.iter().map(|cluster| &cluster.pending).collect::<Vec<_>>());
     }
 
@@ -247,7 +297,7 @@ proptest! {
         limit in proptest::option::of(1000..9000i64),
         events in proptest::collection::vec(any_event(&[100, 300, 500, 1000, 1900, 3500]), 1..80),
     ) {
-        let fleet = history(&nodes, limit, &events)?;
+        let fleet = history(&nodes, limit, &events, false)?;
         prop_assert!(fleet.is_settled(), "{:?}", fleet.clusters.iter().map(|cluster| &cluster.pending).collect::<Vec<_>>());
     }
 }

@@ -19,6 +19,10 @@ pub struct Cluster {
     pub nodes: Vec<(i64, Vec<(usize, i64)>)>,
     /// Pods that found no node, by workload.
     pub pending: BTreeMap<usize, i64>,
+    /// The shares that it was last asked to run, by workload.
+    ran: BTreeMap<usize, i64>,
+    /// The last report.
+    report: Arc<CapacityReport>,
 }
 
 #[derive(Clone, Debug)]
@@ -30,12 +34,17 @@ pub struct Workload {
     pub shares: BTreeMap<Arc<str>, i64>,
     pub unplaced: i64,
     pub is_deleted: bool,
+    /// Pods that were last reserved, by uid of the cluster.
+    reserved: Vec<(Arc<str>, i64)>,
 }
 
 pub struct SimulatedFleet {
     pub clusters: Vec<Cluster>,
     pub workloads: Vec<Workload>,
     pub fleet: Fleet,
+    /// Whether all pods have the same requests: then decisions do not depend on the order in which the ledger has
+    /// learned of them.
+    pub has_one_size: bool,
 }
 
 /// Amounts of everything in proportion to cores.
@@ -44,8 +53,8 @@ pub fn resources(milli_cpu: i64, pods: i64) -> Resources {
 }
 
 impl SimulatedFleet {
-    pub fn new() -> SimulatedFleet {
-        SimulatedFleet { clusters: Vec::new(), workloads: Vec::new(), fleet: Fleet::new() }
+    pub fn new(has_one_size: bool) -> SimulatedFleet {
+        SimulatedFleet { clusters: Vec::new(), workloads: Vec::new(), fleet: Fleet::new(), has_one_size }
     }
 
     pub fn add_cluster(&mut self, nodes: &[i64], limit: Option<i64>) {
@@ -63,7 +72,8 @@ impl SimulatedFleet {
         };
         self.fleet.set_cluster(state.clone());
         let nodes = nodes.iter().map(|size| (*size, Vec::new())).collect();
-        self.clusters.push(Cluster { state, nodes, pending: BTreeMap::new() });
+        let (pending, ran, report) = (BTreeMap::new(), BTreeMap::new(), Arc::default());
+        self.clusters.push(Cluster { state, nodes, pending, ran, report });
         self.report(at);
     }
 
@@ -80,8 +90,33 @@ impl SimulatedFleet {
             NodeShape { count: 1, free, ..NodeShape::default() }
         };
         let nodes = cluster.nodes.iter().map(shape).collect();
-        let report = CapacityReport { nodes, bound, ..CapacityReport::default() };
-        self.fleet.set_report(&cluster.state.uid.clone(), Arc::new(report));
+        let report = Arc::new(CapacityReport { nodes, bound, ..CapacityReport::default() });
+        self.fleet.set_report(&cluster.state.uid, report.clone());
+        self.clusters[at].report = report;
+    }
+
+    /// A node fails with its pods, and the cluster reports it.
+    pub fn lose_node(&mut self, at: usize) {
+        if self.clusters[at].nodes.len() > 1 {
+            self.clusters[at].nodes.pop();
+            self.report(at);
+        }
+    }
+
+    /// The fleet as a scheduler that starts now would have it: it learns of everything in another order.
+    fn learned_again(&self) -> Fleet {
+        let mut fleet = Fleet::new();
+        fleet.begin_changes();
+        for cluster in self.clusters.iter().rev() {
+            fleet.set_cluster(cluster.state.clone());
+            fleet.set_report(&cluster.state.uid, cluster.report.clone());
+        }
+        for (at, workload) in self.workloads.iter().enumerate().rev() {
+            let (object, needs) = (object(at), needs(workload));
+            fleet.reserve(&object, &needs, &workload.reserved);
+        }
+        fleet.end_changes();
+        fleet
     }
 
     pub fn set_state(&mut self, at: usize, change: impl FnOnce(&mut ClusterState)) {
@@ -96,6 +131,7 @@ impl SimulatedFleet {
         cluster.pending.clear();
         for (index, workload) in self.workloads.iter().enumerate() {
             let share = workload.shares.get(&cluster.state.uid).copied().unwrap_or(0);
+            cluster.ran.insert(index, share);
             let mut extra = cluster.bound(index) - share;
             for (_, pods) in &mut cluster.nodes {
                 pods.retain(|(of, _)| {
@@ -122,7 +158,8 @@ impl SimulatedFleet {
 
     pub fn create(&mut self, replicas: i64, request: i64, rules: Rules) -> PlacementDecision {
         let shares = BTreeMap::new();
-        self.workloads.push(Workload { replicas, request, rules, shares, unplaced: 0, is_deleted: false });
+        let (unplaced, is_deleted, reserved) = (0, false, Vec::new());
+        self.workloads.push(Workload { replicas, request, rules, shares, unplaced, is_deleted, reserved });
         self.decide(self.workloads.len() - 1, true)
     }
 
@@ -132,28 +169,28 @@ impl SimulatedFleet {
         workload.replicas = 0;
         workload.unplaced = 0;
         workload.shares.clear();
+        workload.reserved.clear();
         self.fleet.forget(&uid(at));
     }
 
     pub fn demand(&self, at: usize, may_rebalance: bool) -> Demand {
         let workload = &self.workloads[at];
-        let needs = Needs { requests: resources(workload.request, 1), ..Needs::default() };
         let share = |(uid, replicas): (&Arc<str>, &i64)| {
             let cluster = self.clusters.iter().find(|cluster| cluster.state.uid == *uid);
             CurrentShare {
                 uid: uid.clone(),
                 replicas: Some(*replicas),
-                unschedulable: cluster.and_then(|cluster| cluster.pending.get(&at)).copied().unwrap_or(0),
+                unschedulable: cluster.map_or(0, |cluster| cluster.unschedulable(at, *replicas)),
                 ..CurrentShare::default()
             }
         };
         let lost = self.clusters.iter().filter(|cluster| cluster.state.readiness.is_not_ready());
         Demand {
-            object: ObjectKey { uid: uid(at), ..ObjectKey::default() },
+            object: object(at),
             workspace_path: "root".into(),
             work: Work::Replicas,
             replicas: workload.replicas,
-            needs: Arc::new(needs),
+            needs: needs(workload),
             current: workload.shares.iter().map(share).collect(),
             evicted: lost.map(|cluster| cluster.state.uid.clone()).collect(),
             may_rebalance,
@@ -169,7 +206,12 @@ impl SimulatedFleet {
         let demand = self.demand(at, may_rebalance);
         let decision = decide(&self.fleet, &demand, &self.workloads[at].rules);
         assert_eq!(decision, decide(&self.fleet, &demand, &self.workloads[at].rules), "the same input");
-        self.fleet.reserve(&demand.object, &demand.needs, &decision.reservations(&self.fleet, &demand));
+        if self.has_one_size {
+            let again = decide(&self.learned_again(), &demand, &self.workloads[at].rules);
+            assert_eq!(decision, again, "the same after a restart");
+        }
+        self.workloads[at].reserved = decision.reservations(&self.fleet, &demand);
+        self.fleet.reserve(&demand.object, &demand.needs, &self.workloads[at].reserved);
         let workload = &mut self.workloads[at];
         workload.shares =
             decision.shares.iter().map(|share| (share.uid.clone(), share.replicas.unwrap_or(-1))).collect();
@@ -198,6 +240,12 @@ impl SimulatedFleet {
 }
 
 impl Cluster {
+    /// Pods of a share that find no node. Those beyond a share that has become smaller end first.
+    fn unschedulable(&self, workload: usize, share: i64) -> i64 {
+        let of = |counts: &BTreeMap<usize, i64>| counts.get(&workload).copied().unwrap_or(0);
+        (of(&self.pending) - (of(&self.ran) - share).max(0)).max(0)
+    }
+
     pub fn bound(&self, workload: usize) -> i64 {
         let pods = self.nodes.iter().flat_map(|(_, pods)| pods).filter(|(of, _)| *of == workload);
         count(pods.count())
@@ -214,4 +262,12 @@ pub fn count(number: usize) -> i64 {
 
 pub fn uid(workload: usize) -> Arc<str> {
     format!("w{workload:04}").into()
+}
+
+fn object(workload: usize) -> ObjectKey {
+    ObjectKey { uid: uid(workload), ..ObjectKey::default() }
+}
+
+fn needs(workload: &Workload) -> Arc<Needs> {
+    Arc::new(Needs { requests: resources(workload.request, 1), ..Needs::default() })
 }

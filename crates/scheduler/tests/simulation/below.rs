@@ -46,6 +46,10 @@ pub struct Below {
     pub reported: Counts,
     /// Pods that find no node.
     pub pending: Counts,
+    /// Thousandths of cores that the control plane was last told of.
+    pub told: i64,
+    /// What is placed there beyond that since a node has failed.
+    pub excess: i64,
 }
 
 impl Below {
@@ -69,6 +73,8 @@ impl Below {
             ready: Counts::new(),
             reported: Counts::new(),
             pending: Counts::new(),
+            told: nodes.iter().sum(),
+            excess: 0,
         }
     }
 
@@ -133,6 +139,18 @@ impl Below {
             node.pods.retain(|_, count| *count > 0);
         }
         bound != has
+    }
+
+    /// The last node fails with its pods. Returns the workloads that they belong to.
+    pub fn lose_node(&mut self) -> Vec<usize> {
+        let gone = self.nodes.pop().map(|node| node.pods).unwrap_or_default();
+        for (workload, count) in &gone {
+            let left = |counts: &Counts| (counts.get(workload).copied().unwrap_or(0) - count).max(0);
+            let (bound, ready) = (left(&self.bound), left(&self.ready));
+            set(&mut self.bound, *workload, bound);
+            set(&mut self.ready, *workload, ready);
+        }
+        gone.into_keys().collect()
     }
 
     /// All pods that have a node have become ready.

@@ -40,6 +40,9 @@ impl SimulatedFleet {
             13..=30 => self.create(),
             31..=40 => self.remove(),
             41..=45 => self.pin(),
+            46 => self.fail_region(),
+            47 => self.surge(),
+            48 => self.lose_node(),
             _ => self.rescale(),
         }
     }
@@ -71,17 +74,61 @@ impl SimulatedFleet {
     /// A cluster fails: it crashes, or only cannot be reached.
     fn fail(&mut self) {
         let Some(at) = self.any_cluster().filter(|_| self.may_close()) else { return };
-        let crashes = self.random.chance(40);
-        self.note(format!("{} fails, crashes: {crashes}", self.clusters[at].name));
-        self.count(if crashes { "crashed" } else { "unreachable" });
-        self.silence(at);
-        if crashes {
-            self.clusters[at].crash();
-            self.within(Event::Fence(at), (5 * MINUTE, 30 * MINUTE));
-            return self.within(Event::Return(at), (20 * MINUTE, 8 * HOUR));
+        if self.random.chance(40) {
+            return self.crash(at, (20 * MINUTE, 8 * HOUR));
         }
         let longest = *self.random.pick(&[30 * SECOND, 5 * MINUTE, 2 * HOUR]);
-        self.within(Event::Return(at), (10 * SECOND, longest));
+        self.lose(at, (10 * SECOND, longest));
+    }
+
+    /// Everything on a cluster ends, and it returns after a time.
+    fn crash(&mut self, at: usize, lasts: (u64, u64)) {
+        self.note(format!("{} crashes", self.clusters[at].name));
+        self.count("crashed");
+        self.silence(at);
+        self.clusters[at].crash();
+        self.within(Event::Fence(at), (5 * MINUTE, 30 * MINUTE));
+        self.within(Event::Return(at), lasts);
+    }
+
+    /// A cluster cannot be reached for a time.
+    fn lose(&mut self, at: usize, lasts: (u64, u64)) {
+        self.note(format!("{} cannot be reached", self.clusters[at].name));
+        self.count("unreachable");
+        self.silence(at);
+        self.within(Event::Return(at), lasts);
+    }
+
+    /// All clusters of a region fail at once: they crash, or only cannot be reached. They return together.
+    fn fail_region(&mut self) {
+        let region = *self.random.pick(&REGIONS);
+        let is_there = |at: &usize| {
+            let below = &self.clusters[*at];
+            below.region == region && !below.is_removed && below.is_reachable && below.is_ready
+        };
+        let all: Vec<usize> = (0..self.clusters.len()).filter(is_there).collect();
+        let known = self.clusters.iter().filter(|below| !below.is_removed).count();
+        // More of them would be a reason for the control plane to suspect itself.
+        if !self.may_close() || all.len() * 3 > known {
+            return;
+        }
+        self.count("region failed");
+        let (crashes, lasts) = (self.random.chance(30), MINUTE * (2 + self.random.below(180)));
+        for at in all {
+            match crashes {
+                true => self.crash(at, (lasts, lasts + 20 * SECOND)),
+                false => self.lose(at, (lasts, lasts + 20 * SECOND)),
+            }
+        }
+    }
+
+    /// Many users need more at once.
+    fn surge(&mut self) {
+        self.count("surged");
+        for _ in 0..10 {
+            self.create();
+            self.rescale();
+        }
     }
 
     /// The network of the control plane fails: most clusters become silent at once, and return together.
@@ -124,6 +171,18 @@ impl SimulatedFleet {
         self.write_cluster(at);
         let is_removed = self.random.chance(50);
         self.within(Event::Undrain(at, is_removed), (HOUR, 3 * HOUR));
+    }
+
+    /// A node fails with its pods, which then run on others, or wait.
+    fn lose_node(&mut self) {
+        let Some(at) = self.any_cluster().filter(|at| self.clusters[*at].nodes.len() > 2) else { return };
+        self.count("node failed");
+        self.note(format!("{} loses a node", self.clusters[at].name));
+        for workload in self.clusters[at].lose_node() {
+            self.within(Event::Sync(at, workload), (200, 2 * SECOND));
+        }
+        self.clusters[at].has_heartbeat_due = true;
+        self.within(Event::Heartbeat(at), (SECOND, 30 * SECOND));
     }
 
     /// A cluster gets another node.
@@ -267,7 +326,8 @@ impl SimulatedFleet {
         for at in 0..self.workloads.len() {
             let of = &self.workloads[at];
             let placed: i64 = self.placed_pods(at);
-            if of.is_deleted || placed >= of.replicas || !self.is_bound(at) {
+            let is_stuck = self.clusters.iter().any(|below| below.pending.contains_key(&at));
+            if of.is_deleted || (placed >= of.replicas && !is_stuck) || !self.is_bound(at) {
                 continue;
             }
             let room =

@@ -50,7 +50,9 @@ impl SimulatedFleet {
     }
 
     fn check_room(&mut self, cluster: usize) {
-        let (requested, size) = (self.requested(cluster), self.clusters[cluster].size());
+        let (requested, below) = (self.requested(cluster), &mut self.clusters[cluster]);
+        below.excess = below.excess.min(requested);
+        let size = below.told.max(below.excess);
         if requested > size {
             let name = self.clusters[cluster].name.clone();
             self.problem(format!("{name} is overcommitted: {requested}m of {size}m are placed there"));
@@ -71,6 +73,7 @@ impl SimulatedFleet {
         let next = self.pods(workload, &after.clusters);
         self.check_suspicion(workload, (&was, &next), is_moving(before));
         self.check_availability(workload, (&was, &next), key);
+        self.check_surge(workload, (&was, &next), key);
         let loses = |(cluster, pods): (&usize, &i64)| {
             self.clusters[*cluster].is_healthy() && is.get(cluster).is_none_or(|after| after < pods)
         };
@@ -150,7 +153,7 @@ impl SimulatedFleet {
     }
 
     /// A step of a move never takes away what is needed: of the replicas that are known to be ready on clusters that
-    /// work, as many stay as before, or as many as are wanted.
+    /// are Ready, as many stay as before, or as many as are wanted. That a cluster has just failed is not known yet.
     fn check_availability(
         &mut self,
         workload: usize,
@@ -163,8 +166,8 @@ impl SimulatedFleet {
         let ready = |shares: &BTreeMap<usize, i64>| -> i64 {
             let of = |(cluster, pods): (&usize, &i64)| {
                 let below = &self.clusters[*cluster];
-                let is_there = below.is_ready && below.is_reachable;
-                if is_there { below.reported.get(&workload).copied().unwrap_or(0).min(*pods) } else { 0 }
+                let known = below.reported.get(&workload).copied().unwrap_or(0).min(*pods);
+                if below.is_ready { known } else { 0 }
             };
             shares.iter().map(of).sum()
         };
@@ -172,6 +175,24 @@ impl SimulatedFleet {
         let wanted = self.workloads[workload].replicas;
         if after < before.min(wanted) {
             self.problem(format!("{key} loses ready replicas: {after} of {before}, and {wanted} are wanted"));
+        }
+    }
+
+    /// A policy that limits how many replicas move allows one more than are asked for.
+    fn check_surge(
+        &mut self,
+        workload: usize,
+        (was, next): (&BTreeMap<usize, i64>, &BTreeMap<usize, i64>),
+        key: &atoll_informer::Key,
+    ) {
+        let of = &self.workloads[workload];
+        let alive = |shares: &BTreeMap<usize, i64>| -> i64 {
+            let alive = shares.iter().filter(|(cluster, _)| self.clusters[**cluster].is_ready);
+            alive.map(|(_, pods)| pods).sum()
+        };
+        let (before, after, most) = (alive(was), alive(next), of.replicas + 1);
+        if of.profile == Profile::Slow && after > before.max(most) {
+            self.problem(format!("{key} has {after} replicas after {before}, of {most} at most"));
         }
     }
 
@@ -206,7 +227,8 @@ impl SimulatedFleet {
 
     /// Everything that is at rest is where it belongs.
     pub fn check_all(&mut self) {
-        let is_suspicious = self.is_suspicious();
+        // After a cut, clusters return within seconds, and what is lost waits for the last of them.
+        let is_suspicious = self.is_suspicious() || self.is_cut_off;
         for workload in 0..self.workloads.len() {
             let of = &self.workloads[workload];
             if of.is_deleted || self.now() - self.last_change(workload) < REST || is_suspicious {
@@ -258,8 +280,10 @@ impl SimulatedFleet {
             let below = &self.clusters[*cluster];
             !below.is_open() || !below.fits(2 * of.request)
         };
+        // Pods that have lost their node, and must not run elsewhere.
+        let is_stuck = |cluster: &usize| self.clusters[*cluster].pending.contains_key(&workload);
         if self.is_bound(workload) {
-            return of.on.iter().all(is_full);
+            return of.on.iter().all(is_full) || of.on.iter().any(is_stuck);
         }
         let takes_all = |cluster: usize| {
             let below = &self.clusters[cluster];
@@ -294,7 +318,7 @@ impl SimulatedFleet {
             .filter_map(|(cluster, _)| self.clusters[*cluster].ready.get(&workload))
             .sum();
         let is_silent = alive.clone().any(|(cluster, _)| !self.clusters[*cluster].is_reachable);
-        if ready < of.replicas && !is_silent {
+        if ready < of.replicas && !is_silent && !self.may_lack(workload) {
             return Some(format!("has {ready} of {} replicas ready", of.replicas));
         }
         let regions: Vec<(&str, i64)> =

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use atoll_informer::{Resource, resources};
+use atoll_placement::cluster::REGION;
 use serde_json::{Value, json};
+
+/// Fewest replicas of a cluster under the policy with such a bound.
+const LEAST: i64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
@@ -21,10 +25,16 @@ pub enum Profile {
     Capacity,
     /// On as few clusters as possible.
     Pack,
+    /// Divided over at most four clusters, where those of one region get three times as many.
+    Weighted,
+    /// Divided evenly over at most three clusters, with one replica more than asked for while it moves.
+    Slow,
+    /// Divided evenly over at most four clusters, with at least three replicas on each.
+    Least,
 }
 
 impl Profile {
-    pub const ALL: [Profile; 7] = [
+    pub const ALL: [Profile; 10] = [
         Profile::Default,
         Profile::RunOnce,
         Profile::Single,
@@ -32,6 +42,9 @@ impl Profile {
         Profile::Regions,
         Profile::Capacity,
         Profile::Pack,
+        Profile::Weighted,
+        Profile::Slow,
+        Profile::Least,
     ];
 
     /// The value of the label that policies select.
@@ -44,6 +57,9 @@ impl Profile {
             Profile::Regions => "regions",
             Profile::Capacity => "capacity",
             Profile::Pack => "pack",
+            Profile::Weighted => "weighted",
+            Profile::Slow => "slow",
+            Profile::Least => "least",
         }
     }
 
@@ -73,6 +89,25 @@ impl Profile {
                 json!({ "replicas": { "division": "Capacity" }, "bounds": { "maxReplicas": 6 } })
             }
             Profile::Pack => json!({ "replicas": { "division": "Pack" } }),
+            Profile::Weighted => {
+                let of_region = |operator: &str| {
+                    let north = json!({ "key": REGION, "operator": operator, "values": ["north"] });
+                    json!({ "matchExpressions": [north] })
+                };
+                let weights = [("In", 3), ("NotIn", 1)]
+                    .map(|(operator, weight)| json!({ "selector": of_region(operator), "weight": weight }));
+                json!({
+                    "replicas": { "division": "Weighted", "weights": weights }, "bounds": { "maxClusters": 4 },
+                })
+            }
+            Profile::Slow => json!({
+                "replicas": { "division": "Even" }, "bounds": { "maxClusters": 3 },
+                "disruption": { "maxMoving": 1 },
+            }),
+            Profile::Least => {
+                let bounds = json!({ "maxClusters": 4, "minReplicas": LEAST });
+                json!({ "replicas": { "division": "Even" }, "bounds": bounds })
+            }
         };
         let mut spec = rules;
         spec["objects"] = json!([{ "selector": { "matchLabels": { "profile": self.label() } } }]);
@@ -84,8 +119,8 @@ impl Profile {
         let used = shares.iter().filter(|(_, replicas)| *replicas > 0).count();
         let most = match self {
             Profile::Default | Profile::RunOnce | Profile::Single => 1,
-            Profile::Even => 3,
-            Profile::Regions => 4,
+            Profile::Even | Profile::Slow => 3,
+            Profile::Regions | Profile::Weighted | Profile::Least => 4,
             Profile::Capacity | Profile::Pack => usize::MAX,
         };
         if used > most {
@@ -93,6 +128,11 @@ impl Profile {
         }
         if self == Profile::Capacity && shares.iter().any(|(_, replicas)| *replicas > 6) {
             return Some("has more than 6 replicas on a cluster".to_string());
+        }
+        let all: i64 = shares.iter().map(|(_, replicas)| replicas).sum();
+        if self == Profile::Least && shares.iter().any(|(_, replicas)| (1..LEAST.min(all)).contains(replicas))
+        {
+            return Some(format!("has fewer than {LEAST} replicas on a cluster"));
         }
         if self == Profile::Regions {
             let mut regions: BTreeMap<&str, i64> = BTreeMap::new();

@@ -113,7 +113,7 @@ pub struct SimulatedFleet {
     pub is_final: bool,
     /// Whether most clusters cannot be reached because the control plane is cut off.
     pub is_cut_off: bool,
-    /// When a cluster last opened, in milliseconds.
+    /// When a cluster last opened or changed its size, in milliseconds.
     pub opened: u64,
     /// Times at which objects began to move for the sake of balance, by workspace.
     pub balanced: BTreeMap<Arc<str>, VecDeque<u64>>,
@@ -256,6 +256,7 @@ impl SimulatedFleet {
     pub fn write_cluster(&mut self, at: usize) {
         let key = self.cluster_key(at);
         let Some(mut cluster) = self.api.get(&resources::CLUSTERS, &key) else { return };
+        self.tell_size(at);
         let below = &self.clusters[at];
         let mut taints = Vec::new();
         if below.is_drained {
@@ -273,6 +274,18 @@ impl SimulatedFleet {
             }
         }
         self.api.put(&resources::CLUSTERS, written);
+    }
+
+    /// A heartbeat tells the size of a cluster. What is placed there may stay if it has become smaller.
+    fn tell_size(&mut self, at: usize) {
+        let (requested, now) = (self.requested(at), self.now());
+        let below = &mut self.clusters[at];
+        if below.is_reachable {
+            if below.told != below.size() {
+                self.opened = now;
+            }
+            (below.told, below.excess) = (below.size(), requested);
+        }
     }
 
     pub fn placement(&self, workload: usize) -> &Placement {
