@@ -57,6 +57,8 @@ pub const LOST: &str = "atoll.dev/control-plane-lost";
 /// Label of a ConfigMap in root's `atoll-system` that vouches for a kubelet; its value is the id of the
 /// workspace of its nodes.
 pub const KUBELETS: &str = "atoll.dev/kubelets";
+/// Annotation of an inherited CustomResourceDefinition: the name of the cluster that it was imported from.
+pub const IMPORTED_FROM: &str = "atoll.dev/imported-from";
 /// Field manager of the syncer.
 pub const MANAGER: &str = "atoll";
 /// Field manager that marks objects which Atoll did not create.

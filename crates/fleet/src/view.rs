@@ -4,6 +4,8 @@ mod bounded;
 mod endpoints;
 mod pod_counts;
 
+use std::collections::BTreeMap;
+
 use atoll_meta::object;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -280,6 +282,31 @@ pub struct EventReport {
     pub event: Value,
 }
 
+/// The CustomResourceDefinitions of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DefinitionReport {
+    /// The digests of all definitions by name, as far as they are reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digests: Option<BTreeMap<String, String>>,
+    /// Number of definitions that are not reported.
+    #[serde(skip_serializing_if = "is_none_left")]
+    pub omitted: usize,
+    /// Definitions that the control plane has asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub complete: Vec<ReportedDefinition>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReportedDefinition {
+    pub digest: String,
+    pub definition: Value,
+}
+
+fn is_none_left(count: &usize) -> bool {
+    *count == 0
+}
+
 /// A report of a syncer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -294,6 +321,8 @@ pub struct Report {
     /// Instance of a syncer that stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub farewell: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<DefinitionReport>,
     /// Random number of a syncer's run and number of the report in it; see [`crate::report_order`].
     #[serde(skip_serializing_if = "is_zero")]
     pub run: u64,
@@ -308,6 +337,9 @@ pub struct ReportResponse {
     /// Heartbeat interval that the control plane requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_milliseconds: Option<u64>,
+    /// Names of definitions that the control plane asks for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wanted_definitions: Vec<String>,
 }
 
 #[cfg(test)]

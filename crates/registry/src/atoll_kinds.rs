@@ -1,6 +1,7 @@
 //! Atoll's own kinds and their schemas. The schemas distinguish unknown fields, refuse values of the wrong
 //! type, and describe the kinds in OpenAPI documents.
 
+mod api_import;
 mod cluster;
 mod object_status;
 mod placement_policy;
@@ -33,8 +34,17 @@ struct AtollKind {
     is_internal: bool,
 }
 
-/// Clusters, placement policies, ObjectStatuses and Workspaces.
-static KINDS: [AtollKind; 5] = [
+/// ApiImports, Clusters, placement policies, ObjectStatuses and Workspaces.
+static KINDS: [AtollKind; 6] = [
+    AtollKind {
+        resource: "apiimports",
+        kind: "ApiImport",
+        namespaced: false,
+        short: &[],
+        strategy: &strategy::extension::API_IMPORT,
+        schema: api_import::schema,
+        is_internal: true,
+    },
     AtollKind {
         resource: "clusters",
         kind: "Cluster",
@@ -283,7 +293,7 @@ mod tests {
 
     #[test]
     fn each_field_is_reported_once() {
-        let row = rows().next().expect("clusters");
+        let row = rows().find(|row| row.kind == "Cluster").expect("clusters");
         let new = json!({ "spec": { "mode": "Push", "taints": {} } });
         let also = strategy::cluster::STRATEGY.validate;
         let errors: Vec<String> =

@@ -179,7 +179,8 @@ impl Registry {
         let key = row.key(object_ref);
         let taken = || Status::already_exists(&row.group, &row.resource, object_ref.name);
         let snapshot = self.snapshot();
-        if let Some(existing) = snapshot.get(&key) {
+        // An own object hides an inherited one.
+        if let Some(existing) = snapshot.get_own(&key) {
             let status = match parse(&existing.json()) {
                 Ok(existing) if object::is_being_deleted(&existing) => {
                     taken().with_message(format!("object is being deleted: {}", taken().message()))

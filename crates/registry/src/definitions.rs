@@ -17,14 +17,14 @@
 
 mod api_services;
 pub(crate) mod compile;
-mod conditions;
+pub(crate) mod conditions;
 pub(crate) mod conversion;
 mod custom;
 mod intern;
 mod naming;
 mod removal;
 pub mod reserved;
-mod status;
+pub(crate) mod status;
 #[cfg(test)]
 mod tests;
 

@@ -76,6 +76,11 @@ impl Registry {
             let existing = snapshot
                 .get(&key)
                 .ok_or_else(|| Status::not_found(&row.group, &row.resource, object_ref.name))?;
+            if snapshot.is_inherited(&key) {
+                let message = "it is imported from clusters: delete it there, or remove the clusters; kubectl get apiimports shows \
+                               which clusters have it";
+                return Err(Status::forbidden(&row.group, &row.resource, object_ref.name, message));
+            }
             let stored = existing.clone();
             let existing = if row.custom.is_some() { row.to_served(existing) } else { existing };
             let mut old = parse(&existing.json())?;

@@ -13,6 +13,8 @@ use serde_json::Value;
 use crate::catalog::Catalog;
 use crate::definitions;
 use crate::dialect::intent;
+use crate::imports;
+use crate::placement::Placements;
 use crate::row::Row;
 use crate::strategy;
 
@@ -29,6 +31,8 @@ static OWNERS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"owner
 /// Extracts facts from stored values.
 pub struct Decoder {
     pub catalog: Arc<Catalog>,
+    /// The index that knows the parents of workspaces.
+    pub placements: Arc<Placements>,
 }
 
 impl Decode for Decoder {
@@ -64,6 +68,14 @@ impl Decode for Decoder {
             // A value that cannot be parsed is kept but not selectable.
             _ => Facts::none(),
         }
+    }
+
+    fn inherited(&self, key: &Key, value: &Bytes) -> Option<(Key, Bytes, Arc<Facts>)> {
+        imports::inherited(&self.catalog, key, value)
+    }
+
+    fn ancestry(&self, workspace: &str) -> Vec<String> {
+        self.placements.workspaces.ancestry(workspace)
     }
 
     fn past_facts(&self, key: &Key, value: &Bytes) -> Arc<Facts> {
@@ -160,7 +172,8 @@ mod tests {
     /// The result without parsing equals the result with parsing.
     #[test]
     fn facts_are_the_same_whether_the_object_is_parsed_or_not() {
-        let decoder = Decoder { catalog: Arc::new(Catalog::new(crate::Profile::Minimal)) };
+        let decoder =
+            Decoder { catalog: Arc::new(Catalog::new(crate::Profile::Minimal)), placements: Arc::default() };
         for (resource, object, labels, fields) in [
             ("configmaps", json!({ "metadata": { "name": "a" }, "data": { "k": "v" } }), 0, 0),
             ("configmaps", json!({ "metadata": { "name": "a", "labels": { "a": "b" } } }), 1, 0),

@@ -28,6 +28,7 @@ pub mod dialect;
 mod eviction;
 pub mod expiry;
 mod facts;
+pub mod imports;
 mod managed_fields;
 mod modify;
 mod object_size;
@@ -69,6 +70,7 @@ pub use blocking::{
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, DeleteResult, Propagation};
 pub use facts::Decoder;
+pub use modify::set_condition;
 pub use read::{Listing, PageStart};
 pub use row::{ObjectRef, Row, SharedRow};
 pub use selection::Selection;

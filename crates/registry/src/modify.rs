@@ -88,7 +88,8 @@ fn revision_conflict(row: &Row, object_ref: &ObjectRef<'_>, wanted: &str, actual
 
 /// Sets a condition in `status.conditions` by its `type`. The transition time is kept if the status is
 /// unchanged.
-pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
+/// Sets a condition in the status of an object. Its time changes with its status.
+pub fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
     let conditions = &mut object["status"]["conditions"];
     if !conditions.is_array() {
         *conditions = json!([]);

@@ -43,8 +43,8 @@ pub(crate) async fn registry(objects: &[(Key, Value)]) -> Arc<Registry> {
         store.write(write).await.expect("an empty store");
     }
     let catalog = Arc::new(Catalog::with_dialects(Profile::Minimal, vec![Arc::new(ExampleDialect)]));
-    let (placements, decoder) =
-        (Arc::new(Placements::default()), Arc::new(Decoder { catalog: catalog.clone() }));
+    let placements = Arc::new(Placements::default());
+    let decoder = Arc::new(Decoder { catalog: catalog.clone(), placements: placements.clone() });
     let limits = Limits { bytes: 1 << 20 };
     let cache = Cache::open(store.as_ref(), decoder, Layer::default(), limits, vec![placements.clone()]);
     Arc::new(Registry {

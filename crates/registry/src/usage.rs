@@ -29,6 +29,7 @@ use serde_json::Value;
 use crate::bootstrap::ROOT;
 use crate::catalog::ATOLL;
 use crate::definitions;
+use crate::imports;
 use crate::row::{ObjectRef, Row};
 
 use compiled::{Compiled, Spec};
@@ -48,7 +49,7 @@ pub struct Amounts {
     pub objects: i64,
     /// Size of the served JSON, and of the JSON objects within it, see [`charged_bytes`].
     pub bytes: i64,
-    /// CustomResourceDefinitions.
+    /// CustomResourceDefinitions, and those that are imported from clusters.
     pub definitions: i64,
 }
 
@@ -67,7 +68,8 @@ impl Amounts {
         let Some(parts) = key.parts().filter(|parts| parts.group != INTERNAL && size > 0) else {
             return Amounts::default();
         };
-        let defines = (parts.group, parts.resource) == (definitions::GROUP, definitions::RESOURCE);
+        let defines = [(definitions::GROUP, definitions::RESOURCE), (ATOLL, imports::RESOURCE)]
+            .contains(&(parts.group, parts.resource));
         Amounts {
             objects: 1,
             bytes: i64::try_from(size).unwrap_or(i64::MAX),

@@ -5,7 +5,7 @@
 //!   GET …/tunnel ─► tunnel: requests of the control plane to the cluster, over the agent's connection
 //!   POST …/certificate ─► certificate: the credential of an agent
 //!   POST ─► report: status of objects (records), confirmed deletions, the state of the cluster (heartbeat),
-//!                   which updates its status and a Lease
+//!                   which updates its status and a Lease; its definitions (imports)
 //! ```
 //!
 //! `/services/placed/CLUSTER` lists the same objects, for controllers. `/services/clusters/CLUSTER/proxy` leads to
@@ -23,6 +23,7 @@ mod events;
 mod exclusions;
 mod heartbeat;
 pub mod heartbeat_times;
+mod imports;
 mod lasting_access;
 mod namespaces;
 mod open_views;
@@ -80,9 +81,15 @@ pub async fn handle(
         Method::GET => view::handle(server, workspace, cluster, control_plane(server)?, uid, access),
         Method::POST => {
             let read = || report::read(&body);
-            let report = server.registry.run_sized(workspace, body.len(), Stage::New, read).await??;
+            let mut report = server.registry.run_sized(workspace, body.len(), Stage::New, read).await??;
+            let definitions = report.definitions.take();
             report::apply(server, workspace, cluster, &uid, report).await?;
-            let answer = serde_json::to_value(heartbeat::response(server));
+            let mut answer = heartbeat::response(server);
+            if let Some(definitions) = definitions {
+                let cluster = imports::ImportingCluster { server, workspace, cluster, uid: &uid };
+                answer.wanted_definitions = cluster.apply(definitions).await?;
+            }
+            let answer = serde_json::to_value(answer);
             Ok(respond::json(&answer.map_err(|error| Status::internal_error(error.to_string()))?))
         }
         _ => Err(Status::method_not_supported_generic()),

@@ -39,7 +39,7 @@ use atoll_informer::ApiScope;
 use connections::sync_view;
 use guard::Guard;
 use objects::object_worker;
-use reporting::{capabilities, endpoints, events, heartbeat, pod_reports, usage};
+use reporting::{capabilities, definitions, endpoints, events, heartbeat, pod_reports, usage};
 use syncer::Syncer;
 
 pub use connections::renewal;
@@ -82,6 +82,7 @@ pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Fu
             () = pod_reports::run(&syncer) => {}
             () = capabilities::run(&syncer) => {}
             () = usage::run(&syncer) => {}
+            () = definitions::run(&syncer, &api) => {}
             () = endpoints::run(&syncer, &api) => {}
             () = events::forward(&syncer, &api) => {}
             () = syncer.queue.work("sync", settings.at_once.max(1), |key| object_worker::work(syncer.clone(), key)) => {}

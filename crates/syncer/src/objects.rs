@@ -7,7 +7,7 @@
 //! ```
 
 pub mod adoption;
-mod digest;
+pub mod digest;
 mod drift;
 mod foreign_fields;
 pub mod mark;

@@ -1,6 +1,7 @@
 //! Reports the state of the cluster and of the objects in it to the control plane.
 
 pub mod capabilities;
+pub mod definitions;
 pub mod endpoints;
 pub mod events;
 pub mod heartbeat;

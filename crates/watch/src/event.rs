@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use atoll_store::{Key, Revision};
 use bytes::Bytes;
 
+use crate::inherited::Reach;
 use crate::object::{Object, with_origin};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,7 @@ pub struct Event {
     pub revision: Revision,
     pub previous: Option<Arc<Object>>,
     pub object: Option<Arc<Object>>,
+    pub(crate) reach: Reach,
     /// The JSON frame for each event type: a watcher with a selector may see an addition where another
     /// watcher sees a change. Each frame is encoded once for all watchers.
     frames: [OnceLock<Bytes>; 3],
@@ -60,7 +62,13 @@ impl Event {
         object: Option<Arc<Object>>,
     ) -> Self {
         let [previous, object] = [previous, object].map(|object| object.map(|object| object.to_past()));
-        Event { key, revision, previous, object, frames: Default::default(), others: OnceLock::new() }
+        let reach = Reach::Stored;
+        Event { key, revision, previous, object, reach, frames: Default::default(), others: OnceLock::new() }
+    }
+
+    /// A change that is seen in other workspaces than the one of the key, or not everywhere.
+    pub(crate) fn reaching(self, reach: Reach) -> Self {
+        Event { reach, ..self }
     }
 
     /// The event type for a watcher whose selector is `matches`: `None` if neither state matches, an addition

@@ -7,6 +7,7 @@ use atoll_store::Revision;
 use tokio::sync::Notify;
 
 use crate::event::Event;
+use crate::inherited::{Reach, watch_group};
 use crate::snapshot::Scope;
 
 /// Maximum queue length of one watcher. A watcher with more pending events catches up from the history
@@ -26,6 +27,8 @@ pub(crate) struct Index {
 pub(crate) struct Queue {
     pending: Mutex<Pending>,
     pub filled: Notify,
+    /// The prefix of the scope, and the groups of inherited objects that are watched too.
+    registered: Box<[Box<str>]>,
 }
 
 pub(crate) struct Pending {
@@ -46,23 +49,33 @@ pub(crate) enum QueueContents {
 
 impl Index {
     /// The queue starts out `behind`: the watcher first reads missed events from the history.
-    pub fn register(&mut self, scope: &Scope, after: Revision) -> Arc<Queue> {
+    /// It also receives changes of objects that are inherited within `groups`.
+    pub fn register(&mut self, scope: &Scope, groups: Vec<String>, after: Revision) -> Arc<Queue> {
         let pending = Pending { events: VecDeque::new(), bytes: 0, behind: Some(after) };
-        let queue = Arc::new(Queue { pending: Mutex::new(pending), filled: Notify::new() });
-        self.watchers.entry(scope.prefix.as_str().into()).or_default().push(queue.clone());
+        let names = groups.into_iter().map(String::into_boxed_str);
+        let registered: Box<[Box<str>]> =
+            std::iter::once(scope.prefix.as_str().into()).chain(names).collect();
+        let queue = Arc::new(Queue { pending: Mutex::new(pending), filled: Notify::new(), registered });
+        for name in &queue.registered {
+            self.watchers.entry(name.clone()).or_default().push(queue.clone());
+        }
         self.count += 1;
         queue
     }
 
-    pub fn remove(&mut self, scope: &Scope, queue: &Arc<Queue>) {
-        let Some(queues) = self.watchers.get_mut(scope.prefix.as_str()) else { return };
-        if let Some(position) = queues.iter().position(|other| Arc::ptr_eq(other, queue)) {
-            queues.swap_remove(position);
-            self.count -= 1;
+    pub fn remove(&mut self, queue: &Arc<Queue>) {
+        let mut is_known = false;
+        for name in &queue.registered {
+            let Some(queues) = self.watchers.get_mut(name) else { continue };
+            if let Some(position) = queues.iter().position(|other| Arc::ptr_eq(other, queue)) {
+                queues.swap_remove(position);
+                is_known = true;
+            }
+            if queues.is_empty() {
+                self.watchers.remove(name);
+            }
         }
-        if queues.is_empty() {
-            self.watchers.remove(scope.prefix.as_str());
-        }
+        self.count -= usize::from(is_known);
     }
 
     pub fn len(&self) -> usize {
@@ -72,6 +85,14 @@ impl Index {
     /// Queues the event for every watcher that may match. Watchers that must be woken are added to `asleep`.
     pub fn dispatch(&self, event: &Arc<Event>, asleep: &mut Vec<Arc<Queue>>) {
         if self.count == 0 {
+            return;
+        }
+        if event.reach != Reach::Stored {
+            let giver = event.key.parts().map_or("", |parts| parts.workspace);
+            for group in [watch_group(giver), watch_group("*")] {
+                let queues = self.watchers.get(group.as_str()).into_iter().flatten();
+                asleep.extend(queues.filter(|queue| queue.push(event)).cloned());
+            }
             return;
         }
         // `group/resource/`, `…workspace/`, `…namespace/`, and the whole key.

@@ -9,6 +9,7 @@ use atoll_store::Revision;
 use tokio::time::Instant;
 
 use crate::event::Event;
+use crate::inherited::Reach;
 use crate::snapshot::Scope;
 
 /// Limits of the history.
@@ -98,7 +99,7 @@ impl History {
         }
     }
 
-    /// Events in `scope` after `revision`, oldest first, and whether there are more. There are at most `limit`
+    /// Events of the resource of `scope` after `revision` that `is_shown` accepts, oldest first, and whether there are more. There are at most `limit`
     /// of them, and if there is more than one, their objects have at most `bytes`.
     pub fn after(
         &self,
@@ -106,14 +107,18 @@ impl History {
         revision: Revision,
         limit: usize,
         bytes: usize,
+        is_shown: impl Fn(&Event) -> bool,
     ) -> (Vec<Arc<Event>>, bool) {
         let Some(events) = self.resources.get(resource_of(&scope.prefix)) else { return (Vec::new(), false) };
         let start = events.partition_point(|event| event.revision <= revision);
-        let mut within = events.range(start..).filter(|event| scope.contains(&event.key)).peekable();
-        let (mut found, mut size) = (Vec::new(), 0);
-        while let Some(event) =
-            within.next_if(|event| found.is_empty() || found.len() < limit && size + event.weight() <= bytes)
-        {
+        let mut within = events.range(start..).filter(|event| is_shown(event)).peekable();
+        let (mut found, mut size): (Vec<Arc<Event>>, usize) = (Vec::new(), 0);
+        // Events of one revision stay together, because the rest starts after a revision.
+        while let Some(event) = within.next_if(|event| {
+            found.last().is_none_or(|last| {
+                last.revision == event.revision || found.len() < limit && size + event.weight() <= bytes
+            })
+        }) {
             size += event.weight();
             found.push(event.clone());
         }
@@ -128,10 +133,13 @@ impl History {
     ) -> impl Iterator<Item = &'a Event> + use<'a> {
         let events =
             self.resources.get(resource_of(&scope.prefix)).into_iter().flat_map(|events| events.iter().rev());
-        events
-            .map(Arc::as_ref)
-            .take_while(move |event| event.revision > revision)
-            .filter(|event| scope.contains(&event.key))
+        events.map(Arc::as_ref).take_while(move |event| event.revision > revision).filter(|event| match event
+            .reach
+        {
+            Reach::Stored => scope.contains(&event.key),
+            Reach::Inherited => true,
+            Reach::Uncovered => false,
+        })
     }
 
     fn drop_oldest(&mut self) {

@@ -6,6 +6,7 @@
 //!                                     ├─► History  (recent events, bounded)    ──► watch from a revision, list at one
 //!                                     └─► Index    (by resource, workspace, namespace, name) ──► live watchers
 //!   Layer (shared, read-only): visible in every workspace until the workspace writes its own version
+//!   Inherited (derived from objects): visible in a workspace and below it until one writes its own version
 //! ```
 //!
 //! Invariants: a snapshot never changes, and its revision is durable. An object is in the current snapshot
@@ -20,6 +21,7 @@ mod cursor;
 pub mod event;
 mod fanout;
 mod history;
+mod inherited;
 pub mod layer;
 pub mod object;
 mod parallel;
@@ -34,6 +36,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use atoll_store::{Batch, Change, Entry, Key, Range, ReadError, Revision, Store, WriteError};
+use bytes::Bytes;
 use tokio::time::Instant;
 
 pub use cursor::ObjectCursor;
@@ -46,6 +49,7 @@ pub use watcher::{Expired, Watcher};
 
 use crate::fanout::{Index, Waker};
 use crate::history::History;
+use crate::inherited::Reach;
 
 /// Maximum number of snapshots that are kept for lists that are continued at their first page's revision.
 const PINS: usize = 64;
@@ -96,10 +100,13 @@ pub enum RevisionError {
 
 /// Replaces an object with a compiled definition by one without.
 fn demote(snapshot: &mut Arc<Snapshot>, (object, past): &(Weak<Object>, Arc<Object>)) {
-    let found = snapshot.stored_object(&past.key);
-    if found.is_some_and(|found| std::ptr::eq(Arc::as_ptr(&found), object.as_ptr())) {
-        Arc::make_mut(snapshot).insert(past.clone());
-    }
+    Arc::make_mut(snapshot).demote(object.as_ptr(), past);
+}
+
+/// The object that a stored value gives to its workspace and to those below it.
+fn derived(decode: &dyn Decode, key: &Key, value: &Bytes, revision: Revision) -> Option<Object> {
+    let (key, encoded, facts) = decode.inherited(key, value)?;
+    Some(Object::new(key, revision, &encoded, facts))
 }
 
 impl Cache {
@@ -121,7 +128,7 @@ impl Cache {
         // For changes that do not fit into the history, only the resulting objects are read.
         let base = store.tail_start(limits.bytes).await?;
         let entries = store.range(Range::all(), Some(base), 0).await?.entries;
-        let mut snapshot = Snapshot::new(base, Arc::new(layer));
+        let mut snapshot = Snapshot::new(base, Arc::new(layer), decode.clone());
         let mut entries = entries.into_iter();
         loop {
             // In batches, so that the memory of entries is freed while objects are created.
@@ -141,6 +148,7 @@ impl Cache {
                 for observer in &observers {
                     observer.replaced(None, Some(object));
                 }
+                snapshot.derive(&entry.key, derived(&*decode, &entry.key, &entry.value, entry.revision));
             }
             snapshot.fill(objects);
         }
@@ -290,7 +298,8 @@ impl Cache {
         if after > current {
             return Err(RevisionError::Future { requested: after, current });
         }
-        let queue = watch_state.index.register(&scope, after);
+        let groups = self.current.load().watch_groups(&scope);
+        let queue = watch_state.index.register(&scope, groups, after);
         drop(watch_state);
         Ok(Watcher::new(self.clone(), scope, queue, after))
     }
@@ -354,8 +363,9 @@ impl Cache {
         };
         let mut replaced = Vec::new();
         let changes = batch.changes.iter().zip(objects);
-        let events: Vec<_> = changes
-            .map(|(change, object)| Arc::new(self.change(&mut next, change, object, &mut replaced)))
+        let events: Vec<Arc<Event>> = changes
+            .flat_map(|(change, object)| self.change(&mut next, change, object, &mut replaced))
+            .map(Arc::new)
             .collect();
         next.revision = batch.revision;
         // Store the snapshot first, so that a watcher that receives an event finds the object. The lock is
@@ -378,7 +388,7 @@ impl Cache {
         self.advanced.send_replace(batch.revision);
     }
 
-    /// Applies a change to `snapshot`. An object with a compiled definition that it replaces is added to
+    /// Applies a change to `snapshot`. Objects with compiled definitions that it replaces are added to
     /// `replaced`.
     fn change(
         &self,
@@ -386,12 +396,12 @@ impl Cache {
         change: &Change,
         object: Option<Arc<Object>>,
         replaced: &mut Vec<(Weak<Object>, Arc<Object>)>,
-    ) -> Event {
+    ) -> Vec<Event> {
         for observer in &self.observers {
             observer.changed(&change.key, change.value.as_ref(), change.revision);
         }
         snapshot.identify(&change.key, change.value.as_ref());
-        let previous = snapshot.get(&change.key);
+        let previous = snapshot.get_own(&change.key);
         if !self.observers.is_empty() {
             let before = snapshot.stored_object(&change.key);
             for observer in &self.observers {
@@ -404,12 +414,23 @@ impl Cache {
         }
         // A tombstone hides an object of the layer; for readers the object does not exist.
         let object = object.filter(|object| !object.is_tombstone());
-        let compiled = previous.as_ref().filter(|previous| previous.is_compiled()).map(Arc::downgrade);
-        let event = Event::new(change.key.clone(), change.revision, previous, object);
-        if let (Some(compiled), Some(past)) = (compiled, &event.previous) {
-            replaced.push((compiled, past.clone()));
-        }
-        event
+        let mut changes = vec![(change.key.clone(), Reach::Stored, previous, object)];
+        let uncovered = snapshot.get_inherited(&change.key).filter(|_| change.value.is_none());
+        changes
+            .extend(uncovered.map(|uncovered| (change.key.clone(), Reach::Uncovered, None, Some(uncovered))));
+        let value = change.value.as_ref();
+        let derived = value.and_then(|value| derived(&*self.decode, &change.key, value, change.revision));
+        let inherited = snapshot.derive(&change.key, derived).into_iter();
+        changes.extend(inherited.map(|(key, before, after)| (key, Reach::Inherited, before, after)));
+        let events = changes.into_iter().map(|(key, reach, previous, object)| {
+            let compiled = previous.as_ref().filter(|previous| previous.is_compiled()).map(Arc::downgrade);
+            let event = Event::new(key, change.revision, previous, object).reaching(reach);
+            if let (Some(compiled), Some(past)) = (compiled, &event.previous) {
+                replaced.push((compiled, past.clone()));
+            }
+            event
+        });
+        events.collect()
     }
 
     pub(crate) fn watch_state(&self) -> MutexGuard<'_, WatchState> {

@@ -31,6 +31,17 @@ pub trait Decode: Send + Sync + 'static {
     fn past_facts(&self, key: &Key, value: &Bytes) -> Arc<Facts> {
         self.facts(key, value, None)
     }
+
+    /// Returns what a stored object gives to its workspace and to those below it: the key in its workspace, which is
+    /// of the resource that can be inherited, the canonical encoding and the facts.
+    fn inherited(&self, _key: &Key, _value: &Bytes) -> Option<(Key, Bytes, Arc<Facts>)> {
+        None
+    }
+
+    /// A workspace and all workspaces above it, nearest first. It never changes while the workspace exists.
+    fn ancestry(&self, workspace: &str) -> Vec<String> {
+        vec![workspace.to_string()]
+    }
 }
 
 /// Maintains an index that is derived from objects. It is called for every change before readers can see the
@@ -188,6 +199,15 @@ impl Object {
             json: self.json.clone(),
             facts: Arc::new(facts),
         })
+    }
+
+    /// The object under another key.
+    pub(crate) fn with_key(self: &Arc<Self>, key: &Key) -> Arc<Object> {
+        if self.key == *key {
+            return self.clone();
+        }
+        let (json, facts) = (self.json.clone(), self.facts.clone());
+        Arc::new(Object { key: key.clone(), revision: self.revision, json, facts })
     }
 
     /// Whether the object has a compiled definition.

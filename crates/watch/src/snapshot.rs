@@ -11,8 +11,9 @@ use imbl::OrdMap;
 
 use crate::counts::Counts;
 use crate::event::Event;
+use crate::inherited::{Inherited, InheritedChange, Reach, key_in};
 use crate::layer::Layer;
-use crate::object::Object;
+use crate::object::{Decode, Object};
 
 #[derive(Clone)]
 pub struct Snapshot {
@@ -21,6 +22,7 @@ pub struct Snapshot {
     /// Counts of `objects` without tombstones.
     counts: Counts,
     layer: Arc<Layer>,
+    inherited: Inherited,
     /// If set, only this scope is as it was at `revision`, and everything else is newer.
     pub(crate) reverted: Option<Scope>,
 }
@@ -87,8 +89,16 @@ impl Scope {
 }
 
 impl Snapshot {
-    pub(crate) fn new(revision: Revision, layer: Arc<Layer>) -> Self {
-        Snapshot { revision, objects: OrdMap::new(), counts: Counts::default(), layer, reverted: None }
+    pub(crate) fn new(revision: Revision, layer: Arc<Layer>, decode: Arc<dyn Decode>) -> Self {
+        let inherited = Inherited::new(decode);
+        Snapshot {
+            revision,
+            objects: OrdMap::new(),
+            counts: Counts::default(),
+            layer,
+            inherited,
+            reverted: None,
+        }
     }
 
     /// Applies the identity to the layer, if `key` is the identity key.
@@ -98,11 +108,64 @@ impl Snapshot {
         }
     }
 
-    /// The object under `key`, from the bootstrap layer if the workspace has no version of its own.
+    /// The object under `key`, from the bootstrap layer or inherited if the workspace has no version of its own.
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
         match self.objects.get(key) {
             Some(object) => Some(object.clone()).filter(|object| !object.is_tombstone()),
+            None => self.layer.get(key).or_else(|| self.inherited.get(key)),
+        }
+    }
+
+    /// The object under `key`, unless it is inherited.
+    pub fn get_own(&self, key: &Key) -> Option<Arc<Object>> {
+        match self.objects.get(key) {
+            Some(object) => Some(object.clone()).filter(|object| !object.is_tombstone()),
             None => self.layer.get(key),
+        }
+    }
+
+    /// Whether the workspace inherits the object under `key`.
+    pub fn is_inherited(&self, key: &Key) -> bool {
+        self.get_own(key).is_none() && self.inherited.get(key).is_some()
+    }
+
+    /// The inherited object under `key`, even if the workspace has one of its own.
+    pub(crate) fn get_inherited(&self, key: &Key) -> Option<Arc<Object>> {
+        self.inherited.get(key)
+    }
+
+    /// Replaces what the workspace of a stored object and those below it inherit from that object.
+    pub(crate) fn derive(&mut self, source: &Key, derived: Option<Object>) -> Vec<InheritedChange> {
+        self.inherited.derive(source, derived)
+    }
+
+    /// Replaces an object with a compiled definition by one without.
+    pub(crate) fn demote(&mut self, object: *const Object, past: &Arc<Object>) {
+        if self.objects.get(&past.key).is_some_and(|found| std::ptr::eq(Arc::as_ptr(found), object)) {
+            self.insert(past.clone());
+        }
+        self.inherited.demote(object, past);
+    }
+
+    /// The groups of watchers that a watcher of `scope` belongs to.
+    pub(crate) fn watch_groups(&self, scope: &Scope) -> Vec<String> {
+        self.inherited.watch_groups(scope)
+    }
+
+    /// Whether a watcher of `scope` sees an event.
+    pub(crate) fn shows(&self, scope: &Scope, event: &Event) -> bool {
+        match (event.reach, scope.workspace()) {
+            (Reach::Stored, _) | (Reach::Uncovered, Some(_)) => scope.contains(&event.key),
+            // Lists of all workspaces show an inherited object in the workspace that gives it.
+            (Reach::Uncovered, None) => {
+                scope.contains(&event.key) && self.inherited.is_given_under(&event.key)
+            }
+            (Reach::Inherited, None) => scope.contains(&event.key) && !self.objects.contains_key(&event.key),
+            (Reach::Inherited, Some(workspace)) => key_in(&event.key, workspace).is_some_and(|key| {
+                scope.contains(&key)
+                    && !self.objects.contains_key(&key)
+                    && self.inherited.is_from(workspace, &event.key)
+            }),
         }
     }
 
@@ -123,7 +186,8 @@ impl Snapshot {
     }
 
     /// The objects of `scope` in key order, starting after `after` (relative to the scope's prefix). Objects
-    /// of the bootstrap layer appear in lists of one workspace, not in lists across all of them.
+    /// of the bootstrap layer appear in lists of one workspace, not in lists across all of them. Inherited objects
+    /// appear in lists of each workspace that inherits them, and once in lists across all of them.
     pub fn list<'a>(
         &'a self,
         scope: &'a Scope,
@@ -152,14 +216,18 @@ impl Snapshot {
 
     /// The layer's objects in `scope`, including those that a stored object hides.
     fn layered(&self, scope: &Scope, after: Option<&str>) -> Vec<Arc<Object>> {
-        let Some(workspace) = scope.workspace.as_deref() else { return Vec::new() };
         let from = after.map(|after| format!("{}{after}", scope.prefix));
+        // The bootstrap layer has no objects of the resource that can be inherited.
+        if self.inherited.covers(scope) {
+            return self.inherited.list(scope, from.as_deref());
+        }
+        let Some(workspace) = scope.workspace.as_deref() else { return Vec::new() };
         self.layer.list(&scope.layer_prefix, scope.one_object, workspace, from)
     }
 
-    /// Whether the layer may have objects in `scope`.
+    /// Whether `scope` may have objects of the layer or inherited ones.
     pub(crate) fn is_layered_within(&self, scope: &Scope) -> bool {
-        scope.workspace.is_some() && self.layer.has(&scope.layer_prefix)
+        scope.workspace.is_some() && self.layer.has(&scope.layer_prefix) || self.inherited.covers(scope)
     }
 
     /// The stored keys in `scope`, including tombstones, without the layer.
@@ -242,6 +310,9 @@ impl Snapshot {
     /// Reverts `event`. An object of the layer that it replaced becomes visible again.
     pub(crate) fn revert(&mut self, event: &Event) {
         match &event.previous {
+            previous if event.reach == Reach::Inherited => {
+                self.inherited.revert(&event.key, previous.clone());
+            }
             Some(previous) => self.insert(previous.clone()),
             _ => self.remove(&event.key),
         }

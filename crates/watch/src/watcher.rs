@@ -8,6 +8,7 @@ use atoll_store::Revision;
 use crate::Cache;
 use crate::event::Event;
 use crate::fanout::{Queue, QueueContents};
+use crate::inherited::Reach;
 use crate::snapshot::Scope;
 
 /// Maximum number of events that are read from the history at a time.
@@ -48,7 +49,14 @@ impl Watcher {
     /// The next events, or `None` if there are none now.
     pub fn ready(&mut self) -> Result<Option<VecDeque<Arc<Event>>>, Expired> {
         let events = match self.queue.take() {
-            QueueContents::Events(events) => events,
+            QueueContents::Events(mut events) => {
+                // The queue also receives inherited objects that this scope does not show.
+                if events.iter().any(|event| event.reach != Reach::Stored) {
+                    let snapshot = self.cache.snapshot();
+                    events.retain(|event| snapshot.shows(&self.scope, event));
+                }
+                events
+            }
             QueueContents::Behind(after) => self.catch_up(after)?,
             QueueContents::Nothing => return Ok(None),
         };
@@ -76,7 +84,10 @@ impl Watcher {
             self.cache.count_expired();
             return Err(Expired { seen: self.seen, oldest });
         }
-        let (events, more) = watch_state.history.after(&self.scope, after, CATCH_UP, CATCH_UP_BYTES);
+        let snapshot = self.cache.snapshot();
+        let is_shown = |event: &Event| snapshot.shows(&self.scope, event);
+        let (events, more) =
+            watch_state.history.after(&self.scope, after, CATCH_UP, CATCH_UP_BYTES, is_shown);
         self.queue.caught_up(events.last().filter(|_| more).map(|last| last.revision));
         Ok(events.into())
     }
@@ -84,6 +95,6 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.cache.watch_state().index.remove(&self.scope, &self.queue);
+        self.cache.watch_state().index.remove(&self.queue);
     }
 }

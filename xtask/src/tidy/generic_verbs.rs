@@ -9,8 +9,10 @@ use super::source::{code, line, literals, test_blocks, words};
 const RESOURCES: &str = "crates/schema/data/resources.txt";
 
 /// Atoll's own group, resources and kinds, and the constant that contains the group.
-const OWN: [&str; 11] = [
+const OWN: [&str; 13] = [
     "atoll.dev",
+    "apiimports",
+    "ApiImport",
     "clusterplacementpolicies",
     "clusters",
     "objectstatuses",

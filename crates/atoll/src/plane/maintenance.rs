@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use atoll_authn::service_account;
-use atoll_registry::{definitions, expiry};
+use atoll_registry::{definitions, expiry, imports};
 use atoll_server::Server;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -20,6 +20,7 @@ pub fn start(tasks: &mut JoinSet<()>, server: &Arc<Server>, settings: &PlaneSett
         tasks.spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
     }
     tasks.spawn(definitions::run(server.registry.clone()));
+    tasks.spawn(imports::run(server.registry.clone()));
 }
 
 /// Removes old history from memory, then from the disk. Large objects that change often fill the disk quickly, so what

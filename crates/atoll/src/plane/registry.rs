@@ -39,7 +39,6 @@ pub async fn load(
     authority: &Authority,
 ) -> Result<LoadedRegistry, String> {
     let catalog = settings.shared.catalog.clone();
-    let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     let birth = BootstrapOptions {
         created: first_start(&settings.directory)?,
         endpoint,
@@ -51,6 +50,7 @@ pub async fn load(
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
     let policies = Arc::new(Policies::new(&layer));
     let placements = Arc::new(Placements::default());
+    let decoder = Arc::new(Decoder { catalog: catalog.clone(), placements: placements.clone() });
     let usage = Arc::new(Usage::default());
     let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone(), usage.clone()];
     let cache = Cache::open(store.as_ref(), decoder, layer, limits, observers).await;

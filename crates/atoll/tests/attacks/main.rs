@@ -17,6 +17,7 @@ mod dialing;
 mod expansions;
 mod fairness;
 mod fake_cluster;
+mod imports;
 mod injection;
 mod large;
 mod limits;

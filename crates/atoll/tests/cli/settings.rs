@@ -119,6 +119,8 @@ async fn minimal_profile_serves_its_resources_only() {
     let expected = [
         "apiextensions.k8s.io/v1 customresourcedefinitions",
         "apiextensions.k8s.io/v1 customresourcedefinitions/status",
+        "atoll.dev/v1alpha1 apiimports",
+        "atoll.dev/v1alpha1 apiimports/status",
         "atoll.dev/v1alpha1 clusterplacementpolicies",
         "atoll.dev/v1alpha1 clusterplacementpolicies/status",
         "atoll.dev/v1alpha1 clusters",

@@ -24,6 +24,7 @@ pub fn printer(group: &str, kind: &str) -> &'static Printer {
         ("resource.k8s.io", "ResourceClaim") => &RESOURCE_CLAIM,
         ("resource.k8s.io", "ResourceSlice") => &RESOURCE_SLICE,
         ("apiregistration.k8s.io", "APIService") => &API_SERVICE,
+        ("atoll.dev", "ApiImport") => &API_IMPORT,
         ("atoll.dev", "Cluster") => &CLUSTER,
         ("atoll.dev", "ClusterPlacementPolicy" | "PlacementPolicy") => &PLACEMENT_POLICY,
         ("atoll.dev", "ObjectStatus") => &OBJECT_STATUS,
@@ -205,6 +206,40 @@ static CLUSTER: Printer = Printer::new(&[
     Column::new("Latency", Cell::Text("status.latency"), "Latency of the cluster's API.").wide(),
     Column::new("ID", Cell::Text("status.id"), "ID of the cluster.").wide(),
 ]);
+
+static API_IMPORT: Printer = Printer::new(&[
+    NAME,
+    Column::new("Cluster", Cell::Text("spec.cluster"), "Name of the cluster."),
+    Column::new("Kind", Cell::Text("spec.kind"), "Kind of the objects."),
+    Column::new("Offered", Cell::Special(offered), "Whether workspaces inherit this definition."),
+    Column::new("Compatible", Cell::Special(compatible), "Whether the cluster accepts what is offered."),
+    AGE,
+    Column::new(
+        "Message",
+        Cell::Special(|import, _| {
+            condition(import, "Compatible").map_or("", |it| text(it, "message")).into()
+        }),
+        "Differences from the offered definition.",
+    )
+    .wide(),
+]);
+
+fn offered(import: &Value, _: Timestamp) -> Value {
+    status_and_reason(import, "Offered")
+}
+
+fn compatible(import: &Value, _: Timestamp) -> Value {
+    status_and_reason(import, "Compatible")
+}
+
+/// The status of a condition, and the reason if it is not true.
+fn status_and_reason(object: &Value, kind: &str) -> Value {
+    match condition(object, kind).map(|condition| (text(condition, "status"), text(condition, "reason"))) {
+        None => "Unknown".into(),
+        Some(("True", _)) => "True".into(),
+        Some((status, reason)) => format!("{status} ({reason})").into(),
+    }
+}
 
 static OBJECT_STATUS: Printer = Printer::new(&[
     NAME,

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use atoll_fleet::Placement;
-use atoll_informer::{ApiScope, DeleteOptions, Key, Resource};
+use atoll_fleet::{Placement, marks};
+use atoll_informer::{ApiScope, DeleteOptions, Key, Resource, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -108,10 +108,12 @@ pub async fn delete_all(
     list(api, resource, workspace, namespace).await
 }
 
-/// Whether the object is a bootstrap object, which has revision 1. Bootstrap objects do not block the
-/// deletion of a workspace.
-pub fn is_bootstrap_object(item: &Value) -> bool {
+/// Whether the workspace does not store the object: bootstrap objects, which have revision 1, and definitions that are
+/// imported from clusters. They do not block the deletion of a workspace.
+pub fn is_not_stored(resource: &Resource, item: &Value) -> bool {
+    let is_imported = || object::annotation(item, marks::IMPORTED_FROM).is_some();
     object::resource_version(item) == "1"
+        || resource.plural == resources::CUSTOM_RESOURCE_DEFINITIONS.plural && is_imported()
 }
 
 async fn list(
@@ -122,7 +124,7 @@ async fn list(
 ) -> Result<Vec<Value>, Status> {
     match api.list(resource, workspace, namespace, true).await {
         Ok(mut items) => {
-            items.retain(|item| !is_bootstrap_object(item));
+            items.retain(|item| !is_not_stored(resource, item));
             Ok(items)
         }
         // A custom resource is gone when its definition is.

@@ -11,7 +11,7 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::WORKSPACE;
-use crate::deletion::content::{Remaining, delete_all, is_bootstrap_object};
+use crate::deletion::content::{Remaining, delete_all, is_not_stored};
 use crate::shared::deletable_resources::DeletableResources;
 
 const FINALIZER: &str = "atoll.dev/contents";
@@ -187,7 +187,7 @@ impl Controller {
     async fn delete_except_system(&self, resource: &Resource, id: &str) -> Result<Vec<Value>, Status> {
         let is_own = |item: &Value| object::namespace(item) == SYSTEM_NAMESPACE;
         let has_own = match self.api.list(resource, id, SYSTEM_NAMESPACE, true).await {
-            Ok(items) => items.iter().any(|item| !is_bootstrap_object(item)),
+            Ok(items) => items.iter().any(|item| !is_not_stored(resource, item)),
             Err(status) if matches!(status.code(), 404 | 405) => false,
             Err(status) => return Err(status),
         };
@@ -198,7 +198,7 @@ impl Controller {
         let mut left = Vec::new();
         let names: BTreeSet<&str> = all
             .iter()
-            .filter(|item| !is_own(item) && !is_bootstrap_object(item))
+            .filter(|item| !is_own(item) && !is_not_stored(resource, item))
             .map(object::namespace)
             .collect();
         for namespace in names {
@@ -217,7 +217,7 @@ impl Controller {
     ) -> Result<(), Status> {
         let all = self.api.list(resource, id, "", true).await?;
         let is_deleted_now = |item: &&Value| {
-            !is_bootstrap_object(item) && (with_system || object::name(item) != SYSTEM_NAMESPACE)
+            !is_not_stored(resource, item) && (with_system || object::name(item) != SYSTEM_NAMESPACE)
         };
         for item in all.iter().filter(is_deleted_now) {
             if !object::is_being_deleted(item) {

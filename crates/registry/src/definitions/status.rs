@@ -35,7 +35,8 @@ impl Registry {
         loop {
             let snapshot = self.snapshot();
             let key = Key::object(GROUP, RESOURCE, workspace, "", name);
-            let Some(existing) = snapshot.get(&key) else { return };
+            // Inherited definitions have a complete status.
+            let Some(existing) = snapshot.get_own(&key) else { return };
             let Ok(old) = parse(&existing.json()) else { return };
             let group = old["spec"]["group"].as_str().unwrap_or_default();
             let others = others(&snapshot, workspace, group, name);
@@ -100,7 +101,7 @@ fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
 pub(super) const TOO_LARGE: &str = "SchemaTooLarge";
 
 /// Updates the status, given the names of other definitions.
-fn update(definition: &mut Value, others: &[Names], now: &str) {
+pub(crate) fn update(definition: &mut Value, others: &[Names], now: &str) {
     if let Some(reason) = reserved_names(definition) {
         let not_served = "the definition is not served, because its names are reserved; delete it";
         for condition in [
@@ -185,7 +186,7 @@ fn reserved_names(definition: &Value) -> Option<String> {
     reserved::reserved_reason(&text(&spec["group"]), &text(&spec["names"]["plural"]))
 }
 
-const APPROVED: &str = "api-approved.kubernetes.io";
+pub(crate) const APPROVED: &str = "api-approved.kubernetes.io";
 const PULL: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
 /// The API approval condition of definitions in groups of Kubernetes.

@@ -1,13 +1,15 @@
-//! API extensions: CustomResourceDefinitions and APIServices.
+//! API extensions: CustomResourceDefinitions, those of clusters, and APIServices.
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/etcd.go
 // upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go
 
+use atoll_fleet::marks::IMPORTED_FROM;
 use atoll_meta::{names, object};
 use serde_json::{Value, json};
 
 use crate::definitions::{compile, reserved};
+use crate::imports;
 use crate::modify::set_condition;
 
 use super::effects::Effects;
@@ -16,8 +18,9 @@ use super::{ONLY_STATUS, REVALIDATED, Strategy, spec_differs};
 pub static DEFINITION: Strategy = Strategy {
     generation: true,
     raises_generation: spec_differs,
-    prepare_create: |definition, _| add_stored_version(definition),
-    prepare_update: |new, _, _| add_stored_version(new),
+    prepare_create: |definition, _| make_own(definition),
+    // A change of an inherited definition makes it one of the workspace.
+    prepare_update: |new, _, _| make_own(new),
     validate: reserved::validate,
     unconditional_update: false,
     finalizer_names: false,
@@ -40,6 +43,14 @@ pub static DEFINITION: Strategy = Strategy {
         }),
         ..Effects::NONE
     },
+    ..Strategy::GENERIC
+};
+
+/// ApiImports, written only for the reports of clusters.
+pub static API_IMPORT: Strategy = Strategy {
+    generation: true,
+    raises_generation: spec_differs,
+    compile: Some(imports::compiled),
     ..Strategy::GENERIC
 };
 
@@ -82,6 +93,12 @@ pub static API_SERVICE: Strategy = Strategy {
     stored_as_json: true,
     ..REVALIDATED
 };
+
+/// Prepares a definition of the workspace itself, which is not imported.
+fn make_own(definition: &mut Value) {
+    object::remove_annotation(definition, IMPORTED_FROM);
+    add_stored_version(definition);
+}
 
 /// Adds the storage version to `status.storedVersions`.
 fn add_stored_version(definition: &mut Value) {

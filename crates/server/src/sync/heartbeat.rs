@@ -214,7 +214,7 @@ fn is_owned_by(lease: &Value, uid: &str) -> bool {
 /// Returns the response to a heartbeat.
 pub fn response(server: &Server) -> ReportResponse {
     let asked = server.heartbeat.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
-    ReportResponse { heartbeat_milliseconds: asked }
+    ReportResponse { heartbeat_milliseconds: asked, ..ReportResponse::default() }
 }
 
 fn renew_lease(lease: &mut Value, holder: &str, seconds: i64, now: i64) {

@@ -54,6 +54,9 @@ pub fn read(body: &[u8]) -> Result<Report, Status> {
             "the report has {records} records and {events} events: limits are {MAX_RECORDS} and {MAX_EVENTS}"
         )));
     }
+    if let Some(definitions) = &report.definitions {
+        super::imports::check(definitions)?;
+    }
     let mut seen = HashSet::with_capacity(records);
     let is_last: Vec<bool> =
         report.records.iter().rev().map(|record| seen.insert(record.target.clone())).collect();
@@ -72,7 +75,7 @@ pub async fn apply(
     uid: &str,
     report: Report,
 ) -> Result<(), Status> {
-    let Report { mut records, mut events, heartbeat, farewell, run, number } = report;
+    let Report { mut records, mut events, heartbeat, farewell, run, number, .. } = report;
     let heartbeat = heartbeat.map(|heartbeat| heartbeat::validate(&heartbeat)).transpose();
     let heartbeat = heartbeat.map_err(|errors| Status::invalid(ATOLL, "Cluster", cluster, errors))?;
     if !server.report_sequences.accept(uid, run, number) {

@@ -38,7 +38,8 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let requester = Arc::new((call.user.clone(), call.workspace.clone()));
     let warnings = Arc::new(Warnings::default());
     let mut running = JoinSet::new();
-    for object in listing.objects.iter() {
+    // Inherited objects are deleted where they come from.
+    for object in listing.objects.iter().filter(|object| !snapshot.is_inherited(&object.key)) {
         if running.len() == CONCURRENT_DELETIONS {
             finished(running.join_next().await)?;
         }

@@ -105,7 +105,8 @@ mod tests {
             (20, Some(50), 20),
         ] {
             settings.interval = Duration::from_millis(own);
-            connection.succeeded("east", &ReportResponse { heartbeat_milliseconds: asked });
+            let answer = ReportResponse { heartbeat_milliseconds: asked, ..ReportResponse::default() };
+            connection.succeeded("east", &answer);
             assert_eq!(connection.interval(&settings), Duration::from_millis(expected));
         }
     }

@@ -205,7 +205,7 @@ impl Reports {
     }
 }
 
-async fn post(above: &Client, path: &str, report: &Report) -> Result<ReportResponse, Status> {
+pub(super) async fn post(above: &Client, path: &str, report: &Report) -> Result<ReportResponse, Status> {
     let body = serde_json::to_value(report).map_err(|error| Status::internal_error(error.to_string()))?;
     match tokio::time::timeout(TIMEOUT, above.create(path, &body)).await {
         // Unknown responses of a newer control plane are ignored.

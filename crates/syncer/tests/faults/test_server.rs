@@ -160,7 +160,7 @@ impl TestServer {
         let layer = bootstrap::layer(catalog, &birth);
         let (policies, placements) = (Arc::new(Policies::new(&layer)), Arc::new(Placements::default()));
         let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone()];
-        let decoder = Arc::new(Decoder { catalog: catalog.clone() });
+        let decoder = Arc::new(Decoder { catalog: catalog.clone(), placements: placements.clone() });
         let limits = atoll_watch::Limits { bytes: 8 << 20 };
         let cache = Cache::open(store.as_ref(), decoder, layer, limits, observers)
             .await

@@ -1,0 +1,279 @@
+//! Definitions of a cluster: the ApiImports in the workspace of its Cluster.
+//!
+//! ```text
+//!   digests of all definitions ─► imports of definitions that are gone are marked ─► names of those that are missing
+//!   complete definitions ───────► ApiImport with the definition, or with the reason why it is not imported
+//! ```
+//!
+//! A report is about one cluster and changes its own ApiImports only. They count for the limits of the workspace.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_fleet::view::{DefinitionReport, ReportedDefinition};
+use atoll_meta::{Status, names, object};
+use atoll_registry::catalog::ATOLL;
+use atoll_registry::imports::{self, RESOURCE};
+use atoll_registry::{Admission, LimitsOnly, NoAdmission, ObjectRef, Row, Update, set_condition};
+use atoll_watch::Scope;
+use serde_json::{Value, json};
+
+use super::records::write_status;
+use super::report::row;
+use crate::Server;
+
+/// Most definitions of a cluster that are imported, and most complete definitions in one report.
+const MOST_DEFINITIONS: usize = 1_000;
+const MOST_COMPLETE: usize = 100;
+/// Most definitions that are asked for at a time.
+const MOST_WANTED: usize = 20;
+const LONGEST_DIGEST: usize = 64;
+const LONGEST_PROBLEM: usize = 1_000;
+/// Longest name of an object.
+const LONGEST_NAME: usize = 253;
+const CONDITION: &str = "ApisImported";
+
+/// Refuses a report that is too large, or that has names that no definition can have.
+pub fn check(report: &DefinitionReport) -> Result<(), Status> {
+    let digests = report.digests.iter().flatten();
+    if digests.clone().count() > MOST_DEFINITIONS || report.complete.len() > MOST_COMPLETE {
+        return Err(Status::request_entity_too_large(format!(
+            "the report has more than {MOST_DEFINITIONS} definitions or more than {MOST_COMPLETE} complete ones"
+        )));
+    }
+    let is_name = |name: &str| name.contains('.') && names::dns1123_subdomain(name).is_empty();
+    let is_digest =
+        |digest: &str| digest.len() <= LONGEST_DIGEST && digest.bytes().all(|it| it.is_ascii_hexdigit());
+    let mut complete = report.complete.iter();
+    match digests.clone().all(|(name, digest)| is_name(name) && is_digest(digest))
+        && complete.all(|one| is_name(object::name(&one.definition)) && is_digest(&one.digest))
+    {
+        true => Ok(()),
+        false => Err(Status::bad_request("the report has a definition with an invalid name or digest")),
+    }
+}
+
+/// A cluster that reports its definitions.
+pub struct ImportingCluster<'a> {
+    pub server: &'a Arc<Server>,
+    pub workspace: &'a str,
+    pub cluster: &'a str,
+    /// The Cluster's UID.
+    pub uid: &'a str,
+}
+
+/// The state of an ApiImport.
+struct KnownImport {
+    digest: String,
+    is_served: bool,
+    problem: Option<String>,
+}
+
+impl ImportingCluster<'_> {
+    /// Processes a report. Returns the names of definitions that are missing.
+    pub async fn apply(&self, report: DefinitionReport) -> Result<Vec<String>, Status> {
+        let row = row(self.server, RESOURCE)?;
+        for reported in &report.complete {
+            self.import(&row, reported).await?;
+        }
+        let Some(digests) = &report.digests else { return Ok(Vec::new()) };
+        let known = self.known()?;
+        for (name, import) in &known {
+            let is_served = digests.contains_key(name);
+            if is_served != import.is_served {
+                self.set_served(&row, name, is_served).await?;
+            }
+        }
+        let is_missing = |name: &&String, digest: &String| {
+            known.get(*name).is_none_or(|import| import.digest != *digest)
+                && imports::name(name, self.cluster).len() <= LONGEST_NAME
+        };
+        let missing = digests.iter().filter(|(name, digest)| is_missing(name, digest));
+        let missing: Vec<String> = missing.map(|(name, _)| name.clone()).take(MOST_WANTED).collect();
+        if missing.is_empty() {
+            self.set_condition(&known, report.omitted).await?;
+        }
+        Ok(missing)
+    }
+
+    /// The ApiImports of the cluster by the names of their definitions.
+    fn known(&self) -> Result<BTreeMap<String, KnownImport>, Status> {
+        let scope = Scope::new(ATOLL, RESOURCE, Some(self.workspace), Some(""));
+        let (snapshot, suffix) = (self.server.registry.snapshot(), format!(".{}", self.cluster));
+        let mut known = BTreeMap::new();
+        for import in snapshot.list_borrowed(&scope, None) {
+            let Some(name) = import.name().strip_suffix(&suffix) else { continue };
+            let spec = super::parse(&import.json())?["spec"].take();
+            // Imports of an earlier Cluster of this name are replaced or garbage collected.
+            if spec["clusterUID"] == self.uid {
+                let import = KnownImport {
+                    digest: spec["digest"].as_str().unwrap_or_default().to_string(),
+                    is_served: spec["served"] == true,
+                    problem: spec["problem"].as_str().map(str::to_string),
+                };
+                known.insert(name.to_string(), import);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Writes the ApiImport of a definition. One that cannot be imported gets the reason instead.
+    async fn import(&self, row: &Row, reported: &ReportedDefinition) -> Result<(), Status> {
+        let name = object::name(&reported.definition);
+        let (group, resource) =
+            name.split_once('.').map_or(("", name), |(resource, group)| (group, resource));
+        let mut spec = json!({
+            "cluster": self.cluster, "clusterUID": self.uid, "group": group, "resource": resource,
+            "digest": reported.digest, "served": true,
+        });
+        let problem = match imports::read(&reported.definition) {
+            Ok(read) => {
+                spec["kind"] = read.kind.into();
+                spec["definition"] = read.spec;
+                if let Some(approval) = read.approval {
+                    spec["approval"] = approval.into();
+                }
+                match self.write(row, name, &spec, &LimitsOnly).await {
+                    // The workspace is full, or the definition is too large.
+                    Err(status) if matches!(status.code(), 403 | 413 | 422) => status.message().to_string(),
+                    outcome => return outcome,
+                }
+            }
+            Err(problem) => problem,
+        };
+        if let Some(fields) = spec.as_object_mut() {
+            fields.retain(|field, _| !["definition", "approval"].contains(&field.as_str()));
+        }
+        spec["problem"] = atoll_meta::text::clean(&problem, LONGEST_PROBLEM).into();
+        self.write(row, name, &spec, &NoAdmission).await
+    }
+
+    async fn set_served(&self, row: &Row, name: &str, is_served: bool) -> Result<(), Status> {
+        let change = |import: Option<&Value>| {
+            let mut import =
+                import.cloned().ok_or_else(|| Status::not_found(&row.group, &row.resource, name))?;
+            import["spec"]["served"] = is_served.into();
+            Ok(import)
+        };
+        match self.update(row, name, &change, &NoAdmission, false).await {
+            Err(status) if status.code() == 404 => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    async fn write<A: Admission>(
+        &self,
+        row: &Row,
+        name: &str,
+        spec: &Value,
+        admission: &A,
+    ) -> Result<(), Status> {
+        let transform = |import: Option<&Value>| {
+            let mut import = import.cloned().unwrap_or_else(|| {
+                json!({
+                    "apiVersion": row.api_version(), "kind": row.kind,
+                    "metadata": { "name": imports::name(name, self.cluster) },
+                })
+            });
+            // The ApiImport is garbage collected with the Cluster.
+            import["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "name": self.cluster, "uid": self.uid,
+            }]);
+            import["spec"] = spec.clone();
+            Ok(import)
+        };
+        self.update(row, name, &transform, admission, true).await
+    }
+
+    async fn update<A: Admission>(
+        &self,
+        row: &Row,
+        name: &str,
+        transform: &(dyn Fn(Option<&Value>) -> Result<Value, Status> + Sync),
+        admission: &A,
+        create_missing: bool,
+    ) -> Result<(), Status> {
+        let name = imports::name(name, self.cluster);
+        let object_ref = ObjectRef { workspace: self.workspace, namespace: "", name: &name };
+        let update = Update {
+            subresource: "",
+            // Only the server writes ApiImports.
+            manager: None,
+            size: 0,
+            transform,
+            admission,
+            uid: None,
+            create_missing,
+            dry_run: false,
+        };
+        self.server.registry.update(row, &object_ref, &update).await.map(drop)
+    }
+
+    /// Says in the status of the Cluster what was imported.
+    async fn set_condition(
+        &self,
+        known: &BTreeMap<String, KnownImport>,
+        omitted: usize,
+    ) -> Result<(), Status> {
+        let served = known.values().filter(|import| import.is_served).count();
+        let problems: Vec<(&String, &String)> =
+            known.iter().filter_map(|(name, import)| Some((name, import.problem.as_ref()?))).collect();
+        let failed = problems.len() + omitted;
+        let (status, reason, message) = match problems.first() {
+            None if omitted == 0 => ("True", "Imported", format!("{served} definitions of custom resources")),
+            None => (
+                "False",
+                "TooMany",
+                format!("{omitted} definitions are not imported: a cluster may have {MOST_DEFINITIONS}"),
+            ),
+            Some((name, problem)) => {
+                let message = format!("{failed} definitions are not imported; {name}: {problem}");
+                ("False", "NotImported", message)
+            }
+        };
+        let condition = json!({ "type": CONDITION, "status": status, "reason": reason, "message": message });
+        let now = self.server.registry.now();
+        let change = |cluster: &Value| {
+            let mut cluster = cluster.clone();
+            set_condition(&mut cluster, condition.clone(), &now);
+            cluster
+        };
+        let row = row(self.server, "clusters")?;
+        let object_ref = ObjectRef { workspace: self.workspace, namespace: "", name: self.cluster };
+        let known = super::parse(&self.server.registry.get(&row, &object_ref)?.json())?;
+        if change(&known) == known {
+            return Ok(());
+        }
+        write_status(self.server, &row, &object_ref, &change, &NoAdmission).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_checked() {
+        let digests = |names: &[&str]| {
+            let all = names.iter().map(|name| ((*name).to_string(), "0a".to_string()));
+            DefinitionReport { digests: Some(all.collect()), ..DefinitionReport::default() }
+        };
+        assert!(check(&digests(&["widgets.example.com"])).is_ok());
+        for name in ["widgets", "../clusters.example.com", "Widgets.example.com", "a/b.example.com", ""] {
+            assert_eq!(check(&digests(&[name])).unwrap_err().code(), 400, "{name}");
+        }
+        let many: Vec<String> =
+            (0..=MOST_DEFINITIONS).map(|number| format!("w{number}.example.com")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(check(&digests(&many)).unwrap_err().code(), 413);
+        let complete = |digest: &str| ReportedDefinition {
+            digest: digest.to_string(),
+            definition: json!({ "metadata": { "name": "widgets.example.com" } }),
+        };
+        let with =
+            |complete: Vec<ReportedDefinition>| DefinitionReport { complete, ..DefinitionReport::default() };
+        assert!(check(&with(vec![complete("0a")])).is_ok());
+        assert_eq!(check(&with(vec![complete("0a/../")])).unwrap_err().code(), 400);
+        assert_eq!(check(&with(vec![complete("0a"); MOST_COMPLETE + 1])).unwrap_err().code(), 413);
+    }
+}
