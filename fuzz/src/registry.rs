@@ -204,7 +204,7 @@ async fn registry() -> Registry {
         store.write(write).await.expect("an empty store");
     }
     let placements = Arc::new(Placements::default());
-    let decoder = Arc::new(Decoder { catalog: CATALOG.clone() });
+    let decoder = Arc::new(Decoder { catalog: CATALOG.clone(), placements: placements.clone() });
     let limits = Limits { bytes: 1 << 20 };
     let cache = Cache::open(store.as_ref(), decoder, Layer::default(), limits, vec![placements.clone()]);
     Registry {

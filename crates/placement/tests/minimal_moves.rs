@@ -19,7 +19,7 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 struct Row {
     /// Replicas that it has of the object.
     current: i64,
-    /// What more fits.
+    /// Number of further replicas that fit.
     more: i64,
     weight: i64,
     is_lost: bool,

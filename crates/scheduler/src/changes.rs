@@ -164,9 +164,9 @@ pub fn workload_changed(scheduler: &Scheduler, kind: usize, change: &Change) {
     if clusters(&change.old) != clusters(&change.new) || change.new.is_none() {
         scheduler.pending.retry_on(&freed(change));
         scheduler.enqueue_owned(change);
-        scheduler.neighbours_changed(kind, change);
+        scheduler.other_workloads_changed(kind, change);
     } else if labels(&change.old) != labels(&change.new) {
-        scheduler.neighbours_changed(kind, change);
+        scheduler.other_workloads_changed(kind, change);
     }
     let has_finished = |object: &Option<Arc<Value>>| object.as_deref().is_some_and(workloads::has_finished);
     if has_finished(&change.new) && !has_finished(&change.old) {
@@ -248,7 +248,7 @@ impl Scheduler {
         if change.new.is_none() {
             self.policies.remove(change.object());
         } else if is_new {
-            self.policies.set_neighbours(change.object());
+            self.policies.set_other_workloads(change.object());
             self.counts.policy_changed(object::uid(change.object()));
         }
         is_new
@@ -256,12 +256,12 @@ impl Scheduler {
 
     /// Lets the workloads of a namespace be decided about again whose policies have rules about a workload that is on
     /// other clusters now, has other labels, or was deleted.
-    fn neighbours_changed(&self, kind: usize, change: &Change) {
+    fn other_workloads_changed(&self, kind: usize, change: &Change) {
         let Some(cache) = self.kinds.workloads.get(kind) else { return };
         let is_below = |workspace: &str| self.is_below(&change.key.workspace, workspace);
         let of_kind = (&change.key, &*cache.resource.kind);
         if self.policies.refer_to(of_kind, &[labels(&change.old), labels(&change.new)], is_below) {
-            self.scope_changed(&change.key.workspace, &change.key.namespace, &ChangeScope::Neighbours);
+            self.scope_changed(&change.key.workspace, &change.key.namespace, &ChangeScope::OtherWorkloads);
         }
     }
 

@@ -21,11 +21,11 @@ pub struct Policies {
     /// Parsed policies by uid, with the revision that they were parsed from.
     parsed: Mutex<HashMap<String, (String, Option<Policy>)>>,
     /// Rules about other workloads by uid of the policy, for those that have any.
-    neighbours: RwLock<HashMap<String, NeighbourRules>>,
+    other_workloads: RwLock<HashMap<String, WorkloadRules>>,
 }
 
 /// The rules of a policy about other workloads.
-struct NeighbourRules {
+struct WorkloadRules {
     /// Id of the workspace of the policy.
     workspace: Arc<str>,
     /// Empty for a policy of the workspace.
@@ -58,8 +58,8 @@ impl Policies {
     pub fn new(of_namespaces: Arc<Cache>, of_workspaces: Arc<Cache>) -> Policies {
         let by_uid =
             [&of_namespaces, &of_workspaces].map(|cache| cache.index(|it| vec![object::uid(it).to_string()]));
-        let (kinds_changed, parsed, neighbours) = (Notify::new(), Mutex::default(), RwLock::default());
-        Policies { of_namespaces, of_workspaces, by_uid, kinds_changed, parsed, neighbours }
+        let (kinds_changed, parsed, other_workloads) = (Notify::new(), Mutex::default(), RwLock::default());
+        Policies { of_namespaces, of_workspaces, by_uid, kinds_changed, parsed, other_workloads }
     }
 
     /// The policy with this uid.
@@ -107,7 +107,7 @@ impl Policies {
     }
 
     /// Records the rules of a changed policy about other workloads.
-    pub fn set_neighbours(&self, policy: &Value) {
+    pub fn set_other_workloads(&self, policy: &Value) {
         let is_of_namespace = !object::namespace(policy).is_empty();
         let cache = if is_of_namespace { &self.of_namespaces } else { &self.of_workspaces };
         let parsed = self.parse(cache, policy, 0);
@@ -115,13 +115,13 @@ impl Policies {
             .into_iter()
             .flat_map(|policy| policy.affinity.into_iter().chain(policy.anti_affinity))
             .collect();
-        let mut neighbours = self.neighbours.write().unwrap_or_else(PoisonError::into_inner);
+        let mut other_workloads = self.other_workloads.write().unwrap_or_else(PoisonError::into_inner);
         match rules.is_empty() {
-            true => drop(neighbours.remove(object::uid(policy))),
+            true => drop(other_workloads.remove(object::uid(policy))),
             false => {
                 let Key { workspace, namespace, .. } = Key::of(policy);
-                neighbours
-                    .insert(object::uid(policy).to_string(), NeighbourRules { workspace, namespace, rules });
+                other_workloads
+                    .insert(object::uid(policy).to_string(), WorkloadRules { workspace, namespace, rules });
             }
         }
     }
@@ -133,8 +133,8 @@ impl Policies {
         labels: &[Option<&Map<String, Value>>],
         is_below: impl Fn(&str) -> bool,
     ) -> bool {
-        let neighbours = self.neighbours.read().unwrap_or_else(PoisonError::into_inner);
-        neighbours.values().any(|policy| {
+        let other_workloads = self.other_workloads.read().unwrap_or_else(PoisonError::into_inner);
+        other_workloads.values().any(|policy| {
             let matches = |rule: &WorkloadRule| {
                 rule.kind.as_deref().is_none_or(|wanted| wanted == kind)
                     && labels.iter().any(|labels| rule.selector.matches_labels(labels))
@@ -147,7 +147,7 @@ impl Policies {
 
     /// Forgets a deleted policy.
     pub fn remove(&self, policy: &Value) {
-        self.neighbours.write().unwrap_or_else(PoisonError::into_inner).remove(object::uid(policy));
+        self.other_workloads.write().unwrap_or_else(PoisonError::into_inner).remove(object::uid(policy));
         self.parsed.lock().unwrap_or_else(PoisonError::into_inner).remove(object::uid(policy));
     }
 

@@ -41,7 +41,7 @@ pub enum ChangeScope {
     /// allow, also on those that join later.
     DaemonSets,
     /// The workloads of a namespace whose policies have rules about other workloads: one of these has changed.
-    Neighbours,
+    OtherWorkloads,
     /// The workloads that mount the claim with this name: its storage class has changed.
     Claim(String),
     /// The objects that the object with this uid owns: its clusters have changed.
@@ -56,7 +56,7 @@ impl ChangeScope {
             ChangeScope::NamespacePolicies => "namespace-policies".to_string(),
             ChangeScope::WorkspacePolicies => "workspace-policies".to_string(),
             ChangeScope::DaemonSets => "daemonsets".to_string(),
-            ChangeScope::Neighbours => "neighbours".to_string(),
+            ChangeScope::OtherWorkloads => "other-workloads".to_string(),
             ChangeScope::Claim(name) => format!("claim/{name}"),
             ChangeScope::Owned(uid) => format!("owned/{uid}"),
         }
@@ -69,7 +69,7 @@ impl ChangeScope {
             ("namespace-policies", _) => ChangeScope::NamespacePolicies,
             ("workspace-policies", _) => ChangeScope::WorkspacePolicies,
             ("daemonsets", _) => ChangeScope::DaemonSets,
-            ("neighbours", _) => ChangeScope::Neighbours,
+            ("other-workloads", _) => ChangeScope::OtherWorkloads,
             (_, Some(("claim", name))) => ChangeScope::Claim(name.to_string()),
             (_, Some(("owned", uid))) => ChangeScope::Owned(uid.to_string()),
             _ => return None,
@@ -118,10 +118,10 @@ impl Scheduler {
                 let is_daemon_set = |(_, cache): &(usize, Arc<Cache>)| &*cache.resource.kind == "DaemonSet";
                 self.kinds.all().into_iter().filter(is_daemon_set).map(&mut in_workspaces).collect()
             }
-            ChangeScope::Neighbours => {
+            ChangeScope::OtherWorkloads => {
                 let mut found: Vec<_> =
                     self.kinds.workloads.iter().cloned().enumerate().map(in_namespace).collect();
-                self.retain_with_neighbours(key, &mut found);
+                self.retain_with_other_workloads(key, &mut found);
                 found
             }
             ChangeScope::Claim(name) => {
@@ -144,7 +144,7 @@ impl Scheduler {
     }
 
     /// Retains the workloads of a namespace whose policies have rules about other workloads.
-    fn retain_with_neighbours(&self, of: &Key, found: &mut [(usize, Vec<Arc<Value>>)]) {
+    fn retain_with_other_workloads(&self, of: &Key, found: &mut [(usize, Vec<Arc<Value>>)]) {
         let candidates = self.policies.candidates(&self.api, &of.workspace, &of.namespace);
         let namespace = self.namespace(of);
         for (kind, objects) in found {
@@ -216,7 +216,7 @@ mod tests {
             ChangeScope::NamespacePolicies,
             ChangeScope::WorkspacePolicies,
             ChangeScope::DaemonSets,
-            ChangeScope::Neighbours,
+            ChangeScope::OtherWorkloads,
             ChangeScope::Claim("data".into()),
             ChangeScope::Owned("1-2/3".into()),
         ] {

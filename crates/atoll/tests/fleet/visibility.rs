@@ -118,7 +118,7 @@ async fn tenants_list_the_clusters_that_serve_them() {
         }
     }
 
-    // What only users of the other workspace can do is refused with that reason, and without its name.
+    // Commands for users of the other workspace only are refused with that reason, and without its name.
     let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
     let administrator = tenant(&fleet, "root:team", "eve", everything).await;
     for line in ["orphans list --cluster east", "cluster cordon east"] {

@@ -44,10 +44,10 @@ pub enum Cause<'a> {
     NoDomain {
         label: &'a str,
     },
-    NeighbourMissing {
+    WorkloadMissing {
         text: &'a str,
     },
-    NeighbourPresent {
+    WorkloadPresent {
         text: &'a str,
     },
     Taint(&'a Taint),
@@ -113,8 +113,8 @@ impl Cause<'_> {
             Cause::Excluded { .. } => "Excluded",
             Cause::NoWeight { .. } => "NoWeight",
             Cause::NoDomain { .. } => "NoDomain",
-            Cause::NeighbourMissing { .. } => "WorkloadMissing",
-            Cause::NeighbourPresent { .. } => "WorkloadPresent",
+            Cause::WorkloadMissing { .. } => "WorkloadMissing",
+            Cause::WorkloadPresent { .. } => "WorkloadPresent",
             Cause::Taint(_) => "Tainted",
             Cause::NoNodes => "NoNodes",
             Cause::NoNodeSelected => "NoNodeSelected",
@@ -179,10 +179,10 @@ impl Cause<'_> {
             Cause::NoDomain { label } => {
                 format!("has no label {label}, by which replicas are spread; set it on the Cluster")
             }
-            Cause::NeighbourMissing { text } => {
+            Cause::WorkloadMissing { text } => {
                 format!("does not run workloads that match {text}, as required")
             }
-            Cause::NeighbourPresent { text } => {
+            Cause::WorkloadPresent { text } => {
                 format!("runs workloads that match {text}, which must be avoided")
             }
             Cause::Taint(taint) => format!("has the taint {taint}, which is not tolerated"),

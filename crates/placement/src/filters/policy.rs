@@ -36,8 +36,8 @@ pub fn other_workloads<'a>(question: Question<'a>, entry: &'a ClusterEntry) -> O
     let (rules, uid) = (question.rules, &entry.state.uid);
     let missing = rules.with.iter().find(|with| with.is_required && !with.clusters.contains(uid));
     if let Some(with) = missing {
-        return Some(Cause::NeighbourMissing { text: &with.text });
+        return Some(Cause::WorkloadMissing { text: &with.text });
     }
     let met = rules.without.iter().find(|without| without.is_required && without.clusters.contains(uid))?;
-    Some(Cause::NeighbourPresent { text: &met.text })
+    Some(Cause::WorkloadPresent { text: &met.text })
 }

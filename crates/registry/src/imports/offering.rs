@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_meta::{Status, object};
-use atoll_negotiation::{
-    ClusterDefinition, Everything, ImportedDefinition, Objects, Usage, Verdict, negotiate,
-};
+use atoll_negotiation::{AllUsed, ClusterDefinition, ImportedDefinition, Objects, Usage, Verdict, negotiate};
 use atoll_store::Key;
 use atoll_store::key::custom_group;
 use atoll_watch::{Scope, Watcher};
@@ -304,7 +302,7 @@ fn judge(imports: Vec<Value>, objects: Option<&[Value]>) -> Vec<Judged> {
         .collect();
     let usage: &dyn Usage = match &objects {
         Some(objects) => &Objects(objects),
-        None => &Everything,
+        None => &AllUsed,
     };
     let negotiated = negotiate(former.as_ref(), &clusters, usage);
     let offered = negotiated.offered.map(|offered| offered.to_definition()["spec"].take());

@@ -48,7 +48,7 @@ pub struct Below {
     pub pending: Counts,
     /// Thousandths of cores that the control plane was last told of.
     pub told: i64,
-    /// What is placed there beyond that since a node has failed.
+    /// Replicas that are placed there beyond that, since a node has failed.
     pub excess: i64,
 }
 

@@ -256,12 +256,12 @@ impl SimulatedFleet {
     /// others of its namespace, or was put there by its user.
     pub fn is_bound(&self, workload: usize) -> bool {
         let of = &self.workloads[workload];
-        let is_neighbour = |other: &usize| {
+        let is_other_workload = |other: &usize| {
             let key = &self.workloads[*other].key;
             *other != workload && (&key.workspace, &key.namespace) == (&of.key.workspace, &of.key.namespace)
         };
         let shares_cluster_with_namespace =
-            || of.on.iter().any(|cluster| self.placed[*cluster].keys().any(is_neighbour));
+            || of.on.iter().any(|cluster| self.placed[*cluster].keys().any(is_other_workload));
         match of.profile {
             _ if of.pinned.is_some() => true,
             Profile::RunOnce => true,

@@ -14,7 +14,7 @@ use crate::workspace::{self, Workspace};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a request was allowed by.
+/// A request that lasts, with its credential.
 pub struct LastingAccess {
     pub server: Arc<Server>,
     pub certificate: Certificate,
