@@ -1,22 +1,12 @@
 //! Clients that open connections and send no requests.
 
-use atoll_testkit::wait::within;
-use atoll_testkit::{Client, RequestContent, Setup, Watch};
+use atoll_testkit::wait::{eventually, within};
+use atoll_testkit::{RequestContent, Setup, Watch};
 use http::Method;
 use serde_json::json;
 
-use crate::support::raw::Raw;
-
 /// Files that the server may open.
 const OPEN_FILES: usize = 256;
-/// The HTTP/2 preface with an empty SETTINGS frame.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-
-async fn silent(client: &Client) -> Raw {
-    let mut raw = Raw::open_with_protocol(client, "h2").await;
-    raw.send(PREFACE).await.unwrap();
-    raw
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_do_not_lock_out_others() {
@@ -31,7 +21,9 @@ async fn silent_connections_do_not_lock_out_others() {
     let anonymous = admin.anonymous();
     let mut held = Vec::new();
     for _ in 0..OPEN_FILES + 50 {
-        held.push(silent(&anonymous).await);
+        // It sends no request, and answers pings.
+        let silent = within("the server accepts a connection", anonymous.http2()).await;
+        held.push(silent.unwrap());
     }
     for number in 0..3 {
         let name = format!("new-{number}");
@@ -44,7 +36,10 @@ async fn silent_connections_do_not_lock_out_others() {
     let answer = kept.request(Method::GET, namespaces, RequestContent::None).await.unwrap();
     assert_eq!(answer.status, 200);
 
-    held.swap_remove(0).rest().await;
+    eventually("the oldest silent connection is closed", async || {
+        held[0].request(Method::GET, "/readyz", RequestContent::None).await.is_err()
+    })
+    .await;
     let text = within("metrics are served", admin.get("/metrics")).await.text();
     let value = |name: &str| -> usize {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
