@@ -13,6 +13,7 @@ mod explain;
 mod keys;
 mod kubeconfig;
 mod kubelets;
+mod open_files;
 mod orphans;
 mod output;
 mod pause;

@@ -6,10 +6,12 @@ use std::path::Path;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command::{LogFormat, LogOptions};
+use crate::open_files;
 
 /// Runs a server until it ends.
 pub fn run(log: &LogOptions, serve: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     log_to_stderr(log)?;
+    open_files::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

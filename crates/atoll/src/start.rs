@@ -11,6 +11,7 @@ use atoll_server::trace::Tracer;
 use atoll_server::{AdmissionChain, Limits};
 
 use crate::command::{FleetSettings, Grain, ProfileName, StartOptions};
+use crate::open_files;
 use crate::plane::{ControlPlane, PlaneSettings, SharedCatalog, StorageMode};
 use crate::process::{self, ShutdownSignal, quoted_path};
 
@@ -102,6 +103,7 @@ fn limits(options: &StartOptions) -> Limits {
         reading: options.max_requests_inflight,
         mutating: options.max_mutating_requests_inflight,
         watching: options.max_watches,
+        connections: open_files::max_connections(),
         drain: Duration::from_secs(options.shutdown_timeout),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use atoll_authn::User;
+use atoll_authn::{ANONYMOUS, User};
 use atoll_authz::is_master;
 use atoll_meta::Status;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL};
@@ -20,6 +20,7 @@ use crate::connect::ForwardedRequest;
 use crate::hidden_api::HiddenApi;
 use crate::identity::{AuthenticatedUser, Certificate};
 use crate::inflight::{ResponseLimits, Sender};
+use crate::listen::connections::ConnectionState;
 use crate::negotiate::{Output, wants_pretty};
 use crate::panics::catch_panic;
 use crate::query::Query;
@@ -38,6 +39,8 @@ pub struct Peer {
     pub address: Option<IpAddr>,
     /// Parts of the API that the client does not see.
     pub hidden_api: Option<Arc<HiddenApi>>,
+    /// `None` for requests within the process.
+    pub connection: Option<Arc<ConnectionState>>,
 }
 
 /// A request that has been read, authenticated and authorized.
@@ -149,6 +152,9 @@ where
     let workspace_id = workspace.as_ref().ok().and_then(Workspace::scope);
     let authenticated = server.authenticate(&peer.certificate, authorization, workspace_id);
     let AuthenticatedUser { user, .. } = authenticated.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    if let Some(connection) = peer.connection.as_ref().filter(|_| user.name != ANONYMOUS) {
+        connection.authenticated();
+    }
     let target_workspace = workspace.as_ref().ok();
     // Requests of members of system:masters, including controllers, are not counted, because they may be
     // needed to relieve an overloaded server. The caller itself must be in the group: impersonating a member
@@ -263,7 +269,7 @@ where
         "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => {
             Ok(respond::not_found_page())
         }
-        "/metrics" => Ok(server.metrics.render(&server.registry)),
+        "/metrics" => Ok(server.metrics.render(&server.registry, server.connections.counts())),
         path if health::is_check(path) => Ok(health::handle(server, path, &query).await),
         path if openapi::is_document(path) => {
             openapi::handle(server, documents, workspace, info, query, parts.headers).await

@@ -70,6 +70,7 @@ pub use workspace::resolve;
 use crate::advisor::PlacementAdvisor;
 use crate::connect::kubelets::Kubelets;
 use crate::inflight::InFlight;
+use crate::listen::connections::Connections;
 use crate::metrics::Metrics;
 use crate::usage::UsageSource;
 
@@ -89,6 +90,8 @@ pub struct Limits {
     pub mutating: usize,
     /// Maximum number of watches.
     pub watching: usize,
+    /// Maximum number of connections; see [`listen::connections`].
+    pub connections: usize,
     /// Time that requests may take to finish during shutdown.
     pub drain: Duration,
 }
@@ -101,6 +104,7 @@ impl Default for Limits {
             reading: 400,
             mutating: 200,
             watching: 10_000,
+            connections: 768,
             drain: Duration::from_secs(10),
         }
     }
@@ -154,6 +158,8 @@ pub struct Server {
     pub(crate) event_limits: sync::EventLimits,
     /// Sequence numbers, by which outdated reports of clusters are ignored.
     pub(crate) report_sequences: sync::ReportSequences,
+    /// Open connections of clients.
+    connections: Arc<Connections>,
     inflight: InFlight,
     discovery_cache: Arc<DiscoveryCache>,
     /// Becomes true when the server stops.
@@ -192,6 +198,7 @@ impl Server {
             open_views: sync::OpenViews::default(),
             event_limits: sync::EventLimits::default(),
             report_sequences: sync::ReportSequences::default(),
+            connections: Connections::new(limits.connections),
             inflight: InFlight::new(limits.reading, limits.mutating, limits.watching, limits.header_timeout),
             admission: AdmissionChain::default(),
             tokens: None,

@@ -1,9 +1,11 @@
 //! Connections: TCP, TLS, HTTP/1.1 or HTTP/2, and a graceful end.
 
+pub mod connections;
 mod header_timeout;
 mod response_timeout;
 mod secure_stream;
 mod tls;
+mod tracked_body;
 pub mod wrapper;
 
 use std::convert::Infallible;
@@ -21,6 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use self::connections::OpenConnection;
 use self::header_timeout::{HeaderTimeout, TimedStream};
 use self::response_timeout::ResponseTimeout;
 pub use self::tls::Tls;
@@ -32,7 +35,7 @@ use crate::chain::{Peer, handle};
 const MAX_STREAMS: u32 = 250;
 /// Maximum size of a request's headers.
 const MAX_HEADERS: u32 = 64 << 10;
-/// Idle timeout of connections, as upstream.
+/// Time after which connections without a request under way are closed, as upstream.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Length of the HTTP/2 connection preface.
 const HTTP2_PREFACE_LENGTH: usize = 24;
@@ -56,10 +59,19 @@ pub async fn serve(server: Arc<Server>, mut listener: Listener, config: Listener
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
+                    let Some(open) = server.connections.admit(address.ip()) else {
+                        tracing::debug!(%address, "connection refused: too many are in use");
+                        continue;
+                    };
                     let (server, config) = (server.clone(), config.clone());
                     let accepted = AcceptedConnection::new(&listener, stream);
                     connections.spawn(async move {
-                        if let Err(error) = connection(server, config, accepted).await {
+                        let state = open.state.clone();
+                        let outcome = tokio::select! {
+                            outcome = connection(server, config, accepted, open) => outcome,
+                            () = state.replaced() => Err("closed to make room for another connection".into()),
+                        };
+                        if let Err(error) = outcome {
                             tracing::debug!(%address, %error, "connection ended");
                         }
                     });
@@ -104,6 +116,7 @@ async fn connection(
     server: Arc<Server>,
     config: ListenerConfig,
     accepted: io::Result<AcceptedConnection>,
+    open: Arc<OpenConnection>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let AcceptedConnection { stream, wrapper, address } = accepted?;
     let tls = &config.tls;
@@ -125,22 +138,24 @@ async fn connection(
     if !config.own_clock {
         certificate = certificate.without_expiry();
     }
-    let peer = Peer { certificate, address, hidden_api: None };
+    let peer = Peer { certificate, address, hidden_api: None, connection: Some(open.state.clone()) };
     let header_timeout = HeaderTimeout::new(limit);
     let response_timeout = Arc::new(ResponseTimeout::default());
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (server, mut peer, request_guard) =
             (server.clone(), peer.clone(), header_timeout.headers_received());
         let (wrapper, response_timeout) = (wrapper.clone(), response_timeout.clone());
+        let request_in_progress = open.state.start_request();
         async move {
             peer.hidden_api = wrapper.as_ref().and_then(|wrapper| wrapper.hidden_api());
             let mut response = handle(&server, &peer, request).await;
             drop(request_guard);
             response_timeout.start(&mut response);
-            Ok::<_, Infallible>(match wrapper {
+            let response = match wrapper {
                 None => response,
                 Some(wrapper) => wrapper.wrap_response(response).await,
-            })
+            };
+            Ok::<_, Infallible>(tracked_body::track(response, request_in_progress))
         }
     });
     let ended = async {
@@ -149,7 +164,15 @@ async fn connection(
             Some(wrapper) => wrapper.ended().await,
         }
     };
-    // Drive the connection until it ends, the client is too slow, its wrapper ends it, or the server stops.
+    let idle = async {
+        match is_http2 {
+            true => open.state.idle_for(IDLE_TIMEOUT).await,
+            // HTTP/1.1 has a timeout for the headers of the next request.
+            false => std::future::pending().await,
+        }
+    };
+    // Drive the connection until it ends, the client is too slow, its wrapper ends it, it is idle, or the server
+    // stops.
     macro_rules! drive {
         ($connection:expr) => {{
             let mut connection = std::pin::pin!($connection);
@@ -158,21 +181,27 @@ async fn connection(
                 () = header_timeout.expired() => return Err("timeout while reading request headers".into()),
                 () = response_timeout.expired() => return Err("timeout while sending a response".into()),
                 () = ended => return Err("the connection was ended by its wrapper".into()),
+                () = idle => {}
                 () = server.stopped() => {}
             }
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 outcome = connection => Ok(outcome?),
+                // The client does not close the connection.
+                () = open.state.idle_for(IDLE_TIMEOUT + limit) => Ok(()),
                 () = header_timeout.expired() => Err("timeout while reading request headers".into()),
                 () = response_timeout.expired() => Err("timeout while sending a response".into()),
             }
         }};
     }
     if is_http2 {
-        let stream = TokioIo::new(TimedStream::preface(stream, header_timeout.clone(), HTTP2_PREFACE_LENGTH));
+        let stream = TokioIo::new(
+            TimedStream::preface(stream, header_timeout.clone(), HTTP2_PREFACE_LENGTH).holding(open.clone()),
+        );
         drive!(http2_builder().serve_connection(stream, service))
     } else {
-        let stream = TokioIo::new(TimedStream::every_request(stream, header_timeout.clone()));
+        let stream =
+            TokioIo::new(TimedStream::every_request(stream, header_timeout.clone()).holding(open.clone()));
         drive!(http1_builder().serve_connection(stream, service).with_upgrades())
     }
 }

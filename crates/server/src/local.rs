@@ -41,7 +41,7 @@ impl Local {
         let holder = Holder { user, workspace: None, expires: i64::MAX };
         Local {
             server: Arc::downgrade(server),
-            peer: Peer { certificate: Certificate::Good(Arc::new(holder)), address: None, hidden_api: None },
+            peer: Peer { certificate: Certificate::Good(Arc::new(holder)), ..Peer::default() },
             agent: agent.unwrap_or(HeaderValue::from_static("atoll")),
         }
     }

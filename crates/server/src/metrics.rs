@@ -25,6 +25,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry as Exposed;
 
 use crate::body::Body;
+use crate::listen::connections::ConnectionCounts;
 use crate::request::RequestInfo;
 use crate::respond;
 
@@ -141,6 +142,9 @@ pub struct Metrics {
     oldest: Gauge,
     watchers: Gauge,
     expired: Gauge,
+    connections: Gauge,
+    closed_connections: Gauge,
+    refused_connections: Gauge,
     refusals: Family<LimitLabels, Gauge>,
     usage: Family<UsageLabels, Gauge>,
     limits: Family<UsageLabels, Gauge>,
@@ -188,6 +192,9 @@ impl Metrics {
             oldest: Gauge::default(),
             watchers: Gauge::default(),
             expired: Gauge::default(),
+            connections: Gauge::default(),
+            closed_connections: Gauge::default(),
+            refused_connections: Gauge::default(),
             refusals: Family::default(),
             usage: Family::default(),
             limits: Family::default(),
@@ -235,6 +242,17 @@ impl Metrics {
             "Watches that have ended since the start because they were too slow",
             self.expired.clone(),
         );
+        exposed.register("atoll_connections", "Open connections of clients", self.connections.clone());
+        exposed.register(
+            "atoll_closed_connections",
+            "Connections closed since the start to make room for others",
+            self.closed_connections.clone(),
+        );
+        exposed.register(
+            "atoll_refused_connections",
+            "Connections refused since the start because too many were in use",
+            self.refused_connections.clone(),
+        );
         exposed.register(
             "atoll_workspace_limit_refusals",
             "Writes refused since the start because a limit of a workspace would be exceeded",
@@ -270,13 +288,16 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    pub fn render(&self, registry: &Registry) -> Response<Body> {
+    pub fn render(&self, registry: &Registry, connections: ConnectionCounts) -> Response<Body> {
         let snapshot = registry.snapshot();
         self.objects.set(snapshot.len().cast_signed() as i64);
         self.revision.set(snapshot.revision.cast_signed());
         self.oldest.set(registry.cache.oldest().cast_signed());
         self.watchers.set(registry.cache.watchers().cast_signed() as i64);
         self.expired.set(registry.cache.expired_watches().cast_signed());
+        self.connections.set(connections.open.cast_signed() as i64);
+        self.closed_connections.set(connections.closed.cast_signed());
+        self.refused_connections.set(connections.refused.cast_signed());
         self.cluster_memory.clear();
         self.cluster_refusals.clear();
         for usage in self.clusters.usage() {

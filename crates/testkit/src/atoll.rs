@@ -23,7 +23,8 @@ pub struct Setup {
     environment: Vec<(String, String)>,
     directory: Option<PathBuf>,
     listen: Option<SocketAddr>,
-    mask: Option<&'static str>,
+    /// Shell commands that change limits of the server.
+    shell: Vec<String>,
     tokens: Option<String>,
 }
 
@@ -69,8 +70,14 @@ impl Setup {
     }
 
     /// Sets the umask of the server.
-    pub fn mask(mut self, mask: &'static str) -> Self {
-        self.mask = Some(mask);
+    pub fn mask(mut self, mask: &str) -> Self {
+        self.shell.push(format!("umask {mask}"));
+        self
+    }
+
+    /// Sets the soft and the hard limit on open files of the server.
+    pub fn open_files(mut self, limit: usize) -> Self {
+        self.shell.push(format!("ulimit -n {limit}"));
         self
     }
 
@@ -129,13 +136,13 @@ impl Atoll {
     }
 
     fn spawn(setup: Setup, directory: PathBuf, temporary: Arc<TempDir>) -> Result<Atoll, StartFailure> {
-        let mut command = match setup.mask {
-            Some(mask) => {
+        let mut command = match setup.shell.join("; ") {
+            none if none.is_empty() => Command::new(binary()),
+            changes => {
                 let mut shell = Command::new("sh");
-                shell.args(["-c", &format!("umask {mask}; exec \"$@\""), "sh"]).arg(binary());
+                shell.args(["-c", &format!("{changes}; exec \"$@\""), "sh"]).arg(binary());
                 shell
             }
-            None => Command::new(binary()),
         };
         command.arg(if setup.simulated { "sim" } else { "start" }).arg("--data-dir").arg(&directory);
         let listen = setup.listen.map_or("127.0.0.1:0".to_string(), |address| address.to_string());

@@ -13,6 +13,7 @@ use atoll_server::{AdmissionChain, Limits};
 
 use super::SharedCatalog;
 use crate::kubelets::KubeletSettings;
+use crate::open_files;
 use crate::sim::Simulation;
 
 /// Where objects are stored.
@@ -84,7 +85,7 @@ impl PlaneSettings {
             network: network.map_err(|error| error.to_string())?,
             admission: AdmissionChain::default(),
             authenticator: Authenticator::default(),
-            limits: Limits::default(),
+            limits: Limits { connections: open_files::max_connections(), ..Limits::default() },
             tracer: None,
             encryption: None,
             issuer: atoll_authn::ISSUER.into(),

@@ -10,6 +10,7 @@ mod bindings;
 mod bodies;
 mod certificates;
 mod cluster_names;
+mod connections;
 mod definitions;
 mod dense;
 mod dialects;

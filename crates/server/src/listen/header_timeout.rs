@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::connections::OpenConnection;
+
 /// The timeout of the headers that are being received.
 pub struct HeaderTimeout {
     limit: Duration,
@@ -92,17 +94,25 @@ pub struct TimedStream<S> {
     header_timeout: Arc<HeaderTimeout>,
     /// Bytes after which the timeout ends for good; `None` if it applies to every request.
     preface_left: Option<usize>,
+    /// Dropped after the stream, which is closed then: an upgraded stream outlives its connection's task.
+    _open: Option<Arc<OpenConnection>>,
 }
 
 impl<S> TimedStream<S> {
     /// For HTTP/1.1: the timeout applies to every request's headers.
     pub fn every_request(stream: S, header_timeout: Arc<HeaderTimeout>) -> Self {
-        TimedStream { stream, header_timeout, preface_left: None }
+        TimedStream { stream, header_timeout, preface_left: None, _open: None }
     }
 
     /// For HTTP/2: the timeout ends with the connection preface, because pings detect dead clients.
     pub fn preface(stream: S, header_timeout: Arc<HeaderTimeout>, bytes: usize) -> Self {
-        TimedStream { stream, header_timeout, preface_left: Some(bytes) }
+        TimedStream { stream, header_timeout, preface_left: Some(bytes), _open: None }
+    }
+
+    /// Counts the connection as open until the stream is closed.
+    pub fn holding(mut self, open: Arc<OpenConnection>) -> Self {
+        self._open = Some(open);
+        self
     }
 
     fn count(&mut self, bytes: usize) {
