@@ -2,7 +2,7 @@
 //! them.
 //!
 //! ```text
-//!   plan: read below ─► check for obstacles ─► add referenced objects ─► print the plan
+//!   plan: read below ─► check for obstacles ─► add referenced objects ─► check what would be sent ─► print the plan
 //!   run:  above: namespace, objects ─► below, dry run: does anything change? ─► below: marks ─► above: placements
 //!                     ◄──────────────────── undone if any step fails ────────────────────┘
 //! ```
@@ -10,6 +10,7 @@
 mod executor;
 mod obstacles;
 mod plan;
+mod sent_objects;
 
 use std::fmt::Write;
 
@@ -79,6 +80,13 @@ fn summary(connection: &ClusterConnection, plan: &Plan) -> String {
     }
     for item in &plan.items {
         let _ = writeln!(text, "  {}: {}", item.shown(), item_summary(item, cluster));
+    }
+    for sent in &plan.sent {
+        let _ = writeln!(
+            text,
+            "  {}: exists here; will be sent to {cluster}, because {} refers to it",
+            sent.shown, sent.referrer
+        );
     }
     text
 }

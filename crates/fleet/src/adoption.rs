@@ -82,6 +82,24 @@ pub fn differences(before: &Value, after: &Value) -> Vec<String> {
     found
 }
 
+/// Returns the paths of fields that would differ after a configuration is applied to an object without lists.
+pub fn differences_if_applied(found: &Value, configuration: &Value) -> Vec<String> {
+    let mut after = found.clone();
+    overlay(&mut after, configuration);
+    differences(found, &after)
+}
+
+fn overlay(below: &mut Value, above: &Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (name, value) in above {
+                overlay(below.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (below, above) => *below = above.clone(),
+    }
+}
+
 /// Returns the content of an object that does not depend on the cluster.
 fn said(object: &Value) -> Value {
     let mut said = object.clone();
@@ -125,6 +143,23 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn configurations_that_would_change_an_object_are_found() {
+        let found = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": { "a": "1", "b": "2" },
+            "metadata": { "name": "s", "uid": "u", "annotations": { "note": "mine" } },
+        });
+        for (configuration, expected) in [
+            (json!({ "metadata": { "name": "s" }, "data": { "a": "1" } }), vec![]),
+            (json!({ "metadata": { "annotations": { "atoll.dev/uid": "u" } }, "type": "Opaque" }), vec![]),
+            (json!({ "data": { "a": "2", "c": "3" } }), vec!["data.a", "data.c"]),
+            (json!({ "metadata": { "annotations": { "note": "other" } } }), vec!["annotations.note"]),
+            (json!({ "binaryData": { "a": "1" } }), vec!["binaryData.a"]),
+        ] {
+            assert_eq!(differences_if_applied(&found, &configuration), expected, "{configuration}");
+        }
+    }
 
     #[test]
     fn fields_filled_in_by_the_cluster_are_removed() {

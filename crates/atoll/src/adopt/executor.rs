@@ -1,6 +1,6 @@
 //! Executes an adoption plan step by step. If a step fails, the completed steps are undone.
 
-use atoll_fleet::adoption::{differences, portable};
+use atoll_fleet::adoption::{differences, differences_if_applied, portable};
 use atoll_fleet::marks::{ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
 use atoll_fleet::placement::{Placement, Share};
 use atoll_fleet::view::ObjectTarget;
@@ -10,6 +10,7 @@ use atoll_syncer::adoption;
 use serde_json::{Value, json};
 
 use super::plan::{AdoptionReason, Item, Plan, PlannedNamespace};
+use super::sent_objects;
 use crate::advice::Failure;
 use crate::cluster::connection::ClusterConnection;
 use crate::cluster::fleet::uid;
@@ -111,7 +112,7 @@ impl<'a> Executor<'a> {
             self.done.namespace =
                 Some((format!("{NAMESPACES}/{}", encoded(&planned_namespace.above)), uid(&made).to_string()));
         }
-        let mut ready = Vec::new();
+        let (mut ready, mut adopted) = (Vec::new(), Vec::new());
         for item in self.pending() {
             let above = match &item.above {
                 Some(above) => above.clone(),
@@ -122,7 +123,9 @@ impl<'a> Executor<'a> {
                 }
             };
             ready.push(self.prepare(item, &above).await?);
+            adopted.push((item, above));
         }
+        self.check_sent(&adopted).await?;
         if let Some(planned_namespace) =
             self.plan.planned_namespace.as_ref().filter(|planned_namespace| !planned_namespace.has_locator)
         {
@@ -229,6 +232,19 @@ impl<'a> Executor<'a> {
         Ok(made)
     }
 
+    /// Checks that nothing will be sent to the cluster that is not in the plan. Admission may have added references to
+    /// the created objects, and referenced objects may have been created in the meantime.
+    async fn check_sent(&self, adopted: &[(&Item, Value)]) -> Result<(), Failure> {
+        let done = self.plan.items.iter().filter(|item| item.is_done).map(|item| (item, Value::Null));
+        let all: Vec<(&Item, Value)> = adopted.iter().cloned().chain(done).collect();
+        let mut sent = self.plan.sent_with(self.connection, &all).await?;
+        sent.retain(|one| !self.plan.sent.contains(one));
+        match sent.is_empty() {
+            true => Ok(()),
+            false => Err(sent_objects::not_allowed(&sent, &self.connection.name)),
+        }
+    }
+
     /// Checks with a dry run that the adoption changes nothing in the cluster.
     async fn prepare(&self, item: &Item, above: &Value) -> Result<PreparedObject, Failure> {
         let (connection, resource) = (self.connection, &item.resource);
@@ -243,6 +259,13 @@ impl<'a> Executor<'a> {
                 "change them first",
             )
         })?;
+        // The cluster sees what is applied as a dry run, so secret contents are compared here.
+        if matches!((resource.group.as_str(), resource.name.as_str()), ("", "secrets" | "configmaps")) {
+            let fields = differences_if_applied(&item.found, &shaped);
+            if !fields.is_empty() {
+                return Err(self.difference_failure(item, &fields));
+            }
+        }
         let generation = object::generation(&above);
         let configuration = adoption(&shaped, &item.found, &target, &connection.control_plane, generation);
         let tried = connection.below.apply_as(&item.path_below(), MANAGER, &configuration, true).await;

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use atoll_client::path;
-use atoll_fleet::adoption::{Obstacle, obstacle};
+use atoll_fleet::adoption::{Obstacle, obstacle, portable};
 use atoll_fleet::namespaces::is_consented;
 use atoll_fleet::{Locator, Placement, marks, references};
 use atoll_meta::object;
 use serde_json::Value;
 
 use super::obstacles::{in_namespace, is_kubernetes, namespace_flag, obstacle_failure, unknown_resource};
+use super::sent_objects::{self, SentObject, dependent_resources};
 use crate::advice::{Failure, invocation};
 use crate::cluster::connection::ClusterConnection;
 use crate::cluster::object_release::{REFERRERS, list_namespaces};
@@ -100,6 +101,12 @@ pub struct Plan {
     pub items: Vec<Item>,
     /// Messages about objects that are left out.
     pub notes: Vec<String>,
+    /// Objects of the control plane that will be sent to the cluster, because adopted objects refer to them.
+    pub sent: Vec<SentObject>,
+    /// Resources of objects that are placed by reference, in the control plane.
+    pub dependent_resources: Vec<ApiResource>,
+    /// Paths in the cluster of the objects that have been examined.
+    known: BTreeSet<String>,
 }
 
 impl Plan {
@@ -114,11 +121,35 @@ impl Plan {
             })
         };
         let common: Vec<ApiResource> = above.iter().filter(|resource| is_served(resource)).cloned().collect();
-        let (into, plan, known) = (options.into.as_deref(), Plan::default(), BTreeSet::new());
-        let mut planner = Planner { connection, resources: &common, namespace, into, plan, known };
+        let plan = Plan { dependent_resources: dependent_resources(&above), ..Plan::default() };
+        let into = options.into.as_deref();
+        let mut planner = Planner { connection, resources: &common, namespace, into, plan };
         planner.select(&above, options).await?;
-        planner.plan.order();
-        Ok(planner.plan)
+        let mut plan = planner.plan;
+        plan.order();
+        let adopted = plan.items.iter().map(|item| {
+            let above = item.above.clone().unwrap_or_else(|| portable(&item.found));
+            (item, above)
+        });
+        let sent = plan.sent_with(connection, &adopted.collect::<Vec<_>>()).await?;
+        if !sent.is_empty() && !options.with_dependents {
+            return Err(sent_objects::not_allowed(&sent, &connection.name));
+        }
+        plan.sent = sent;
+        Ok(plan)
+    }
+
+    /// Returns the objects of the control plane that would be sent to the cluster with adopted ones: the items, and
+    /// what they are or will be in the control plane.
+    pub async fn sent_with(
+        &self,
+        connection: &ClusterConnection,
+        adopted: &[(&Item, Value)],
+    ) -> Result<Vec<SentObject>, Failure> {
+        let is_left_out = |resource: &ApiResource, name: &str| {
+            self.known.contains(&path(resource, self.namespace_name(), name))
+        };
+        sent_objects::find(connection, &self.dependent_resources, adopted, is_left_out).await
     }
 
     /// Whether nothing remains to be done.
@@ -153,8 +184,6 @@ struct Planner<'a> {
     /// The namespace in the workspace, if it is another one.
     into: Option<&'a str>,
     plan: Plan,
-    /// Paths of the objects that have been examined.
-    known: BTreeSet<String>,
 }
 
 impl Planner<'_> {
@@ -302,10 +331,10 @@ impl Planner<'_> {
         let mut open = vec![(resource.clone(), found, why, strictly)];
         while let Some((resource, mut found, why, strictly)) = open.pop() {
             object::set_type(&mut found, &resource.api_version(), &resource.kind);
-            if !self.known.insert(path(&resource, object::namespace(&found), object::name(&found))) {
+            if !self.plan.known.insert(path(&resource, object::namespace(&found), object::name(&found))) {
                 continue;
             }
-            if self.known.len() > MAX_OBJECTS {
+            if self.plan.known.len() > MAX_OBJECTS {
                 return Err(Failure::new(
                     format!("there are more than {MAX_OBJECTS} objects"),
                     "adopt them in several steps, with --selector",

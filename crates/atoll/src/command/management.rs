@@ -45,6 +45,10 @@ pub struct AdoptOptions {
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Option<String>,
 
+    /// Also send objects of the control plane to the cluster that the adopted ones refer to and the cluster does not have
+    #[arg(long)]
+    pub with_dependents: bool,
+
     /// Only show what would be done
     #[arg(long)]
     pub dry_run: bool,

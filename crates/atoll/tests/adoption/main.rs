@@ -22,5 +22,6 @@ mod placed;
 mod real_cluster;
 mod releasing;
 mod rollouts;
+mod sent;
 #[path = "../support/support.rs"]
 mod support;
