@@ -24,6 +24,7 @@ mod exclusions;
 mod heartbeat;
 pub mod heartbeat_times;
 mod namespaces;
+mod open_requests;
 mod open_views;
 pub mod pauses;
 pub mod placed;
@@ -50,6 +51,7 @@ use crate::respond;
 use crate::workspace::Workspace;
 
 pub use self::events::EventLimits;
+pub use self::open_requests::{OpenRequest, OpenRequests};
 pub use self::open_views::OpenViews;
 pub use self::report::ReportSequences;
 

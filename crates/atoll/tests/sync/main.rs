@@ -25,6 +25,7 @@ mod objects;
 mod pages;
 mod pulling;
 mod reasons;
+mod tunnel_limits;
 mod tunnels;
 
 use atoll_testkit::{Atoll, Client, Process, Setup};
