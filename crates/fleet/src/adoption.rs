@@ -155,7 +155,7 @@ mod tests {
             (json!({ "metadata": { "annotations": { "atoll.dev/uid": "u" } }, "type": "Opaque" }), vec![]),
             (json!({ "data": { "a": "2", "c": "3" } }), vec!["data.a", "data.c"]),
             (json!({ "metadata": { "annotations": { "note": "other" } } }), vec!["annotations.note"]),
-            (json!({ "binaryData": { "a": "1" } }), vec!["binaryData.a"]),
+            (json!({ "binaryData": { "a": "1" } }), vec!["binaryData"]),
         ] {
             assert_eq!(differences_if_applied(&found, &configuration), expected, "{configuration}");
         }

@@ -294,7 +294,7 @@ where
         }
         what_if::PATH => what_if::handle(server, &workspace, &user, &parts.method, &received).await,
         path if sync::cluster_requests::is_request(path) => {
-            sync::cluster_requests::handle(server, &workspace, parts, received).await
+            sync::cluster_requests::handle(server, &workspace, &user, parts, received).await
         }
         path if let Some(cluster) = sync::certificate::cluster(path) => {
             sync::certificate::handle(server, &workspace, cluster, &user, &parts.method, received).await

@@ -152,6 +152,8 @@ pub struct Server {
     pub runs_workloads: bool,
     /// Clusters that requests can be sent to.
     pub connected_clusters: Arc<ConnectedClusters>,
+    /// Open requests of users to clusters.
+    pub(crate) open_requests: sync::OpenRequests,
     /// Open sync views.
     pub(crate) open_views: sync::OpenViews,
     /// Limits on events of member clusters.
@@ -195,6 +197,7 @@ impl Server {
             runs_scheduler: false,
             runs_workloads: false,
             connected_clusters: Arc::default(),
+            open_requests: sync::OpenRequests::default(),
             open_views: sync::OpenViews::default(),
             event_limits: sync::EventLimits::default(),
             report_sequences: sync::ReportSequences::default(),

@@ -26,6 +26,7 @@ pub mod heartbeat_times;
 mod imports;
 mod lasting_access;
 mod namespaces;
+mod open_requests;
 mod open_views;
 pub mod pauses;
 pub mod placed;
@@ -53,6 +54,7 @@ use crate::workspace::Workspace;
 
 pub use self::events::EventLimits;
 pub use self::lasting_access::LastingAccess;
+pub use self::open_requests::{OpenRequest, OpenRequests};
 pub use self::open_views::OpenViews;
 pub use self::report::ReportSequences;
 

@@ -147,11 +147,13 @@ impl ClusterApi for Tunnel {
 fn received(response: Response<Incoming>, permit: OwnedSemaphorePermit) -> Response<ResponseBody> {
     let (mut parts, body) = response.into_parts();
     parts.headers = response_headers(&parts.headers);
-    Response::from_parts(parts, ReceivedBody { body, _permit: permit }.boxed_unsync())
+    Response::from_parts(parts, ReceivedBody { body, is_cut_off: false, _permit: permit }.boxed_unsync())
 }
 
 struct ReceivedBody {
     body: Incoming,
+    /// Whether the error about a response without its end was returned.
+    is_cut_off: bool,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -163,13 +165,15 @@ impl http_body::Body for ReceivedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(context).map(|frame| {
-            frame.map(|frame| {
-                frame.map_err(|error| {
-                    let error = std::io::Error::new(ErrorKind::UnexpectedEof, error);
-                    BoxError::from(error)
-                })
-            })
+        let cut_off = |error: BoxError| BoxError::from(std::io::Error::new(ErrorKind::UnexpectedEof, error));
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else { return Poll::Pending };
+        Poll::Ready(match frame {
+            // Hyper takes a reset without an error for the end of a response.
+            None if !self.body.is_end_stream() && !self.is_cut_off => {
+                self.is_cut_off = true;
+                Some(Err(cut_off("the response was cut off".into())))
+            }
+            frame => frame.map(|frame| frame.map_err(|error| cut_off(error.into()))),
         })
     }
 }

@@ -25,5 +25,5 @@ mod relay;
 pub use agent::{Agent, rules, run, serve};
 pub use control_plane::Tunnel;
 pub use error::TunnelError;
-pub use protocol::{KeepAlive, PROTOCOL};
+pub use protocol::{KeepAlive, PROTOCOL, STREAMS_OF_USER};
 pub use relay::relay;

@@ -13,6 +13,9 @@ pub const AUTHORITY: &str = "cluster";
 
 /// Requests that are under way in a tunnel, watches and streams included.
 pub const MAX_STREAMS: u32 = 512;
+/// Those of one user, so that others reach the cluster as well: less than half of the 250 that an API server allows on
+/// the connection of an agent.
+pub const STREAMS_OF_USER: usize = 100;
 /// Size of the headers of a request or a response.
 pub const MAX_HEADERS: u32 = 64 << 10;
 /// Bytes that a receiver takes before it has read earlier ones: of a request, and of all together.

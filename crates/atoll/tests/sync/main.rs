@@ -26,6 +26,7 @@ mod objects;
 mod pages;
 mod pulling;
 mod reasons;
+mod tunnel_limits;
 mod tunnels;
 
 use atoll_testkit::{Atoll, Client, Process, Setup};

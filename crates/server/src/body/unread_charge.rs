@@ -7,6 +7,8 @@ use std::sync::Arc;
 use atoll_client::memory_limits::{Budget, Charge};
 use atoll_meta::Status;
 
+use crate::sync::OpenRequest;
+
 /// Memory of a request that is under way, without its contents.
 const REQUEST: usize = 16 << 10;
 
@@ -16,15 +18,28 @@ pub struct UnreadCharge {
     fixed: usize,
     /// Charged while data may arrive that nothing waits for.
     unread: usize,
+    /// The request of a user, which is open for as long.
+    request: Option<OpenRequest>,
 }
 
 impl UnreadCharge {
     /// Charges a response that has begun. `contents` is the size of the request and of the response's headers, and
     /// `unread` the limit of unread data.
     pub fn new(budget: Arc<Budget>, contents: usize, unread: usize) -> Result<UnreadCharge, Status> {
-        let mut begun = UnreadCharge { charge: Charge::new(Some(budget)), fixed: REQUEST + contents, unread };
+        let mut begun = UnreadCharge {
+            charge: Charge::new(Some(budget)),
+            fixed: REQUEST + contents,
+            unread,
+            request: None,
+        };
         begun.received(0)?;
         Ok(begun)
+    }
+
+    /// Keeps the request of a user open.
+    pub fn with_request(mut self, request: OpenRequest) -> UnreadCharge {
+        self.request = Some(request);
+        self
     }
 
     /// Data was handed to the client, which has not asked for more.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use atoll_authn::User;
 use atoll_client::cluster_api::{Upgrade, request_headers, response_headers, set_upgrade, upgrade_protocol};
 use atoll_client::connect_error::{self, Cause};
 use atoll_client::connected_clusters::ConnectedCluster;
@@ -19,7 +20,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::registered;
+use super::{OpenRequest, registered};
 use crate::Server;
 use crate::body::{Body, ClusterBody, ClusterStream, UnreadCharge};
 use crate::workspace::Workspace;
@@ -54,6 +55,7 @@ fn target(uri: &Uri) -> Option<(&str, Uri)> {
 pub async fn handle(
     server: &Arc<Server>,
     workspace: &Workspace,
+    user: &User,
     parts: Parts,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
@@ -61,9 +63,10 @@ pub async fn handle(
     // An agent applies these rules by itself; the connection of the control plane has no agent.
     let allowed = rules::target(&parts.method, &uri).map_err(|why| Status::forbidden("", "", "", &why))?;
     let uri: Uri = allowed.parse().map_err(|_| Status::bad_request("the path is invalid"))?;
-    let cluster = connected(server, workspace.id()?, name)?;
+    let (cluster, uid) = connected(server, workspace.id()?, name)?;
+    let open = server.open_requests.open((name, &uid), user)?;
     if upgrade_protocol(&parts.headers).is_some() {
-        return upgrade(server, &cluster, uri, parts).await;
+        return upgrade(server, &cluster, open, uri, parts).await;
     }
     // The connection may keep the body until the response has ended.
     let size = body.len();
@@ -73,7 +76,7 @@ pub async fn handle(
     *request.headers_mut() = request_headers(&parts.headers);
     let answered = cluster.api.forward(request).await;
     let response = answered.map_err(|error| failed(&error))?;
-    forwarded(response, size, &cluster)
+    forwarded(response, size, &cluster, open)
 }
 
 /// Charges the budget of a cluster for a response that has begun.
@@ -82,10 +85,12 @@ fn charge(cluster: &ConnectedCluster, request: usize, headers: &HeaderMap) -> Re
     UnreadCharge::new(cluster.budget.clone(), request + headers, cluster.api.unread_limit())
 }
 
-/// Returns the connection of a cluster.
-fn connected(server: &Server, workspace: &str, name: &str) -> Result<ConnectedCluster, Status> {
+/// Returns the connection of a cluster, and its uid.
+fn connected(server: &Server, workspace: &str, name: &str) -> Result<(ConnectedCluster, String), Status> {
     let registered = registered(server, workspace, name)?;
-    server.connected_clusters.get(object::uid(&registered)).ok_or_else(|| {
+    let uid = object::uid(&registered);
+    let found = server.connected_clusters.get(uid).map(|cluster| (cluster, uid.to_string()));
+    found.ok_or_else(|| {
         let what = match ClusterView::of(&registered).mode() {
             "push" => format!("the control plane is not connected to cluster {name}"),
             _ => format!("no agent of cluster {name} has a tunnel to the control plane"),
@@ -102,6 +107,7 @@ fn failed(error: &BoxError) -> Status {
 async fn upgrade(
     server: &Arc<Server>,
     cluster: &ConnectedCluster,
+    open: OpenRequest,
     uri: Uri,
     mut parts: Parts,
 ) -> Result<Response<Body>, Status> {
@@ -116,9 +122,10 @@ async fn upgrade(
         set_upgrade(request.headers_mut(), protocol);
     }
     match cluster.api.upgrade(request).await.map_err(|error| failed(&error))? {
-        Upgrade::Refused(response) => forwarded(response, 0, cluster),
+        Upgrade::Refused(response) => forwarded(response, 0, cluster, open),
         Upgrade::Switched(switched, stream) => {
-            let stream = ClusterStream::new(stream, charge(cluster, 0, switched.headers())?);
+            let stream =
+                ClusterStream::new(stream, charge(cluster, 0, switched.headers())?.with_request(open));
             let stopped = server.stopped();
             tokio::spawn(async move {
                 let Ok(client) = client.await else { return };
@@ -143,9 +150,10 @@ fn forwarded(
     response: Response<ResponseBody>,
     size: usize,
     cluster: &ConnectedCluster,
+    open: OpenRequest,
 ) -> Result<Response<Body>, Status> {
     let (parts, body) = response.into_parts();
-    let body = ClusterBody::new(body, charge(cluster, size, &parts.headers)?);
+    let body = ClusterBody::new(body, charge(cluster, size, &parts.headers)?.with_request(open));
     let mut response = Response::new(Body::Cluster(Box::new(body)));
     *response.status_mut() = parts.status;
     *response.headers_mut() = response_headers(&parts.headers);
