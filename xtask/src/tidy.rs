@@ -9,6 +9,7 @@ mod files;
 mod generic_verbs;
 mod language;
 mod manifests;
+mod prose;
 mod source;
 mod tokens;
 
@@ -60,6 +61,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let texts: Vec<(String, String)> = files.iter().filter_map(read_text).collect();
     for (file, text) in &texts {
         findings.extend(files::check(file, text));
+        findings.extend(prose::check(file, text));
         findings.extend(citations::check(file, text));
     }
     findings.extend(language::check(&texts));
