@@ -6,6 +6,7 @@ use atoll_fleet::explanation::Explanation;
 use atoll_fleet::what_if::{WhatIf, WhatIfAnswer};
 use atoll_informer::Key;
 use atoll_meta::Status;
+use atoll_placement::cluster::{ClusterState, Readiness};
 
 use crate::round::Round;
 use crate::{Scheduler, what_if, workloads};
@@ -27,6 +28,18 @@ impl SchedulerHandle {
     /// Whether the scheduler runs. It does not before the first cluster joins.
     pub fn is_running(&self) -> bool {
         self.scheduler().is_some()
+    }
+
+    /// Returns the number of clusters that are Ready and whose room is known. New objects are placed on these, as far as
+    /// no other rule is against it.
+    pub fn available_clusters(&self) -> usize {
+        let Some(scheduler) = self.scheduler() else { return 0 };
+        let round = Round::begin(&scheduler);
+        let fleet = &round.ledger.fleet;
+        let is_available = |cluster: &&ClusterState| {
+            matches!(cluster.readiness, Readiness::Ready { .. }) && fleet.free(&cluster.uid).is_some()
+        };
+        fleet.clusters().filter(is_available).count()
     }
 
     /// Explains the placement of an object of a resource (group and name). `None` if no scheduler runs, if it does

@@ -7,6 +7,9 @@ use atoll_registry::ObjectRef;
 
 /// Answers questions about placements. Implemented around the scheduler, which sees only the API.
 pub trait PlacementAdvisor: Send + Sync + 'static {
+    /// Returns the number of clusters that the scheduler may place new objects on.
+    fn available_clusters(&self) -> usize;
+
     /// Explains the placement of an object of a resource (group and name). `None` if the scheduler does not place
     /// it, or has not seen it yet.
     fn explain(&self, resource: (&str, &str), object: &ObjectRef<'_>) -> Option<Explanation>;

@@ -269,7 +269,10 @@ where
         "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => {
             Ok(respond::not_found_page())
         }
-        "/metrics" => Ok(server.metrics.render(&server.registry, server.connections.counts())),
+        "/metrics" => {
+            let available = server.advisor.as_ref().map_or(0, |advisor| advisor.available_clusters());
+            Ok(server.metrics.render(&server.registry, server.connections.counts(), available))
+        }
         path if health::is_check(path) => Ok(health::handle(server, path, &query).await),
         path if openapi::is_document(path) => {
             openapi::handle(server, documents, workspace, info, query, parts.headers).await

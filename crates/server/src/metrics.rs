@@ -142,6 +142,7 @@ pub struct Metrics {
     oldest: Gauge,
     watchers: Gauge,
     expired: Gauge,
+    scheduler_clusters: Gauge,
     connections: Gauge,
     closed_connections: Gauge,
     refused_connections: Gauge,
@@ -192,6 +193,7 @@ impl Metrics {
             oldest: Gauge::default(),
             watchers: Gauge::default(),
             expired: Gauge::default(),
+            scheduler_clusters: Gauge::default(),
             connections: Gauge::default(),
             closed_connections: Gauge::default(),
             refused_connections: Gauge::default(),
@@ -242,6 +244,11 @@ impl Metrics {
             "Watches that have ended since the start because they were too slow",
             self.expired.clone(),
         );
+        exposed.register(
+            "atoll_scheduler_available_clusters",
+            "Clusters that are Ready and whose room the scheduler knows",
+            self.scheduler_clusters.clone(),
+        );
         exposed.register("atoll_connections", "Open connections of clients", self.connections.clone());
         exposed.register(
             "atoll_closed_connections",
@@ -288,7 +295,13 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    pub fn render(&self, registry: &Registry, connections: ConnectionCounts) -> Response<Body> {
+    pub fn render(
+        &self,
+        registry: &Registry,
+        connections: ConnectionCounts,
+        available_clusters: usize,
+    ) -> Response<Body> {
+        self.scheduler_clusters.set(available_clusters.cast_signed() as i64);
         let snapshot = registry.snapshot();
         self.objects.set(snapshot.len().cast_signed() as i64);
         self.revision.set(snapshot.revision.cast_signed());

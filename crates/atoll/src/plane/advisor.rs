@@ -20,6 +20,10 @@ impl SchedulerAdvisor {
 }
 
 impl PlacementAdvisor for SchedulerAdvisor {
+    fn available_clusters(&self) -> usize {
+        self.scheduler.available_clusters()
+    }
+
     fn explain(&self, resource: (&str, &str), object: &ObjectRef<'_>) -> Option<Explanation> {
         self.scheduler.explain(resource, &Key::new(object.workspace, object.namespace, object.name))
     }

@@ -236,7 +236,8 @@ async fn cluster_with_the_name_of_a_deleted_one_does_not_count() {
     eventually("the Cluster is gone", async || above.get(&format!("{CLUSTERS}/east")).await.status == 404)
         .await;
     // The scheduler follows the annotation to a cluster of that name, unless it takes nothing.
-    let unknown = json!({ "metadata": { "name": "east" }, "spec": { "mode": "none", "unschedulable": true } });
+    let unknown =
+        json!({ "metadata": { "name": "east" }, "spec": { "mode": "none", "unschedulable": true } });
     above.post(CLUSTERS, unknown).await.expect(201);
     wait_for("the Deployment is not reported as placed", &above, WEB, |web| {
         let (status, reason, _) = condition(web, "Placed");

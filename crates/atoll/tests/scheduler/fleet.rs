@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use atoll_fleet::Placement;
-use atoll_testkit::wait::Waiting;
+use atoll_testkit::wait::{Waiting, eventually};
 use atoll_testkit::{Atoll, Client, Setup};
 use serde_json::{Value, json};
 
@@ -25,7 +25,18 @@ pub async fn with_clusters(clusters: &[(&str, i64)]) -> (Atoll, Client) {
     for (name, cores) in clusters {
         join(&admin, name, *cores).await;
     }
+    wait_for_clusters(&admin, clusters.len()).await;
     (atoll, admin)
+}
+
+/// Waits until the scheduler knows so many clusters and their room: what is created afterwards is placed with that
+/// knowledge.
+pub async fn wait_for_clusters(admin: &Client, count: usize) {
+    let line = format!("atoll_scheduler_available_clusters {count}");
+    eventually("the scheduler knows all clusters", async || {
+        admin.get("/metrics").await.text().lines().any(|known| known == line)
+    })
+    .await;
 }
 
 /// Registers a cluster of one node that is ready and has reported its free cores.

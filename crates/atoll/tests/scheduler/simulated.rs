@@ -6,7 +6,7 @@ use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, Client, Setup};
 use serde_json::{Value, json};
 
-use crate::fleet::CLUSTERS;
+use crate::fleet::{CLUSTERS, wait_for_clusters};
 
 pub const POLICIES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/placementpolicies";
 
@@ -55,6 +55,7 @@ impl SimulatedFleet {
                 == clusters.len()
         })
         .await;
+        wait_for_clusters(&admin, clusters.len()).await;
         SimulatedFleet { above, admin, below }
     }
 
