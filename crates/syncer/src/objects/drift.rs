@@ -78,6 +78,12 @@ fn is_former_autoscaler(manager: &str, message: &str) -> bool {
     AUTOSCALERS.contains(&manager) && message.contains("with subresource \"scale\"")
 }
 
+/// Whether a field is one of those that a field manager conflict is about.
+pub fn conflicts_about(conflict: &Status, field: &str) -> bool {
+    let mut causes = conflict.details().into_iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "FieldManagerConflict" && cause.field == field)
+}
+
 /// Removes fields from a configuration that other managers own and keep. Fields that the syncer also owns
 /// have not been changed since it set them.
 pub fn resolve(

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{ObjectWork, RETRY_PAUSE, configuration_of};
 use crate::connections::cluster_client::path;
-use crate::objects::drift::{conflict_messages, covers, owns, resolve};
+use crate::objects::drift::{REPLICAS, conflict_messages, conflicts_about, covers, owns, resolve};
 use crate::objects::foreign_fields::keep_foreign_fields;
 use crate::objects::mark::Mark;
 use crate::objects::overlay::overlay;
@@ -59,7 +59,7 @@ impl ObjectWork<'_> {
             };
             hold_template(&mut sent, &found);
         }
-        self.remove_autoscaled_replicas(&mut sent, &namespace, Some(&place)).await?;
+        let is_autoscaled = self.remove_autoscaled_replicas(&mut sent, &namespace, Some(&place)).await?;
         // Compare before and after the write, to report what other writers had changed.
         let before = match seen.drifted && self.task.desired.is_applied(seen) {
             true => self.syncer.with_permit.get(&place).await?,
@@ -95,6 +95,11 @@ impl ObjectWork<'_> {
                     return self.read_again().await;
                 }
                 return Err(status);
+            }
+            // The autoscaler has changed the number since it was read.
+            if is_autoscaled && sent["spec"]["replicas"].is_number() && conflicts_about(&status, REPLICAS) {
+                self.remove_autoscaled_replicas(&mut sent, &namespace, Some(&place)).await?;
+                continue;
             }
             let drift = self.task.desired.drift(self.syncer.settings.drift);
             // A field that the syncer still owns was also set by another manager, for example before it was

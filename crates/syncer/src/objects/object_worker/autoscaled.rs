@@ -14,18 +14,19 @@ const VERSIONS: [&str; 2] = ["v2", "v1"];
 impl ObjectWork<'_> {
     /// Removes the number of replicas from a configuration if an autoscaler in the cluster scales the object.
     /// `place` is the path of the object if it exists: if the syncer owns the field, its current value is
-    /// sent, because an apply without the field would reset it to its default.
+    /// sent, because an apply without the field would reset it to its default. Returns whether there is such an
+    /// autoscaler.
     pub(super) async fn remove_autoscaled_replicas(
         &self,
         sent: &mut Value,
         namespace: &str,
         place: Option<&str>,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
         if !self.task.target.resource.namespaced
             || !sent["spec"]["replicas"].is_number()
             || !self.is_autoscaled(namespace).await?
         {
-            return Ok(());
+            return Ok(false);
         }
         let found = match place {
             Some(place) => self.syncer.with_permit.get(place).await?,
@@ -35,7 +36,7 @@ impl ObjectWork<'_> {
             Some(found) => sent["spec"]["replicas"] = found["spec"]["replicas"].clone(),
             None => drop(remove(sent, REPLICAS)),
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn is_autoscaled(&self, namespace: &str) -> Result<bool, Status> {
