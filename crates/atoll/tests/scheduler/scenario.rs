@@ -148,7 +148,7 @@ async fn an_application_is_spread_moved_drained_failed_over_grown_and_updated() 
     assert!(explained.contains("it is to leave a cluster and stays (VolumesStay)"), "{explained}");
     assert!(explained.contains("--accept-empty-volumes"), "{explained}");
     playground.expect_below(&shares, IMAGES[0], None).await;
-    let sampling = Sampling::start(&admin);
+    let sampling = Sampling::start(&admin, REPLICAS).await;
     let moved = playground.run("move deploy/web --to west --accept-empty-volumes");
     assert!(moved.contains("Deployment default/web runs on west (10)."), "{moved}");
     // On one cluster, the autoscaler acts there.
@@ -200,7 +200,7 @@ async fn an_application_is_spread_moved_drained_failed_over_grown_and_updated() 
     .await;
     report_progress("it has a hundred replicas");
 
-    let sampling = Sampling::start(&admin);
+    let sampling = Sampling::start(&admin, MOST).await;
     let changed = json!({ "spec": { "template": { "spec": {
         "containers": [{ "name": "main", "image": IMAGES[1] }],
     } } } });
@@ -225,7 +225,7 @@ async fn an_application_is_spread_moved_drained_failed_over_grown_and_updated() 
 /// West has 4 cores, which are 61 replicas besides the sample application.
 async fn blocked_without_room(playground: &Playground, all: &[&'static str]) {
     let (admin, web) = (&playground.admin, path("web"));
-    let sampling = Sampling::start(admin);
+    let sampling = Sampling::start(admin, MOST).await;
     let refused = playground.run_failing("move deploy/web --to west --timeout 20");
     assert!(refused.contains("has not arrived on west in time"), "{refused}");
     let blocked = wait_until(admin, &web, "its condition says so", |web| {

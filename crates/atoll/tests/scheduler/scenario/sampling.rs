@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use atoll_testkit::Client;
+use atoll_testkit::wait::eventually;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -23,7 +24,12 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    pub fn start(admin: &Client) -> Sampling {
+    /// Starts when so many replicas are in the EndpointSlices, which follow the status of the workload.
+    pub async fn start(admin: &Client, replicas: i64) -> Sampling {
+        eventually("all replicas are in EndpointSlices", async || {
+            ready_endpoints(&admin.get(SLICES).await.expect(200)) >= replicas
+        })
+        .await;
         let (is_finished, admin) = (Arc::new(AtomicBool::new(false)), admin.clone());
         let ends = is_finished.clone();
         let task = tokio::spawn(async move {
