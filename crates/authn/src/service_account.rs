@@ -81,6 +81,17 @@ impl Tokens {
         }
     }
 
+    /// Returns the ID of the workspace that a token claims to belong to, unless that is root. The token is not
+    /// verified.
+    pub fn claimed_workspace(&self, token: &str) -> Option<String> {
+        let claims = decode(token.split('.').nth(1)?).ok()?;
+        let id = match claims["iss"].as_str()? {
+            LEGACY_ISSUER => claims[LEGACY_WORKSPACE].as_str()?,
+            issuer => issuer.strip_prefix(&self.issuer)?.strip_prefix(WORKSPACE)?,
+        };
+        Some(id.to_string())
+    }
+
     /// Issues a token for `subject`. `id` must be unique.
     pub fn issue(
         &self,

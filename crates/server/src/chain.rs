@@ -66,9 +66,12 @@ where
     let id = audit_id(request.headers());
     let query = Query::parse(request.uri().query().unwrap_or_default());
     let parsed = RequestInfo::parse(request.method(), request.uri().path(), &query);
-    let Ok(info) = parsed else {
+    let Ok(mut info) = parsed else {
         return finish(respond::not_found_page(), id);
     };
+    if info.workspace.is_none() && !peer.hidden_api.as_ref().is_some_and(|hidden| hidden.workspaces) {
+        info.workspace = server.workspace_of_token(&peer.certificate, request.headers());
+    }
     let info = Arc::new(info);
     let accept = request.headers().get(ACCEPT).cloned();
     let pretty = wants_pretty(request.headers(), &query);

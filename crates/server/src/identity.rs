@@ -12,6 +12,9 @@ use atoll_authn::service_account::{Claims, Reference};
 use atoll_authn::{Unauthorized, User, bearer_token};
 use atoll_meta::{json, object};
 use atoll_registry::ObjectRef;
+use atoll_registry::bootstrap::ROOT;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use serde_json::Value;
 
 use crate::Server;
@@ -86,6 +89,23 @@ impl Server {
             (None, Some(problem)) => Err(problem),
             (None, None) => Ok(AuthenticatedUser { user: User::anonymous(), audiences: Vec::new() }),
         }
+    }
+
+    /// Returns the path of the workspace that a request without one is about, if that is not root: the
+    /// workspace of the ServiceAccount whose token it has, because clients in Pods know only a host and a port.
+    /// The token is verified afterwards, in that workspace. A client certificate takes precedence over a token.
+    pub(crate) fn workspace_of_token(
+        &self,
+        certificate: &Certificate,
+        headers: &HeaderMap,
+    ) -> Option<String> {
+        if matches!(certificate, Certificate::Good(_)) {
+            return None;
+        }
+        let token = bearer_token(headers.get(AUTHORIZATION)?.to_str().ok()?)?;
+        let id = self.tokens.as_ref()?.claimed_workspace(token)?;
+        let path = self.registry.placements.workspaces.path(ROOT, &id).filter(|path| !path.is_empty())?;
+        Some(format!("{ROOT}:{path}"))
     }
 
     /// Returns the anonymous user, if this API is among `audiences`.

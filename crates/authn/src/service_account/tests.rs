@@ -130,3 +130,21 @@ fn keys_are_replaced_and_retired() {
     assert_eq!(refusal(tokens.verify(&old, ROOT, None, 1500)), "invalid signature, no keys found");
     assert!(tokens.verify(&new, ROOT, None, 1500).is_ok());
 }
+
+#[test]
+fn tokens_claim_the_workspace_of_their_issuer() {
+    let (_directory, tokens) = tokens();
+    let issued = |workspace| tokens.issue(&subject(workspace), &[ISSUER.into()], "id", NOW).expect("a token");
+    let in_secret = |workspace| tokens.issue_for_secret(&subject(workspace), "s").expect("a token");
+    for (token, claimed) in [
+        (issued("w1"), Some("w1")),
+        (issued(ROOT), None),
+        (in_secret("w1"), Some("w1")),
+        (in_secret(ROOT), None),
+        ("static".to_string(), None),
+        ("a.b.c".to_string(), None),
+        (String::new(), None),
+    ] {
+        assert_eq!(tokens.claimed_workspace(&token).as_deref(), claimed, "{token}");
+    }
+}
