@@ -24,8 +24,8 @@ pub enum Profile {
     /// Everything that Kubernetes serves by default.
     #[default]
     Full,
-    /// Namespaces, ConfigMaps, Secrets, ServiceAccounts, Events, Leases, RBAC and CRDs, and the resources
-    /// that Atoll itself needs.
+    /// Namespaces, ConfigMaps, Secrets, ServiceAccounts, Events, Leases, RBAC, CRDs, reviews of access and
+    /// tokens, CertificateSigningRequests, and the resources that Atoll itself needs.
     Minimal,
 }
 
@@ -41,8 +41,8 @@ pub struct Catalog {
     pub(crate) dialects: Vec<DialectKinds>,
 }
 
-/// Resources of the minimal profile, as (group, resource); the whole RBAC group is in it too.
-const MINIMAL: [(&str, &str); 7] = [
+/// Resources of the minimal profile, as (group, resource), besides those of `MINIMAL_GROUPS`.
+const MINIMAL: [(&str, &str); 8] = [
     ("", "namespaces"),
     ("", "configmaps"),
     ("", "secrets"),
@@ -50,8 +50,11 @@ const MINIMAL: [(&str, &str); 7] = [
     ("", "events"),
     ("coordination.k8s.io", "leases"),
     ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("certificates.k8s.io", "certificatesigningrequests"),
 ];
-const RBAC: &str = "rbac.authorization.k8s.io";
+/// Groups that are in the minimal profile with all their resources.
+const MINIMAL_GROUPS: [&str; 3] =
+    ["authentication.k8s.io", "authorization.k8s.io", "rbac.authorization.k8s.io"];
 
 /// Resources that are not stored but computed or executed on request.
 const COMPUTED: [(&str, &str); 8] = [
@@ -115,7 +118,9 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
     let computed = COMPUTED.contains(&(resource.group, resource.resource));
     let in_profile = match profile {
         Profile::Full => true,
-        Profile::Minimal => resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource)),
+        Profile::Minimal => {
+            MINIMAL_GROUPS.contains(&resource.group) || MINIMAL.contains(&(resource.group, resource.resource))
+        }
     };
     (stored || computed) && in_profile
 }

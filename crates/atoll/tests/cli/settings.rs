@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Setup, StartFailure, atoll, succeed};
+use atoll_testkit::{Atoll, Kubectl, Setup, StartFailure, atoll, succeed};
 use serde_json::Value;
 
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
@@ -131,6 +131,15 @@ async fn minimal_profile_serves_its_resources_only() {
         "atoll.dev/v1alpha1 placementpolicies/status",
         "atoll.dev/v1alpha1 workspaces",
         "atoll.dev/v1alpha1 workspaces/status",
+        "authentication.k8s.io/v1 selfsubjectreviews",
+        "authentication.k8s.io/v1 tokenreviews",
+        "authorization.k8s.io/v1 localsubjectaccessreviews",
+        "authorization.k8s.io/v1 selfsubjectaccessreviews",
+        "authorization.k8s.io/v1 selfsubjectrulesreviews",
+        "authorization.k8s.io/v1 subjectaccessreviews",
+        "certificates.k8s.io/v1 certificatesigningrequests",
+        "certificates.k8s.io/v1 certificatesigningrequests/approval",
+        "certificates.k8s.io/v1 certificatesigningrequests/status",
         "coordination.k8s.io/v1 leases",
         "rbac.authorization.k8s.io/v1 clusterrolebindings",
         "rbac.authorization.k8s.io/v1 clusterroles",
@@ -168,10 +177,19 @@ async fn minimal_profile_serves_its_resources_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn kubectl_asks_for_permissions_under_the_minimal_profile() {
+    let atoll = Setup::new().flag("--profile", "minimal").start();
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
+    assert_eq!(kubectl.run("auth can-i create configmaps").trim(), "yes");
+    assert!(kubectl.run("auth can-i --list").contains("[*]"));
+    assert!(kubectl.run("auth whoami").contains("system:masters"));
+    kubectl.run_failing("auth can-i create configmaps --as eve");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn controllers_log_no_warnings_under_the_minimal_profile() {
     let atoll = Setup::new().flag("--profile", "minimal").flag("--log", "info,atoll_informer=debug").start();
     let not_served = [
-        "certificatesigningrequests.certificates.k8s.io",
         "controllerrevisions.apps",
         "cronjobs.batch",
         "daemonsets.apps",
