@@ -156,7 +156,9 @@ async fn object_reason(
     let target = marked.target();
     let Some(path) = paths.object(&target) else { return Ok(Some(OrphanReason::Gone)) };
     let found = connection.home.api.find_anywhere(&path).await?;
-    let is_it = |found: &Value| object::uid(found) == target.uid;
+    // A definition that the workspace had changed has the uid of the imported one that it has now.
+    let is_own = |found: &Value| object::annotation(found, marks::IMPORTED_FROM).is_none();
+    let is_it = |found: &Value| object::uid(found) == target.uid && is_own(found);
     Ok(Some(if found.as_ref().is_some_and(is_it) { OrphanReason::NotPlaced } else { OrphanReason::Gone }))
 }
 
@@ -222,6 +224,7 @@ async fn list(cluster: Option<&str>, shown: OutputOptions, connection: &Connecti
             };
             output::print(&rows.iter().map(name).collect::<String>());
         }
+        _ if all.is_empty() => output::print("No cluster was searched.\n"),
         _ if rows.is_empty() => output::print("No orphans: all marked objects exist here.\n"),
         wide => {
             let headers = ["CLUSTER", "KIND", "NAMESPACE", "NAME", "AGE", "WHY", "WORKSPACE", "UID"];
@@ -293,7 +296,8 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         );
     }
     if text.is_empty() {
-        output::print("There is nothing to delete.\n");
+        let searched: Vec<&str> = all.iter().map(|(connection, _)| connection.name.as_str()).collect();
+        output::print(&nothing_to_delete(&searched));
         return Ok(());
     }
     let what = format!(
@@ -333,6 +337,14 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         false => {
             Err(Failure::new(left.join("\n"), format!("list the rest with: {} orphans list", invocation())))
         }
+    }
+}
+
+/// A cluster that could not be searched may have orphans.
+fn nothing_to_delete(searched: &[&str]) -> String {
+    match searched {
+        [] => "No cluster was searched, so nothing was deleted.\n".to_string(),
+        _ => format!("There is nothing to delete in: {}.\n", searched.join(", ")),
     }
 }
 

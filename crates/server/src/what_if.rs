@@ -22,6 +22,7 @@ pub const PATH: &str = "/services/what-if";
 const CLUSTERS: &str = "clusters";
 const NO_SCHEDULER: &str =
     "no scheduler runs in this control plane, so nothing is known about what it would do";
+const STARTING: &str = "the scheduler starts when the first cluster has joined; try again in a few seconds";
 
 pub async fn handle(
     server: &Arc<Server>,
@@ -47,7 +48,8 @@ pub async fn handle(
     // Everything that is affected is decided about again, which takes a while in a large fleet.
     let tenant = server.registry.tenant_of(&id);
     let answer = WHAT_IF.answered(&tenant, move |is_over| advisor.what_if(&id, &change, is_over)).await?;
-    let answer = answer.ok_or_else(|| Status::service_unavailable(NO_SCHEDULER.to_string()))??;
+    let unknown = if server.runs_scheduler { STARTING } else { NO_SCHEDULER };
+    let answer = answer.ok_or_else(|| Status::service_unavailable(unknown.to_string()))??;
     let answer = serde_json::to_value(answer).map_err(|error| Status::internal_error(error.to_string()))?;
     Ok(respond::json(&answer))
 }

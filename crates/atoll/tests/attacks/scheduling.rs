@@ -322,6 +322,10 @@ async fn clusters_of_others_are_like_clusters_that_do_not_exist() {
     join(&admin, "reserved", reserved, json!([nodes("10")])).await;
     let labels = json!({ "metadata": { "labels": { "tier": "gold" } } });
     admin.merge(&format!("{CLUSTERS}/reserved"), labels).await.expect(200);
+    eventually("the scheduler runs", async || {
+        ann.post("/services/what-if", json!({ "drain": "absent" })).await.status != 503
+    })
+    .await;
     for question in ["drain", "lose"] {
         let ask = async |name: &str| {
             let answer = ann.post("/services/what-if", json!({ question: name })).await;

@@ -42,6 +42,7 @@ pub fn masked(found: Vec<(&'static str, Value)>) -> ListedObjects {
                 // timing.
                 "poddisruptionbudgets" => drop(object::remove_metadata(&mut object, "managedFields")),
                 "nodes" => mask_node(&mut object),
+                "deployments" => mask_deployment(&mut object),
                 "endpoints" => mask_addresses(&mut object),
                 "endpointslices" => {
                     mask_addresses(&mut object);
@@ -112,6 +113,17 @@ fn mask_times(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(mask_times),
         Value::Object(fields) => fields.values_mut().for_each(mask_times),
         _ => {}
+    }
+}
+
+/// Replaces the ReplicaSet that the condition of a finished rollout names: if the next rollout ends before the
+/// controller has reported its progress, upstream keeps the message, which names the ReplicaSet of the one before.
+fn mask_deployment(object: &mut Value) {
+    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        if condition["reason"] == "NewReplicaSetAvailable" {
+            mask(condition, "/message");
+        }
     }
 }
 
