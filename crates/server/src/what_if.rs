@@ -16,6 +16,7 @@ use crate::Server;
 use crate::advisor_queue::WHAT_IF;
 use crate::body::Body;
 use crate::respond;
+use crate::sync::pauses;
 use crate::workspace::Workspace;
 
 pub const PATH: &str = "/services/what-if";
@@ -47,7 +48,8 @@ pub async fn handle(
     // Everything that is affected is decided about again, which takes a while in a large fleet.
     let tenant = server.registry.tenant_of(&id);
     let answer = WHAT_IF.answered(&tenant, move |is_over| advisor.what_if(&id, &change, is_over)).await?;
-    let answer = answer.ok_or_else(|| Status::service_unavailable(NO_SCHEDULER.to_string()))??;
+    let mut answer = answer.ok_or_else(|| Status::service_unavailable(NO_SCHEDULER.to_string()))??;
+    answer.paused = pauses::workspace_pause_reason(server, workspace).unwrap_or_default();
     let answer = serde_json::to_value(answer).map_err(|error| Status::internal_error(error.to_string()))?;
     Ok(respond::json(&answer))
 }
