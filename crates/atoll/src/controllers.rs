@@ -26,6 +26,14 @@ pub fn run(options: ControllersOptions) -> Result<(), String> {
 }
 
 async fn serve(options: &ControllersOptions) -> Result<(), String> {
+    let only_in_server = options.controllers.only_in_server();
+    if !only_in_server.is_empty() {
+        let names = only_in_server.join(", ");
+        return Err(format!(
+            "{names}: only the server can run this, because it needs the server's keys or its connections to clusters; \
+             see: atoll start --controllers"
+        ));
+    }
     let (client, origin) = connect(&options.kubeconfig)?;
     let stop = ShutdownSignal::listen()?;
     // The first request says what is wrong with the address or the credential.
