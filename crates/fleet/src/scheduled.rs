@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use atoll_meta::object::{self, OwnerReference};
+use atoll_meta::time;
 use serde_json::Value;
 
 use crate::marks::{PLACEMENT, PREFIX, SYSTEM_NAMESPACE};
@@ -21,6 +22,12 @@ pub const COMMAND_MANAGER: &str = "atoll-place";
 /// The field managers of kubectl's commands that write manifests.
 const KUBECTL_MANIFESTS: [&str; 4] =
     ["kubectl", "kubectl-client-side-apply", "kubectl-create", "kubectl-replace"];
+/// The user agent of `atoll controllers`, by which the server knows a scheduler outside of it.
+pub const CONTROLLERS_AGENT: &str = "atoll-controllers";
+/// The Lease in `kube-system` of the workspace root that a scheduler outside of the server renews.
+pub const LEASE: &str = "atoll-scheduler";
+/// Seconds for which the Lease is valid. It is renewed much more often, so that clocks may differ.
+pub const LEASE_SECONDS: i64 = 60;
 /// Annotation of workloads whose Pods are created in the control plane.
 const GRAIN: &str = "atoll.dev/grain";
 /// Resources whose objects go along with a Service or a workload that they name.
@@ -129,6 +136,15 @@ pub fn is_placed_alone(object: &Value) -> bool {
         && !namespace.starts_with(SYSTEM_PREFIX)
 }
 
+/// Whether the Lease of a scheduler outside of the server says, at a time in seconds, that one runs.
+pub fn is_lease_held(lease: &Value, now: i64) -> bool {
+    let spec = &lease["spec"];
+    let renewed = spec["renewTime"].as_str().and_then(|text| time::parse_micro(text).ok());
+    let seconds = spec["leaseDurationSeconds"].as_i64().unwrap_or(0);
+    spec["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty())
+        && renewed.is_some_and(|renewed| now < renewed.seconds.saturating_add(seconds))
+}
+
 /// Whether an owner is a workload. It makes its objects where it is placed itself, whereas other owners, such as custom
 /// objects, belong to controllers that make theirs in the control plane.
 fn is_of_workload(owner: OwnerReference<'_>) -> bool {
@@ -175,6 +191,22 @@ mod tests {
             assert!(found.iter().all(|(_, known)| known == owner), "{found:?}");
             let found: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
             assert_eq!(found.join(" "), kept, "{annotations} {owner} {manager}");
+        }
+    }
+
+    #[test]
+    fn leases_end() {
+        let lease = |holder: &str, renewed: &str| json!({ "spec": { "holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 60 } });
+        let now = 1_000_000;
+        let [recent, old] = [now - 59, now - 60].map(|at| time::format_micro(at, 0));
+        for (lease, expected) in [
+            (lease("a", &recent), true),
+            (lease("a", &old), false),
+            (lease("", &recent), false),
+            (lease("a", "yesterday"), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(is_lease_held(&lease, now), expected, "{lease}");
         }
     }
 

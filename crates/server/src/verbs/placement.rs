@@ -116,7 +116,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
         }
         let mut decided = current.decided(clusters, "");
-        record::add(&wanted, current, &mut decided, writers::is_scheduler(server, &call.user))
+        record::add(&wanted, current, &mut decided, writers::is_scheduler(server, call))
             .map_err(|errors| Status::invalid(ATOLL, KIND, object_ref.name, errors))?;
         decided.duplicate = duplicate && !decided.clusters.is_empty();
         // A cluster that is no longer registered never confirms a deletion.
@@ -208,7 +208,7 @@ fn response(
     let mut placement = shape(object, &Placement::of(object));
     // Clients then write an intent, and wait for the scheduler.
     let is_scheduled = placed_condition::is_workload((&row.group, &row.resource)) || has_intent(object);
-    if server.runs_scheduler && is_scheduled {
+    if is_scheduled && server.has_scheduler() {
         placement["status"]["scheduled"] = true.into();
     }
     if let Some(explanation) = explanation {
