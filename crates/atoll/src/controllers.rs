@@ -1,43 +1,89 @@
 //! `atoll controllers`: the scheduler and other controllers outside of the server, over its API alone.
 
+mod scheduler_lease;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use atoll_client::Client;
 use atoll_client::dialing::TenantAddresses;
 use atoll_client::https::{Endpoint, Https};
+use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
 use atoll_controllers::Setup;
 use atoll_controllers::context::{Signers, WorkloadScope};
 use atoll_controllers::settings::Settings;
 use atoll_dialects::EnabledWorkspaces;
+use atoll_fleet::scheduled::CONTROLLERS_AGENT;
 use atoll_informer::{ApiScope, Clock, Informers, SystemClock, Tree};
 use atoll_scheduler::SchedulerHandle;
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
 use serde_json::Value;
 
+use self::scheduler_lease::SchedulerLease;
 use crate::command::{Connection, ControllersOptions};
 use crate::kubeconfig::Kubeconfig;
 use crate::process::{self, ShutdownSignal};
 
 /// The beginning of the path of a workspace in the address of a server.
 const WORKSPACES: &str = "/clusters/";
+/// The alias of the scheduler.
+const SCHEDULER: &str = "placementscheduler";
 
 pub fn run(options: ControllersOptions) -> Result<(), String> {
     process::run(&options.log, serve(&options))
 }
 
 async fn serve(options: &ControllersOptions) -> Result<(), String> {
+    let only_in_server = options.controllers.only_in_server();
+    if !only_in_server.is_empty() {
+        let names = only_in_server.join(", ");
+        return Err(format!(
+            "{names}: only the server can run this, because it needs the server's keys or its connections to clusters; \
+             see: atoll start --controllers"
+        ));
+    }
     let (client, origin) = connect(&options.kubeconfig)?;
     let stop = ShutdownSignal::listen()?;
     // The first request says what is wrong with the address or the credential.
     client.get("/clusters/*/apis/atoll.dev/v1alpha1/workspaces?limit=1").await.map_err(|status| {
         format!("{origin}: {status}; the user must be a member of system:masters of the control plane")
     })?;
+    let lease = match options.controllers.includes_alias(SCHEDULER) {
+        true => Some(take_lease(&client, &origin).await?),
+        false => None,
+    };
     println!("Running controllers of {origin}.");
+    let keeping = async {
+        if let Some(lease) = &lease {
+            lease.keep().await;
+        }
+    };
+    let running = async { tokio::join!(controllers(options, client, origin), keeping) };
     tokio::select! {
-        () = controllers(options, client, origin) => {}
+        ((), ()) = running => {}
         () = stop.received() => {}
     }
+    if let Some(Err(status)) = async { Some(lease.as_ref()?.release().await) }.await {
+        tracing::warn!(%status, "cannot give back the Lease of the scheduler; it ends within a minute");
+    }
     Ok(())
+}
+
+/// Tells the server that a scheduler runs here.
+async fn take_lease(client: &Client, origin: &str) -> Result<SchedulerLease, String> {
+    let taken = SchedulerLease::take(client.clone()).await;
+    taken.map_err(|status| format!("{origin}: cannot write the Lease of the scheduler: {status}"))
+}
+
+/// Adds the user agent to requests.
+struct Named(Https);
+
+impl Transport for Named {
+    fn send(&self, mut request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(CONTROLLERS_AGENT));
+        self.0.send(request)
+    }
 }
 
 /// Connects to the control plane itself, whatever workspace the kubeconfig selects.
@@ -51,7 +97,7 @@ fn connect(path: &Path) -> Result<(Client, String), String> {
     let problem = |problem: String| format!("{}: {problem}", path.display());
     let transport =
         Https::new(&Endpoint::of(context).map_err(problem)?).map_err(|error| problem(error.to_string()))?;
-    Ok((Client::new(Arc::new(transport)), origin))
+    Ok((Client::new(Arc::new(Named(transport))), origin))
 }
 
 async fn controllers(options: &ControllersOptions, client: Client, origin: String) {
@@ -73,7 +119,7 @@ async fn controllers(options: &ControllersOptions, client: Client, origin: Strin
         }
     };
     let scheduler = async {
-        if !selection.includes_alias("placementscheduler") {
+        if !selection.includes_alias(SCHEDULER) {
             return;
         }
         if has_dialects {

@@ -128,12 +128,20 @@ fn policy(file: &Path, namespace: &str) -> Result<Value, Failure> {
 }
 
 fn render(answer: &WhatIfAnswer, paint: Paint) -> String {
-    let mut text = String::new();
+    let mut text = paused(answer);
     match answer.changes.is_empty() {
         true => text.push_str("Nothing would move.\n"),
         false => text.push_str(&effects(&answer.changes, paint)),
     }
     text + &others(answer) + "Nothing was changed.\n"
+}
+
+/// Says that nothing happens during a pause.
+pub fn paused(answer: &WhatIfAnswer) -> String {
+    match answer.paused.as_str() {
+        "" => String::new(),
+        why => format!("Nothing moves now: {why}. After that:\n"),
+    }
 }
 
 /// A table of objects, with their clusters now and then.

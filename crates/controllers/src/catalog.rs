@@ -74,6 +74,10 @@ pub const ATOLL_CONTROLLERS: &[(&str, &str)] = &[
     ("workspace-controller", "workspace"),
 ];
 
+/// Aliases of the controllers that run only in the server: they need its keys, or its connections to clusters.
+const SERVER_CONTROLLERS: [&str; 4] =
+    ["clusterpush", "csrsigning", "root-ca-cert-publisher", "serviceaccount-token"];
+
 /// Returns all names with their aliases.
 fn names() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
     CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(ATOLL_CONTROLLERS.iter().copied())
@@ -108,6 +112,16 @@ impl ControllerSelection {
     /// Whether the controller with this alias is selected.
     pub fn includes_alias(&self, alias: &str) -> bool {
         names().any(|(name, known)| known == alias && self.includes(name, alias))
+    }
+
+    /// Returns the controllers that are selected by name although they run only in the server.
+    pub fn only_in_server(&self) -> Vec<&'static str> {
+        let is_named = |(name, alias): &(&str, &str)| {
+            let mut named = self.entries.iter().filter(|entry| entry == name || entry == alias);
+            named.next().is_some() && self.includes(name, alias)
+        };
+        let of_server = names().filter(|(_, alias)| SERVER_CONTROLLERS.contains(alias));
+        of_server.filter(is_named).map(|(name, _)| name).collect()
     }
 
     /// Whether any controller is selected.
@@ -188,6 +202,21 @@ mod tests {
             error.starts_with("unknown controller \"nobody\"; known controllers: certificatesigning"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn controllers_of_the_server_are_known() {
+        let all = names();
+        assert!(SERVER_CONTROLLERS.iter().all(|alias| all.clone().any(|(_, known)| known == *alias)));
+        for (text, expected) in [
+            ("*", &[][..]),
+            ("placementscheduler,-clusterpush", &[]),
+            ("clusterpush", &["cluster-push-controller"]),
+            ("*,serviceaccount-token-controller", &["serviceaccount-token-controller"]),
+        ] {
+            let selection: ControllerSelection = text.parse().expect("a valid selection");
+            assert_eq!(selection.only_in_server(), expected, "{text}");
+        }
     }
 
     #[test]

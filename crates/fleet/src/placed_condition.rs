@@ -56,7 +56,8 @@ const NOWHERE: &str = "the object is placed on no cluster, so nothing runs";
 const LONGEST: usize = 1024;
 
 /// Kinds that have the condition; others have Events only.
-const WITH_CONDITION: [(&str, &str); 5] = [
+const WITH_CONDITION: [(&str, &str); 6] = [
+    ("", "replicationcontrollers"),
     ("apps", "daemonsets"),
     ("apps", "deployments"),
     ("apps", "replicasets"),
@@ -274,10 +275,12 @@ impl PlacedObject<'_> {
             ("apps", "daemonsets") => json!({
                 "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
             }),
-            ("apps", "replicasets" | "statefulsets") => json!({ "replicas": 0 }),
+            ("apps", "replicasets" | "statefulsets") | ("", "replicationcontrollers") => {
+                json!({ "replicas": 0 })
+            }
             _ => json!({}),
         };
-        if self.resource.0 == "apps" {
+        if self.resource.0 != "batch" {
             let observed = match is_settled {
                 true => Some(object::generation(self.object)),
                 false => before["observedGeneration"].as_i64(),
@@ -329,7 +332,6 @@ pub fn clear_unplaced(status: &mut Value) {
 /// it stays as it is.
 pub fn status_without_clusters(resource: (&str, &str), before: &Value) -> Option<Value> {
     let status = match resource {
-        ("", "replicationcontrollers") => json!({ "replicas": 0 }),
         ("", "services") | ("networking.k8s.io", "ingresses") => json!({ "loadBalancer": {} }),
         ("", "persistentvolumeclaims") => json!({ "phase": "Pending" }),
         ("batch", "cronjobs") => {

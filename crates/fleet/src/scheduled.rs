@@ -1,7 +1,10 @@
 //! The objects that the scheduler places: workloads that no other component places, and objects of other kinds
 //! that ask for it.
 
+use std::collections::BTreeMap;
+
 use atoll_meta::object::{self, OwnerReference};
+use atoll_meta::time;
 use serde_json::Value;
 
 use crate::marks::{PLACEMENT, PREFIX, SYSTEM_NAMESPACE};
@@ -16,6 +19,15 @@ pub const CLUSTERS: &str = "atoll.dev/clusters";
 pub const NONE: &str = "none";
 /// The field manager of commands that say where an object runs, such as `atoll move`.
 pub const COMMAND_MANAGER: &str = "atoll-place";
+/// The field managers of kubectl's commands that write manifests.
+const KUBECTL_MANIFESTS: [&str; 4] =
+    ["kubectl", "kubectl-client-side-apply", "kubectl-create", "kubectl-replace"];
+/// The user agent of `atoll controllers`, by which the server knows a scheduler outside of it.
+pub const CONTROLLERS_AGENT: &str = "atoll-controllers";
+/// The Lease in `kube-system` of the workspace root that a scheduler outside of the server renews.
+pub const LEASE: &str = "atoll-scheduler";
+/// Seconds for which the Lease is valid. It is renewed much more often, so that clocks may differ.
+pub const LEASE_SECONDS: i64 = 60;
 /// Annotation of workloads whose Pods are created in the control plane.
 const GRAIN: &str = "atoll.dev/grain";
 /// Resources whose objects go along with a Service or a workload that they name.
@@ -74,21 +86,39 @@ pub fn stays_above(object: &Value) -> bool {
     object::annotation(object, CLUSTERS).is_some_and(|value| value.trim() == NONE)
 }
 
-/// Keeps the annotations that a command such as `atoll move` has written, in an object that replaces the `old` one
-/// and comes from a manifest without them. Returns their keys.
-pub fn keep_annotations_of_commands(new: &mut Value, old: &Value) -> Vec<String> {
+/// Keeps the intents and the annotations of commands that another field manager has set, in an object that replaces the
+/// `old` one and comes from a manifest without them: a manifest takes back only what a manifest has said. Returns each of
+/// them with that manager.
+pub fn keep_annotations_of_others(new: &mut Value, old: &Value, manager: &str) -> Vec<(String, String)> {
     let entries = old["metadata"]["managedFields"].as_array().into_iter().flatten();
-    let entries = entries.filter(|entry| entry["manager"] == COMMAND_MANAGER);
-    let fields = entries.filter_map(|entry| entry["fieldsV1"]["f:metadata"]["f:annotations"].as_object());
-    let keys = fields.flat_map(|fields| fields.keys()).filter_map(|key| key.strip_prefix("f:"));
+    let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for entry in entries {
+        let Some(owner) = entry["manager"].as_str() else { continue };
+        let fields = entry["fieldsV1"]["f:metadata"]["f:annotations"].as_object();
+        let keys = fields.into_iter().flat_map(|fields| fields.keys());
+        for key in keys.filter_map(|key| key.strip_prefix("f:")) {
+            if key == CLUSTERS || (owner == COMMAND_MANAGER && key.starts_with(PREFIX)) {
+                owners.entry(key).or_default().push(owner);
+            }
+        }
+    }
     let mut kept = Vec::new();
-    for key in keys.filter(|key| key.starts_with(PREFIX)) {
-        if let Some(value) = object::annotation(old, key).filter(|_| object::annotation(new, key).is_none()) {
+    for (key, owners) in owners {
+        let is_taken_back = owners.iter().any(|owner| is_same_manager(owner, manager));
+        if let Some(value) = object::annotation(old, key).filter(|_| object::annotation(new, key).is_none())
+            && !is_taken_back
+        {
             object::set_annotation(new, key, value);
-            kept.push(key.to_string());
+            kept.push((key.to_string(), owners.join(", ")));
         }
     }
     kept
+}
+
+/// Whether two field managers are one. Each command of kubectl that reads manifests has a name of its own.
+fn is_same_manager(one: &str, other: &str) -> bool {
+    let reads_manifests = |manager: &str| KUBECTL_MANIFESTS.contains(&manager);
+    one == other || (reads_manifests(one) && reads_manifests(other))
 }
 
 /// Whether the scheduler places an object of a resource (group and name). It leaves alone what is owned by another
@@ -106,6 +136,15 @@ pub fn is_placed_alone(object: &Value) -> bool {
         && !namespace.starts_with(SYSTEM_PREFIX)
 }
 
+/// Whether the Lease of a scheduler outside of the server says, at a time in seconds, that one runs.
+pub fn is_lease_held(lease: &Value, now: i64) -> bool {
+    let spec = &lease["spec"];
+    let renewed = spec["renewTime"].as_str().and_then(|text| time::parse_micro(text).ok());
+    let seconds = spec["leaseDurationSeconds"].as_i64().unwrap_or(0);
+    spec["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty())
+        && renewed.is_some_and(|renewed| now < renewed.seconds.saturating_add(seconds))
+}
+
 /// Whether an owner is a workload. It makes its objects where it is placed itself, whereas other owners, such as custom
 /// objects, belong to controllers that make theirs in the control plane.
 fn is_of_workload(owner: OwnerReference<'_>) -> bool {
@@ -119,29 +158,55 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn manifests_do_not_remove_what_commands_have_written() {
+    fn manifests_do_not_remove_what_others_have_set() {
         let object = |annotations: Value, manager: &str| {
             let fields = json!({ "f:metadata": { "f:annotations": {
-                "f:atoll.dev/clusters": {}, "f:example.com/a": {}, ".": {},
+                "f:atoll.dev/clusters": {}, "f:atoll.dev/needs": {}, "f:example.com/a": {}, ".": {},
             } } });
             json!({ "metadata": {
                 "annotations": annotations, "managedFields": [{ "manager": manager, "fieldsV1": fields }],
             } })
         };
-        let before = json!({ CLUSTERS: "west", "example.com/a": "b" });
-        for (annotations, manager, expected) in [
-            (json!({}), COMMAND_MANAGER, Some("west")),
-            (Value::Null, COMMAND_MANAGER, Some("west")),
-            // An annotation in the manifest counts, and one by another manager is replaced as usual.
-            (json!({ CLUSTERS: "east" }), COMMAND_MANAGER, Some("east")),
-            (json!({}), "kubectl-annotate", None),
+        let before = json!({ CLUSTERS: "west", "atoll.dev/needs": "secret/a", "example.com/a": "b" });
+        let (replace, annotate) = ("kubectl-replace", "kubectl-annotate");
+        for (annotations, owner, manager, expected, kept) in [
+            (json!({}), COMMAND_MANAGER, replace, Some("west"), "atoll.dev/clusters atoll.dev/needs"),
+            (Value::Null, COMMAND_MANAGER, "gitops", Some("west"), "atoll.dev/clusters atoll.dev/needs"),
+            (json!({}), annotate, replace, Some("west"), "atoll.dev/clusters"),
+            (json!({}), annotate, "gitops", Some("west"), "atoll.dev/clusters"),
+            (json!({}), "gitops", replace, Some("west"), "atoll.dev/clusters"),
+            // An annotation in the manifest counts.
+            (json!({ CLUSTERS: "east" }), annotate, replace, Some("east"), ""),
+            // A manifest takes back what an earlier one has said.
+            (json!({}), "gitops", "gitops", None, ""),
+            (json!({}), "kubectl-create", replace, None, ""),
+            (json!({}), "kubectl-client-side-apply", replace, None, ""),
+            (json!({}), "kubectl", replace, None, ""),
         ] {
-            let old = object(before.clone(), manager);
+            let old = object(before.clone(), owner);
             let mut new = json!({ "metadata": { "annotations": annotations } });
-            let kept = keep_annotations_of_commands(&mut new, &old);
-            assert_eq!(object::annotation(&new, CLUSTERS), expected, "{annotations} {manager}");
+            let found = keep_annotations_of_others(&mut new, &old, manager);
+            assert_eq!(object::annotation(&new, CLUSTERS), expected, "{annotations} {owner} {manager}");
             assert_eq!(object::annotation(&new, "example.com/a"), None);
-            assert_eq!(kept.is_empty(), expected != Some("west"), "{kept:?}");
+            assert!(found.iter().all(|(_, known)| known == owner), "{found:?}");
+            let found: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
+            assert_eq!(found.join(" "), kept, "{annotations} {owner} {manager}");
+        }
+    }
+
+    #[test]
+    fn leases_end() {
+        let lease = |holder: &str, renewed: &str| json!({ "spec": { "holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 60 } });
+        let now = 1_000_000;
+        let [recent, old] = [now - 59, now - 60].map(|at| time::format_micro(at, 0));
+        for (lease, expected) in [
+            (lease("a", &recent), true),
+            (lease("a", &old), false),
+            (lease("", &recent), false),
+            (lease("a", "yesterday"), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(is_lease_held(&lease, now), expected, "{lease}");
         }
     }
 

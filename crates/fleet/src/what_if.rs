@@ -43,6 +43,9 @@ pub struct WhatIfAnswer {
     /// Number of objects in other workspaces that would be placed in another way. They are not named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<i64>,
+    /// Why the workspace is paused, and the command that resumes it. The changes happen when it is resumed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub paused: String,
 }
 
 /// The effect of a change on one object.

@@ -28,6 +28,8 @@ pub struct ClusterState {
     pub labels: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
     pub readiness: Readiness,
+    /// Whether it was Ready and failed, at any time.
+    pub has_failed: bool,
     pub is_cordoned: bool,
     pub is_fenced: bool,
     pub is_observed: bool,

@@ -22,6 +22,7 @@ use atoll_placement::rules::{Division, Rules};
 use serde_json::Value;
 
 use crate::autoscalers::side::SideStep;
+use crate::elsewhere;
 use crate::losses::{self, Losses};
 use crate::moving::{self, AWAY, NextShares};
 use crate::rebalancing;
@@ -107,7 +108,12 @@ impl Round<'_> {
         self.scheduler.pending.set_rooms(key, &decision);
         let is_placed = !demand.current.is_empty();
         let code = if is_placed { MOVE_BLOCKED } else { UNSCHEDULABLE };
-        let missing = (decision.unplaced > 0 || decision.kept > 0).then(|| message(&decision));
+        let mut missing = (decision.unplaced > 0 || decision.kept > 0).then(|| message(&decision));
+        if let Some(missing) = missing.as_mut().filter(|_| is_placed && decision.unplaced > 0)
+            && let Some(remedy) = elsewhere::remedy(&self.ledger.fleet, &demand, &rules, &target)
+        {
+            *missing = format!("{missing}; {remedy}");
+        }
         if decision.shares.is_empty() && awaits_removal {
             // The removal is confirmed by a change of the placement.
             return DecidedStep::Settled;

@@ -20,6 +20,7 @@ mod callers;
 mod changes;
 mod counts;
 mod decisions;
+mod elsewhere;
 mod handle;
 mod heartbeats;
 mod hourly_cap;

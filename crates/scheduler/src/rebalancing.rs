@@ -33,7 +33,8 @@ use crate::scopes::ChangeScope;
 const SETTLING: Duration = Duration::from_secs(5);
 /// Seconds after which a cluster that has just joined takes over replicas of others.
 const JOINED_SECONDS: i64 = 10;
-/// A cluster that became Ready within this many seconds of its registration has joined, and not returned.
+/// A cluster that became Ready within this many seconds of its registration, and has not failed since, has joined, and
+/// not returned.
 const JOINING_SECONDS: i64 = 120;
 
 #[derive(Default)]
@@ -259,7 +260,7 @@ pub fn recently_ready(fleet: &Fleet, demand: &Demand, failover: &Failover, now: 
         if demand.share(&state.uid).is_some() {
             continue;
         }
-        let has_joined = since.saturating_sub(state.registered) <= JOINING_SECONDS;
+        let has_joined = !state.has_failed && since.saturating_sub(state.registered) <= JOINING_SECONDS;
         let at = match has_joined {
             true => Some(since.saturating_add(JOINED_SECONDS)),
             false => returns_at(state, failover),
@@ -322,6 +323,8 @@ mod tests {
         let mut fleet = Fleet::new();
         fleet.set_cluster(state("joined", 995, 1000));
         fleet.set_cluster(state("returned", 0, 1000));
+        // It failed and returned soon after it had joined.
+        fleet.set_cluster(ClusterState { has_failed: true, ..state("unstable", 970, 1000) });
         fleet.set_cluster(state("old", 0, 0));
         let demand = Demand { workspace_path: "root".into(), ..Demand::default() };
         let recent = |failover: &Failover, now: i64| {
@@ -329,9 +332,9 @@ mod tests {
             (found.clusters.iter().map(|uid| uid.to_string()).collect::<Vec<_>>().join(" "), found.due)
         };
         let (usual, never) = (Failover::default(), Failover { returns: false, ..Failover::default() });
-        assert_eq!(recent(&usual, 1001), ("returned joined".into(), Some(1010)));
-        assert_eq!(recent(&usual, 1010), ("returned".into(), Some(1030)));
+        assert_eq!(recent(&usual, 1001), ("returned unstable joined".into(), Some(1010)));
+        assert_eq!(recent(&usual, 1010), ("returned unstable".into(), Some(1030)));
         assert_eq!(recent(&usual, 1030), (String::new(), None));
-        assert_eq!(recent(&never, 9000), ("returned".into(), None));
+        assert_eq!(recent(&never, 9000), ("returned unstable".into(), None));
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use atoll_fleet::placement::Share;
 use atoll_fleet::{Placement, marks};
 use atoll_informer::{Cache, Clock, Key, Queue, WORKSPACE};
-use atoll_meta::time::Timestamp;
+use atoll_meta::time::{self, Timestamp};
 use atoll_meta::views::condition;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -99,6 +99,7 @@ impl Trial {
             update_time: Duration::MAX,
         });
         drop(ledger);
+        delay_losses(&scheduler);
         changes::listen(&scheduler);
         // Listeners get all existing objects first, which is no change.
         scheduler.rebalancing.forget_changes();
@@ -259,6 +260,30 @@ impl Trial {
         cache.wrote(&changed);
         revision
     }
+}
+
+/// Lets clusters that are not Ready have been so for as long as on the real clock. Otherwise their shares would be
+/// replaced in every trial, although that is no effect of the change.
+fn delay_losses(scheduler: &Scheduler) {
+    for cluster in scheduler.clusters.all() {
+        let Some(changed) = turned_later(&cluster) else { continue };
+        let key = Key::of(&cluster);
+        let Ok(path) = scheduler.path(&key.workspace) else { continue };
+        scheduler.ledger().set_cluster(&key, &changed, &path);
+        scheduler.clusters.wrote(&changed);
+    }
+}
+
+/// Returns a cluster that is not Ready as one that turned so later, by as much as the clock of a trial is ahead.
+fn turned_later(cluster: &Value) -> Option<Value> {
+    let conditions = cluster["status"]["conditions"].as_array()?;
+    let place = conditions.iter().position(|one| one["type"] == "Ready" && one["status"] == "False")?;
+    let since = time::parse(conditions[place]["lastTransitionTime"].as_str()?).ok()?.seconds;
+    let mut changed = cluster.clone();
+    changed["status"]["conditions"][place]["lastTransitionTime"] = time::format(since + AHEAD).into();
+    let revision = object::resource_version(cluster).parse::<u64>().unwrap_or(0) + 1;
+    changed["metadata"]["resourceVersion"] = revision.to_string().into();
+    Some(changed)
 }
 
 impl Drop for Trial {

@@ -112,8 +112,8 @@ fn change_cluster(trial: &Trial, workspace: &str, name: &str, is_lost: bool) -> 
         .ok_or_else(|| Status::not_found(&cache.resource.group, &cache.resource.plural, name))?;
     let mut changed = cluster.as_ref().clone();
     if is_lost {
-        let now = trial.scheduler.writer.clock.now();
-        let since = atoll_meta::time::Timestamp { seconds: now.seconds - 1800, ..now }.to_time();
+        // Before anything else happened: no failover waits for longer, and no other cluster was lost together with it.
+        let since = atoll_meta::time::format(0);
         let mut conditions: Vec<Value> =
             changed["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.retain(|condition| condition["type"] != "Ready");

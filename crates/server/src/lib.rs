@@ -38,6 +38,7 @@ mod panics;
 mod query;
 mod request;
 mod respond;
+mod scheduler;
 mod snapshot;
 mod sync;
 pub mod trace;
@@ -146,7 +147,7 @@ pub struct Server {
     pub heartbeat: Option<Duration>,
     /// Whether controllers run in this process.
     pub runs_controllers: bool,
-    /// Whether a scheduler places workloads.
+    /// Whether a scheduler runs in this process.
     pub runs_scheduler: bool,
     /// Whether Pods of all workloads are created here, as in a simulated cluster.
     pub runs_workloads: bool,

@@ -16,6 +16,7 @@ use crate::Server;
 use crate::advisor_queue::WHAT_IF;
 use crate::body::Body;
 use crate::respond;
+use crate::sync::pauses;
 use crate::workspace::Workspace;
 
 pub const PATH: &str = "/services/what-if";
@@ -49,7 +50,8 @@ pub async fn handle(
     let tenant = server.registry.tenant_of(&id);
     let answer = WHAT_IF.answered(&tenant, move |is_over| advisor.what_if(&id, &change, is_over)).await?;
     let unknown = if server.runs_scheduler { STARTING } else { NO_SCHEDULER };
-    let answer = answer.ok_or_else(|| Status::service_unavailable(unknown.to_string()))??;
+    let mut answer = answer.ok_or_else(|| Status::service_unavailable(unknown.to_string()))??;
+    answer.paused = pauses::workspace_pause_reason(server, workspace).unwrap_or_default();
     let answer = serde_json::to_value(answer).map_err(|error| Status::internal_error(error.to_string()))?;
     Ok(respond::json(&answer))
 }

@@ -102,14 +102,15 @@ fn would_move(answer: &WhatIfAnswer, cluster: &str, paint: Paint) -> String {
     let (staying, leaving): (Vec<&PlacementEffect>, Vec<&PlacementEffect>) =
         on_cluster.partition(|effect| is_on(&effect.after));
     let leaving: Vec<PlacementEffect> = leaving.into_iter().cloned().collect();
-    let mut text = match leaving.is_empty() {
-        true => format!("Nothing on {cluster} would move.\n"),
+    let mut text = what_if::paused(answer);
+    match leaving.is_empty() {
+        true => text.push_str(&format!("Nothing on {cluster} would move.\n")),
         false => {
             let count = u64::try_from(leaving.len()).unwrap_or(0);
-            format!("{} would move off {cluster}:\n", pluralize(count, "object"))
-                + &what_if::effects(&leaving, paint)
+            text.push_str(&format!("{} would move off {cluster}:\n", pluralize(count, "object")));
+            text.push_str(&what_if::effects(&leaving, paint));
         }
-    };
+    }
     for effect in staying {
         let PlacementEffect { kind, namespace, name, after, reason, .. } = effect;
         let on = names_of(after);

@@ -7,8 +7,8 @@ use atoll_testkit::wait::eventually;
 use serde_json::json;
 
 use crate::fleet::{
-    DEPLOYMENTS, condition, deployment, expect_placed, has_event, join_with, path, report, scale, set_ready,
-    start, wait_until, with_clusters,
+    DEPLOYMENTS, annotate, condition, deployment, expect_placed, has_event, join_with, path, report,
+    report_all_pods, scale, set_ready, start, wait_until, with_clusters,
 };
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -44,6 +44,51 @@ async fn applied_workload_is_placed_where_most_room_is() {
     expect_placed(&admin, &path("web"), "west=5 by default").await;
     scale(&admin, &path("web"), 0).await;
     expect_placed(&admin, &path("web"), "west=0 by default").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_that_outgrows_the_cluster_of_its_namespace_names_the_remedy() {
+    let (_atoll, admin) = with_clusters(&[("east", 6), ("west", 5)]).await;
+    for (name, replicas) in [("database", 2), ("web", 1)] {
+        admin.post(DEPLOYMENTS, deployment(name, replicas, 1000)).await.expect(201);
+        expect_placed(&admin, &path(name), &format!("east={replicas} by default")).await;
+        report_all_pods(&admin, &path(name), "east", replicas).await;
+    }
+    let told = async |part: &str| {
+        eventually(part, async || {
+            let events = admin.get("/api/v1/namespaces/default/events").await.expect(200);
+            events["items"].as_array().unwrap().iter().any(|event| {
+                event["reason"] == "Unschedulable" && event["message"].as_str().unwrap().contains(part)
+            })
+        })
+        .await;
+    };
+    scale(&admin, &path("web"), 7).await;
+    told(
+        "it stays beside the other workloads of its namespace, but several clusters together have room for it: kubectl \
+         annotate deployment web atoll.dev/clusters=east=",
+    )
+    .await;
+    scale(&admin, &path("web"), 5).await;
+    let web = wait_until(&admin, &path("web"), "a part of it has no place", |web| {
+        condition(web, "Placed")
+            .2
+            .starts_with("1 of 5 replicas have no place on east, where it is placed by default")
+    })
+    .await;
+    let (_, _, message) = condition(&web, "Placed");
+    assert!(message.contains("kubectl annotate deployment/web atoll.dev/clusters=NAME"), "{message}");
+    told(
+        "it stays beside the other workloads of its namespace, but west has room for all of it: kubectl annotate \
+         deployment web atoll.dev/clusters=west",
+    )
+    .await;
+    // The command leads to room for all of it.
+    annotate(&admin, &path("web"), Some("west")).await;
+    wait_until(&admin, &path("web"), "it moves to west", |web| {
+        atoll_fleet::Placement::of(web).share("west").is_some_and(|share| share.replicas == Some(5))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,7 +64,15 @@ async fn every_workload_is_placed_by_default() {
     controller["spec"]["template"] = template("rc", "Always");
     let controllers = "/api/v1/namespaces/default/replicationcontrollers";
     admin.post(controllers, controller).await.expect(201);
-    expect_placed(&admin, &format!("{controllers}/rc"), "west=2 by default").await;
+    let rc = format!("{controllers}/rc");
+    expect_placed(&admin, &rc, "west=2 by default").await;
+    // Its condition is that of other workloads.
+    crate::fleet::report_pods(&admin, &rc, "west", 2).await;
+    let is_placed = |rc: &serde_json::Value| crate::fleet::condition(rc, "Placed").1 == "Applied";
+    crate::fleet::wait_until(&admin, &rc, "it is applied", is_placed).await;
+    crate::fleet::scale(&admin, &rc, 1_000_000).await;
+    let is_partial = |rc: &serde_json::Value| crate::fleet::condition(rc, "Placed").1 == "Unschedulable";
+    crate::fleet::wait_until(&admin, &rc, "it has no room for all of them", is_partial).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -88,3 +88,26 @@ async fn shares_on_a_paused_cluster_follow_the_replicas() {
         atoll.run("explain deploy/web").contains("is paused; resume it with: atoll resume --cluster west")
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_during_a_pause_say_that_nothing_moves() {
+    let (atoll, admin) = with_clusters(&[("east", 4), ("west", 4)]).await;
+    let web = path("web");
+    admin.post(DEPLOYMENTS, annotated(deployment("web", 2, 100), "east=1,west=1")).await.expect(201);
+    expect_placed(&admin, &web, "east=1 west=1 by annotation").await;
+    let scaled = ["what-if deploy/web --replicas 3", "what-if deploy/web --replicas 1000"];
+    let questions =
+        [&scaled[..], &["what-if drain east", "what-if lose west", "cluster drain east --dry-run"]];
+    for question in questions.concat() {
+        assert!(!atoll.run(question).contains("paused"), "{question}");
+    }
+    atoll.run("pause --reason maintenance");
+    for question in questions.concat() {
+        let told = atoll.run(question);
+        assert!(told.starts_with("Nothing moves now: workspace root is paused by "), "{question}: {told}");
+        assert!(told.contains(": maintenance; resume with: atoll resume"), "{question}: {told}");
+        assert!(told.ends_with("Nothing was changed.\n"), "{question}: {told}");
+    }
+    let answer: Value = serde_json::from_str(&atoll.run("what-if drain east -o json")).unwrap();
+    assert!(answer["paused"].as_str().unwrap().contains("maintenance"), "{answer}");
+}

@@ -11,7 +11,10 @@ use atoll_testkit::{Client, Kubectl, Setup, Watch};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::fleet::{CLUSTERS, DEPLOYMENTS, condition, path, summary, wait_until};
+use crate::fleet::{
+    CLUSTERS, DEPLOYMENTS, annotated, condition, deployment, expect_placed, join, path, start, summary,
+    wait_until,
+};
 use crate::simulated::{SimulatedFleet, template};
 
 const REPLICAS: i64 = 6;
@@ -257,4 +260,54 @@ async fn manifests_that_are_applied_again_disturb_no_move() {
     expect_at_rest(&fleet, spread).await;
     following.assert_undisturbed("a cluster is lost and returns");
     reapplying.finish();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_annotation_by_hand_survives_manifests_without_it() {
+    // Without clusters, objects are deleted at once.
+    let atoll = start();
+    let admin = atoll.admin();
+    let Some(kubectl) = Kubectl::new(&atoll.kubeconfig()) else { return };
+    let web = path("web");
+    let without = deployment("web", 0, 100);
+    let with = annotated(without.clone(), "east");
+    let intent = async || object::annotation(&admin.get(&web).await.expect(200), INTENT).map(str::to_string);
+    for command in ["create -f -", COMMANDS[1], COMMANDS[2]] {
+        reapply(&kubectl, command, &without.to_string());
+        kubectl.run("annotate deployment web atoll.dev/clusters=east");
+        for again in COMMANDS {
+            let output = kubectl.run_with_input(again, &without.to_string());
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{again} after {command}: {told}");
+            assert_eq!(intent().await.as_deref(), Some("east"), "{again} after {command}");
+            let remedy = "another field manager (kubectl-annotate) has set it; remove it with: kubectl annotate \
+                          deployments web --namespace default atoll.dev/clusters-";
+            assert_eq!(told.contains(remedy), again.starts_with("replace"), "{again}: {told}");
+        }
+        // An explicit removal.
+        kubectl.run("annotate deployment web atoll.dev/clusters-");
+        reapply(&kubectl, COMMANDS[0], &without.to_string());
+        assert_eq!(intent().await, None, "{command}");
+        kubectl.run("delete deployment web");
+    }
+    // A manifest takes back what one has said.
+    for (command, again) in [
+        ("create -f -", COMMANDS[0]),
+        (COMMANDS[1], COMMANDS[0]),
+        (COMMANDS[1], COMMANDS[1]),
+        (COMMANDS[2], COMMANDS[2]),
+    ] {
+        reapply(&kubectl, command, &with.to_string());
+        reapply(&kubectl, again, &without.to_string());
+        assert_eq!(intent().await, None, "{again} after {command}");
+        kubectl.run("delete deployment web");
+    }
+    // The workload goes where the annotation says.
+    join(&admin, "east", 4).await;
+    join(&admin, "west", 16).await;
+    reapply(&kubectl, COMMANDS[1], &without.to_string());
+    kubectl.run("annotate deployment web atoll.dev/clusters=east");
+    reapply(&kubectl, COMMANDS[0], &without.to_string());
+    kubectl.run("scale deployment web --replicas 2");
+    expect_placed(&admin, &web, "east=2 by annotation").await;
 }

@@ -155,6 +155,33 @@ async fn drained_and_lost_clusters_lead_to_what_was_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_the_cluster_in_question_is_lost() {
+    let (_atoll, admin) = with_clusters(&[("east", 16), ("north", 16), ("west", 16)]).await;
+    let mut patient = policy("Even");
+    patient["spec"]["failover"] = json!({ "after": "2h" });
+    admin.post(POLICIES, patient).await.expect(201);
+    for name in NAMES {
+        admin.post(DEPLOYMENTS, deployment(name, 6, 100)).await.expect(201);
+        expect_placed(&admin, &path(name), "east=2 north=2 west=2 by placementpolicy/spread").await;
+        for cluster in ["east", "north", "west"] {
+            report_pods(&admin, &path(name), cluster, 2).await;
+        }
+    }
+    let lost = predicted(&admin, json!({ "lose": "east" })).await;
+    assert!(lost.values().all(|shares| shares == "north=3 west=3"), "{lost:?}");
+    // A cluster that was Ready until recently keeps its shares.
+    set_ready(&admin, "north", false, 60).await;
+    let scaled = json!({ "group": "apps", "resource": "deployments", "namespace": "default", "name": "web", "replicas": 10 });
+    let expected = predicted(&admin, json!({ "scale": scaled })).await;
+    assert_eq!(expected["web"], "east=4 north=2 west=4");
+    assert_eq!(expected["api"], "east=2 north=2 west=2");
+    scale(&admin, &path("web"), 10).await;
+    expect_all(&admin, "north", &expected, "web is scaled").await;
+    let lost = predicted(&admin, json!({ "lose": "east" })).await;
+    assert!(lost.values().all(|shares| shares.contains("north=2") && !shares.contains("east")), "{lost:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn room_that_others_leave_is_free_in_the_answer() {
     let (_atoll, admin) = with_clusters(&[("east", 8), ("west", 2)]).await;
     let allow = |cluster: &str| {

@@ -5,9 +5,14 @@
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::PlacedObject;
+use super::{PlacedObject, enumerated};
 use crate::int_or_percent::resolve;
+use crate::placed_by;
 use crate::placement::Placement;
+use crate::scheduled::CLUSTERS;
+
+/// The command that explains where an object is.
+const EXPLAIN: &str = "atoll explain ";
 
 impl PlacedObject<'_> {
     /// Returns the message about replicas without a place; `None` if all have one.
@@ -19,8 +24,19 @@ impl PlacedObject<'_> {
             return None;
         }
         let explain = self.explain_command();
+        if placement.by != placed_by::DEFAULT {
+            return Some(format!(
+                "{missing} of {replicas} replicas have no place on any cluster; see why with: {explain}"
+            ));
+        }
+        // By default, it does not leave its namespace, although other clusters may have room.
+        let object = explain.trim_start_matches(EXPLAIN);
+        let names: Vec<&str> = placement.clusters.iter().map(|share| share.name.as_str()).collect();
+        let (on, first) = (enumerated(&names), names.first().unwrap_or(&""));
         Some(format!(
-            "{missing} of {replicas} replicas have no place on any cluster; see why with: {explain}"
+            "{missing} of {replicas} replicas have no place on {on}, where it is placed by default; for another cluster: kubectl \
+             annotate {object} {CLUSTERS}=NAME; to divide it: kubectl annotate {object} {CLUSTERS}={first}=1,NAME=1; see where \
+             there is room with: {explain}"
         ))
     }
 
@@ -33,7 +49,7 @@ impl PlacedObject<'_> {
         };
         // Objects of lists have no kind.
         let kind = if kind.is_empty() { self.resource.1 } else { &kind };
-        format!("atoll explain {kind}/{name}{flag}")
+        format!("{EXPLAIN}{kind}/{name}{flag}")
     }
 
     /// Whether as many replicas of a Deployment are available as its update strategy requires.

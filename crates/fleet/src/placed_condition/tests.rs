@@ -147,6 +147,28 @@ fn waiting_deployments_progress_until_their_deadline() {
 }
 
 #[test]
+fn replication_controllers_have_the_condition() {
+    let resource = ("", "replicationcontrollers");
+    let conditions = |status: &Value| -> String {
+        let all = status["conditions"].as_array().unwrap().iter();
+        all.map(|one| format!("{} {} {}", one["type"], one["status"], one["reason"])).collect()
+    };
+    let nowhere = placed(&[], &[], json!({ "replicas": 3, "readyReplicas": 3 }));
+    let status = of(resource, &nowhere, &[], &health).status(NOW).unwrap();
+    assert_eq!((&status["replicas"], &status["readyReplicas"]), (&json!(0), &Value::Null));
+    assert_eq!(
+        (&status["observedGeneration"], conditions(&status)),
+        (&json!(4), r#""Placed" "False" "NotPlaced""#.into())
+    );
+    let records = [("east".to_string(), record(State::Applied, "", json!({ "replicas": 3 })))];
+    let status = of(resource, &placed(&["east"], &[], json!({})), &records, &health).status(NOW).unwrap();
+    assert_eq!(
+        (&status["replicas"], conditions(&status)),
+        (&json!(3), r#""Placed" "True" "Applied""#.into())
+    );
+}
+
+#[test]
 fn unplaced_object_has_zero_counts() {
     let running = json!({
         "observedGeneration": 3, "replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "collisionCount": 1,

@@ -26,6 +26,7 @@ impl ClusterState {
             labels: labels(cluster),
             taints: view.taints().take(MAX_TAINTS).map(Taint::of).collect(),
             readiness: readiness(view.condition("Ready")),
+            has_failed: !items(&cluster["status"]["failures"]).is_empty(),
             is_cordoned: view.is_unschedulable(),
             is_fenced: view.is_fenced(),
             is_observed: view.is_observed(),
@@ -106,7 +107,7 @@ mod tests {
                 "taints": [{ "key": "k", "value": "v", "effect": "NoExecute" }],
             },
             "status": {
-                "region": "south", "zones": ["a"],
+                "region": "south", "zones": ["a"], "failures": ["1970-01-01T00:02:00Z"],
                 "conditions": [{ "type": "Ready", "status": "False", "reason": "TimedOut", "lastTransitionTime": "1970-01-01T00:02:00Z" }],
                 "free": [
                     { "nodes": 2, "cpu": "1500m", "memory": "1Gi", "pods": 10, "nvidia.com/gpu": "1" },
@@ -123,6 +124,7 @@ mod tests {
             state.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(labels, [("tier", "gold"), (REGION, "north"), (ZONE, "a")]);
         assert_eq!(state.readiness, Readiness::NotReady { since: 120, reason: "TimedOut".into() });
+        assert!(state.has_failed);
         assert!(state.is_cordoned && !state.is_fenced && !state.is_observed && !state.is_paused);
         assert_eq!(
             (state.taints[0].to_string(), state.taints[0].effect),

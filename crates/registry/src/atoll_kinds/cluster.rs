@@ -231,7 +231,7 @@ fn status() -> Value {
                 "message": { "description": "Explanation, and what to do next.", "type": "string", "nullable": true },
             })),
             "failures": list(
-                "Times of recent failures. After too many of them, the cluster becomes ready with a delay.",
+                "Times of recent failures, or of the last one. After too many of them, the cluster becomes ready with a delay.",
                 &json!({ "type": "string", "format": "date-time" })
             ),
             "syncer": fields("The syncer.", &json!({

@@ -201,8 +201,20 @@ impl SimulatedFleet {
         let workspace = *self.random.pick(&WORKSPACES);
         // Some namespaces have several workloads.
         let namespace = format!("n{}", self.random.below(1 + number as u64 / 2));
+        self.create_in(workspace, &namespace, profile, (replicas, request));
+    }
+
+    /// A user creates a workload, whose replicas request so many thousandths of a core.
+    pub fn create_in(
+        &mut self,
+        workspace: &str,
+        namespace: &str,
+        profile: Profile,
+        (replicas, request): (i64, i64),
+    ) {
+        let number = self.workloads.len();
         let name = format!("w{number:05}");
-        let key = Key::new(workspace, &namespace, &name);
+        let key = Key::new(workspace, namespace, &name);
         let (uid, resource, now) = (format!("uid-{name}"), profile.resource(), self.now());
         self.note(format!("{key} is created: {profile:?}, {replicas} of {request}m"));
         let requests = json!({ "cpu": format!("{request}m"), "memory": (request << 22).to_string() });

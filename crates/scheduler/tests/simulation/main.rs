@@ -16,6 +16,7 @@
 
 mod api;
 mod below;
+mod delays;
 mod history;
 mod invariants;
 mod profiles;

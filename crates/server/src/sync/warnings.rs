@@ -39,7 +39,7 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Va
     let registry = &server.registry;
     let advice = || {
         let choice = registry.cluster_choice(row, object_ref.workspace, new);
-        let is_placed_soon = server.runs_scheduler && matches!(choice, ClusterChoice::Accepts(_));
+        let is_placed_soon = matches!(choice, ClusterChoice::Accepts(_)) && server.has_scheduler();
         choice
             .advice(&row.kind, object_ref.namespace, object::name(new))
             .filter(|_| !is_placed_soon && !stays_above(new))
@@ -54,7 +54,7 @@ pub fn unplaced(server: &Server, row: &Row, object_ref: &ObjectRef<'_>, new: &Va
         let (source, enable) = (intents[0].source, format!("atoll dialect enable {}", dialect.name()));
         return Some(match advice() {
             Some(advice) => format!("{NOWHERE}; its {source} does nothing here ({enable}); {advice}"),
-            None if server.runs_scheduler => format!("its {source} does nothing here ({enable})"),
+            None if server.has_scheduler() => format!("its {source} does nothing here ({enable})"),
             None => return None,
         });
     }

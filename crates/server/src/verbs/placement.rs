@@ -9,11 +9,11 @@ mod writers;
 
 use std::sync::Arc;
 
-use atoll_fleet::Placement;
 use atoll_fleet::explanation::Explanation;
 use atoll_fleet::placed_condition;
 use atoll_fleet::placement;
-use atoll_fleet::scheduled::has_intent;
+use atoll_fleet::scheduled::{has_intent, is_placed_alone};
+use atoll_fleet::{Placement, autoscaling, placed_by};
 use atoll_meta::{FieldError, FieldPath, Status, json, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::{RegisteredCluster, SUBRESOURCE, VERBS, is_placeable, unplaceable_reason};
@@ -116,7 +116,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             return Err(Status::invalid(ATOLL, KIND, object_ref.name, vec![error]));
         }
         let mut decided = current.decided(clusters, "");
-        record::add(&wanted, current, &mut decided, writers::is_scheduler(server, &call.user))
+        record::add(&wanted, current, &mut decided, writers::is_scheduler(server, call))
             .map_err(|errors| Status::invalid(ATOLL, KIND, object_ref.name, errors))?;
         decided.duplicate = duplicate && !decided.clusters.is_empty();
         // A cluster that is no longer registered never confirms a deletion.
@@ -205,16 +205,33 @@ fn response(
     explanation: Option<Explanation>,
     call: &Call,
 ) -> Response<Body> {
-    let mut placement = shape(object, &Placement::of(object));
+    let known = Placement::of(object);
+    let mut placement = shape(object, &known);
     // Clients then write an intent, and wait for the scheduler.
     let is_scheduled = placed_condition::is_workload((&row.group, &row.resource)) || has_intent(object);
-    if server.runs_scheduler && is_scheduled {
-        placement["status"]["scheduled"] = true.into();
+    if server.has_scheduler() {
+        let resource = (row.group.as_str(), row.resource.as_str());
+        if is_scheduled {
+            placement["status"]["scheduled"] = true.into();
+        } else if follows_intents(resource, object, &known) {
+            placement["status"]["followsIntents"] = true.into();
+        }
     }
     if let Some(explanation) = explanation {
         placement["status"]["explanation"] = json!(explanation);
     }
     respond::value(StatusCode::OK, &placement, call.output)
+}
+
+/// Whether the scheduler places an object, of a kind other than workloads, when it gets an intent. Dependents are placed by
+/// the components that know why they are needed, and autoscalers with their workloads.
+fn follows_intents(resource: (&str, &str), object: &Value, placement: &Placement) -> bool {
+    let by = placement.by.as_str();
+    let is_free = by.is_empty() || by == placed_by::HAND || placed_by::is_scheduled(by);
+    is_free
+        && is_placed_alone(object)
+        && !autoscaling::is_autoscaler(resource)
+        && !object::is_being_deleted(object)
 }
 
 fn parse(stored: &[u8]) -> Result<Value, Status> {

@@ -62,7 +62,9 @@ async fn update(
         subresource: &call.info.subresource,
         manager: Some(&manager),
         size: call.body.len(),
-        transform: &|existing| Ok(replacement(row, existing, wanted, &call.info.subresource, remarks)),
+        transform: &|existing| {
+            Ok(replacement(row, existing, wanted, (&call.info.subresource, &manager), remarks))
+        },
         admission: &admission,
         uid,
         create_missing: false,
@@ -75,26 +77,26 @@ async fn update(
     respond::stored_object(row, code, updated.json, call).await
 }
 
-/// Returns the object that replaces the existing one. Manifests that are replaced again and again do not know what
-/// a command such as `atoll move` has written meanwhile.
+/// Returns the object that replaces the existing one. Manifests that are replaced again and again do not know where
+/// somebody else, such as `atoll move`, has asked meanwhile for the object to run.
 fn replacement(
     row: &Row,
     existing: Option<&Value>,
     wanted: &Value,
-    subresource: &str,
+    (subresource, manager): (&str, &str),
     remarks: &Warnings,
 ) -> Value {
     let mut new = wanted.clone();
     if let Some(existing) = existing.filter(|_| subresource.is_empty()) {
-        for key in scheduled::keep_annotations_of_commands(&mut new, existing) {
+        for (key, owner) in scheduled::keep_annotations_of_others(&mut new, existing, manager) {
             let (resource, name) = (&row.resource, object::name(&new));
             let flag = match object::namespace(existing) {
                 "" => String::new(),
                 namespace => format!(" --namespace {namespace}"),
             };
             remarks.add_request_warning(format!(
-                "metadata.annotations[{key}] stays, because a command of Atoll has set it; remove it with: kubectl annotate \
-                 {resource} {name}{flag} {key}-"
+                "metadata.annotations[{key}] stays, because another field manager ({owner}) has set it; remove it with: \
+                 kubectl annotate {resource} {name}{flag} {key}-"
             ));
         }
     }

@@ -24,6 +24,8 @@ pub struct Damping {
     is_healthy: Option<bool>,
     /// Times of recent failures, by the monotonic and the wall clock.
     failures: VecDeque<(Instant, Timestamp)>,
+    /// The last failure, whenever it was.
+    last: Option<Timestamp>,
     /// The current delay, if the cluster recovered from too many failures.
     delay: Option<Delay>,
 }
@@ -49,8 +51,10 @@ impl Damping {
     pub fn restore(cluster: &Value, clock: Timestamp) -> Damping {
         let now = Instant::now();
         let times = cluster["status"][FAILURES].as_array().into_iter().flatten();
-        let times = times.filter_map(|text| time::parse(text.as_str()?).ok());
+        let times: Vec<Timestamp> = times.filter_map(|text| time::parse(text.as_str()?).ok()).collect();
+        let last = times.iter().max().copied();
         let mut failures: VecDeque<(Instant, Timestamp)> = times
+            .into_iter()
             .filter_map(|at| {
                 let ago = clock.seconds.saturating_sub(at.seconds).max(0).unsigned_abs();
                 let ago = Some(Duration::from_secs(ago)).filter(|ago| *ago < WINDOW)?;
@@ -60,12 +64,15 @@ impl Damping {
         failures.make_contiguous().sort_unstable();
         failures.drain(..failures.len().saturating_sub(MAX_FAILURES));
         let is_healthy = ClusterView::of(cluster).condition("Ready").map(ConditionView::is_true);
-        Damping { is_healthy, failures, delay: None }
+        Damping { is_healthy, failures, last, delay: None }
     }
 
-    /// Stores the failures in the status of a Cluster.
+    /// Stores the failures in the status of a Cluster. The last one stays: a cluster that has failed does not join when
+    /// it becomes ready again.
     pub fn store(&self, cluster: &mut Value) {
-        let times: Vec<Value> = self.failures.iter().map(|(_, at)| at.to_time().into()).collect();
+        let recent = self.failures.iter().map(|(_, at)| *at);
+        let last = self.last.filter(|_| self.failures.is_empty());
+        let times: Vec<Value> = recent.chain(last).map(|at| at.to_time().into()).collect();
         match (times.is_empty(), cluster["status"].as_object_mut()) {
             (true, Some(status)) => drop(status.remove(FAILURES)),
             (true, None) => {}
@@ -85,6 +92,7 @@ impl Damping {
             self.delay = None;
             if was_healthy == Some(true) {
                 self.failures.push_back((now, clock));
+                self.last = Some(clock);
                 if self.failures.len() > MAX_FAILURES {
                     self.failures.pop_front();
                 }
@@ -182,6 +190,12 @@ mod tests {
         // After the window all failures are forgotten; a clock that was set back does not extend it.
         assert_eq!(observed("False", clock(603)), (None, None));
         assert_eq!(observed("False", clock(-1_000_000)), (Some((40, 4)), Some(80)));
+        // But it stays known that there was one, also after the next restart.
+        let mut old = cluster.clone();
+        for _ in 0..2 {
+            Damping::restore(&old, clock(9000)).store(&mut old);
+            assert_eq!(old["status"][FAILURES], serde_json::json!([clock(3).to_time()]));
+        }
         // Invalid or too long lists of times are ignored or truncated.
         let many: Vec<Value> = (0..50).map(|second| clock(second).to_time().into()).collect();
         let mut oversized = serde_json::json!({ "status": { "failures": many } });

@@ -1,5 +1,5 @@
-//! The writers of placements that a scheduler makes: the controllers of the control plane. Other clients write
-//! an intent instead.
+//! The writers of placements that a scheduler makes: the controllers of the control plane, in the server or outside of
+//! it. Other clients write an intent instead.
 //!
 //! Three kinds of writes by others are allowed, because the scheduler cannot make them:
 //!
@@ -14,12 +14,13 @@ use atoll_authn::{MASTERS, User};
 use atoll_authz::{Attributes, Target};
 use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
-use atoll_fleet::scheduled::{has_intent, is_left_to_scheduler, is_placed_alone};
+use atoll_fleet::scheduled::{CONTROLLERS_AGENT, has_intent, is_left_to_scheduler, is_placed_alone};
 use atoll_fleet::{Placement, autoscaling, placed_by};
 use atoll_meta::{Status, object};
 use atoll_placement::intent::{ANNOTATION, Amount, Intent, Part};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
+use http::header::USER_AGENT;
 use serde_json::Value;
 
 use crate::Server;
@@ -47,11 +48,11 @@ pub fn check(
     // Objects of other kinds are left to the scheduler when they ask for it.
     let is_left = is_left_to_scheduler(resource, existing)
         || (!is_workload(resource) && has_intent(existing) && is_placed_alone(existing));
-    let is_made_by_scheduler = server.runs_scheduler && is_left && !object::is_being_deleted(existing);
+    let is_made_by_scheduler = is_left && !object::is_being_deleted(existing) && server.has_scheduler();
     if autoscaling::is_autoscaler(resource) {
         check_autoscaler(server, row, call, current, wanted)?;
     }
-    if is_controller(&call.user) {
+    if is_controller_anywhere(server, call) {
         return Ok(());
     }
     if !is_made_by_scheduler || is_allowed(existing, current, wanted) {
@@ -75,7 +76,7 @@ fn check_shared_clusters(
     current: &Placement,
     wanted: &WantedPlacement<'_>,
 ) -> Result<(), Status> {
-    let is_checked = server.runs_scheduler && is_workload((&row.group, &row.resource)) && !wanted.dry_run;
+    let is_checked = is_workload((&row.group, &row.resource)) && !wanted.dry_run && server.has_scheduler();
     if !is_checked {
         return Ok(());
     }
@@ -101,12 +102,12 @@ fn check_autoscaler(
     current: &Placement,
     wanted: &WantedPlacement<'_>,
 ) -> Result<(), Status> {
-    if !server.runs_scheduler {
+    if !server.has_scheduler() {
         return Ok(());
     }
     for share in wanted.shares.iter().filter(|share| current.share_of(&share.name, &share.uid).is_none()) {
         let Some(levels) = levels_above(server, call, share)? else { continue };
-        if is_controller(&call.user) || !may_update(server, call, share, levels) {
+        if is_controller_anywhere(server, call) || !may_update(server, call, share, levels) {
             let message = format!("cluster {:?} {}", share.name, autoscaling::WHY_ABOVE);
             return Err(Status::forbidden(&row.group, &row.resource, &call.info.name, message));
         }
@@ -140,10 +141,27 @@ fn is_more(share: &Share, current: &Placement) -> bool {
         || !is_less(share.parallelism, known.parallelism)
 }
 
-/// Whether a client is a scheduler: the server's own, or one that runs elsewhere if the server has none.
-pub fn is_scheduler(server: &Server, user: &User) -> bool {
-    let runs_elsewhere = || !server.runs_scheduler && user.is_in(MASTERS) && user.home.is_none();
-    is_controller(user) || runs_elsewhere()
+/// Whether a client is a scheduler: the server's own, or one that runs elsewhere if the server has none. Without any, it is
+/// whoever may do everything.
+pub fn is_scheduler(server: &Server, call: &Call) -> bool {
+    let may_do_everything = || !server.runs_scheduler && is_master(&call.user);
+    is_controller_anywhere(server, call) || (may_do_everything() && !server.has_scheduler())
+}
+
+/// Whether a client is a controller of this control plane. Outside of the server, it is known by its user agent: it has the
+/// credential of an administrator, who could write anything, and who is to be kept from mistakes only.
+fn is_controller_anywhere(server: &Server, call: &Call) -> bool {
+    let is_outside = || {
+        let agent = call.headers.get(USER_AGENT);
+        !server.runs_scheduler
+            && is_master(&call.user)
+            && agent.is_some_and(|agent| agent == CONTROLLERS_AGENT)
+    };
+    is_controller(&call.user) || is_outside()
+}
+
+fn is_master(user: &User) -> bool {
+    user.is_in(MASTERS) && user.home.is_none()
 }
 
 fn is_allowed(existing: &Value, current: &Placement, wanted: &WantedPlacement<'_>) -> bool {
