@@ -18,8 +18,8 @@ mod authn;
 mod cel;
 mod client;
 mod controllers;
+mod crd;
 mod encryption;
-mod extension;
 mod fleet;
 mod merge;
 mod meta;
@@ -54,7 +54,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "continue_token", run: server::continue_token },
     Target { name: "controller_list", run: controllers::list },
     Target { name: "cron", run: controllers::cron },
-    Target { name: "custom_resource", run: extension::custom_resource },
+    Target { name: "custom_resource", run: crd::custom_resource },
     Target { name: "definitions", run: registry::definitions },
     Target { name: "duration", run: meta::duration },
     Target { name: "encryption_configuration", run: encryption::configuration },
@@ -68,7 +68,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "intent", run: fleet::intent },
     Target { name: "json", run: meta::json },
     Target { name: "json_patch", run: merge::json_patch },
-    Target { name: "json_path", run: extension::json_path },
+    Target { name: "json_path", run: crd::json_path },
     Target { name: "kubeconfig", run: client::kubeconfig },
     Target { name: "kubelet", run: sim::kubelet },
     Target { name: "label_selector", run: meta::label_selector },

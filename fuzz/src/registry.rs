@@ -93,7 +93,7 @@ struct DefinitionUnderTest {
 }
 
 impl DefinitionUnderTest {
-    fn place(&self) -> ObjectRef<'_> {
+    fn object_ref(&self) -> ObjectRef<'_> {
         ObjectRef { workspace: WORKSPACE, namespace: "", name: &self.name }
     }
 
@@ -119,7 +119,7 @@ impl DefinitionUnderTest {
             dry_run: false,
         };
         // Most updates are rejected.
-        let _ = self.registry.update(row, &self.place(), &update).await;
+        let _ = self.registry.update(row, &self.object_ref(), &update).await;
     }
 
     /// Creates an object through each plural name of the definition.
@@ -150,7 +150,7 @@ impl DefinitionUnderTest {
         let mut watcher =
             registry.cache.watch(scope, registry.snapshot().revision).expect("the revision is current");
         let running = tokio::spawn(definitions::run(registry.clone()));
-        let deleted = registry.delete(row, &self.place(), &DeleteOptions::default(), &NoAdmission).await;
+        let deleted = registry.delete(row, &self.object_ref(), &DeleteOptions::default(), &NoAdmission).await;
         deleted.expect("the definition exists");
         let key = Key::object(GROUP, RESOURCE, WORKSPACE, "", &self.name);
         let gone = async {

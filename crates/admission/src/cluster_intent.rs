@@ -2,7 +2,7 @@
 //! it asks for must be within the placement policy of the object, unless the user has the verb `override` on
 //! that policy. Overrides are recorded in an annotation that users cannot write.
 //!
-//! The annotation `atoll.dev/needs` must name objects that can go along.
+//! The annotation `atoll.dev/needs` must name objects that can be dependents.
 
 use std::sync::Arc;
 

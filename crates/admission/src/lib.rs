@@ -64,7 +64,7 @@ pub trait Plugin: Send + Sync {
     }
 
     /// Writes what must be written before the object, through `request.registry`. `None` if there is nothing
-    /// to write. The returned value is told the outcome of the object's own write.
+    /// to write. The returned reservation is notified of the result of the write.
     fn reserve<'a>(&'a self, _request: &'a Request<'a>, _object: &'a Value) -> Option<ReserveFuture<'a>> {
         None
     }

@@ -9,10 +9,10 @@
 pub mod confirmation;
 pub mod connection;
 pub mod contents;
+pub mod control_plane_connection;
 pub mod copied_marks;
 mod describe;
 mod drain;
-pub mod fleet;
 pub mod join;
 pub mod marked_objects;
 pub mod object_release;
@@ -28,7 +28,7 @@ use atoll_meta::object;
 use atoll_meta::views::TaintView;
 use serde_json::{Value, json};
 
-use self::fleet::{Fleet, KIND};
+use self::control_plane_connection::{ControlPlaneConnection, KIND};
 use crate::advice::{Failure, invocation};
 use crate::command::{ClusterCommand, ClusterName, Connection};
 use crate::output::errln;
@@ -37,7 +37,7 @@ use crate::process;
 use crate::style::Paint;
 use crate::workspace::session::ROOT;
 
-pub use self::fleet::{cluster_names, suggestion};
+pub use self::control_plane_connection::{cluster_names, suggestion};
 pub use atoll_joining::api::Api;
 
 pub fn run(command: ClusterCommand) -> Result<(), String> {
@@ -73,7 +73,7 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
 }
 
 async fn list(shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
-    let fleet = Fleet::open(connection)?;
+    let fleet = ControlPlaneConnection::open(connection)?;
     let accept = if matches!(shown.output, None | Some(OutputFormat::Wide)) {
         output::TABLE
     } else {
@@ -127,7 +127,7 @@ fn hide(headers: &[String], row: &mut [String]) {
 }
 
 async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failure> {
-    let fleet = Fleet::open(&cluster.connection)?;
+    let fleet = ControlPlaneConnection::open(&cluster.connection)?;
     let name = &cluster.name;
     let found = fleet.get(name).await?;
     let was = ClusterView::of(&found).is_unschedulable();
@@ -150,7 +150,7 @@ async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failur
 
 /// Only a person can know that nothing runs there: the control plane cannot tell it from a lost connection.
 async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
-    let fleet = Fleet::open(&cluster.connection)?;
+    let fleet = ControlPlaneConnection::open(&cluster.connection)?;
     let name = &cluster.name;
     let found = fleet.get(name).await?;
     if is_fenced(&found) {
@@ -170,7 +170,7 @@ async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
 }
 
 async fn lift(cluster: &ClusterName) -> Result<(), Failure> {
-    let fleet = Fleet::open(&cluster.connection)?;
+    let fleet = ControlPlaneConnection::open(&cluster.connection)?;
     let name = &cluster.name;
     let found = fleet.get(name).await?;
     if !is_fenced(&found) {

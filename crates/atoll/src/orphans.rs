@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::advice::{Failure, invocation, pluralize};
 use crate::cluster::connection::ClusterConnection;
-use crate::cluster::fleet::Fleet;
+use crate::cluster::control_plane_connection::ControlPlaneConnection;
 use crate::cluster::marked_objects::{self, MarkedObject, is_namespaces};
 use crate::cluster::object_release;
 use crate::cluster::placed_objects::{self, WorkspacePaths};
@@ -96,7 +96,7 @@ async fn cluster_names_to_search(
     cluster: Option<&str>,
     connection: &Connection,
 ) -> Result<Vec<String>, Failure> {
-    let fleet = Fleet::open(connection)?;
+    let fleet = ControlPlaneConnection::open(connection)?;
     match cluster {
         Some(name) => Ok(vec![name.to_string()]),
         None => Ok(cluster_names(&fleet.session, &fleet.session.current).await?),
@@ -126,10 +126,14 @@ async fn find_all(
 }
 
 async fn find(connection: &ClusterConnection) -> Result<Vec<Orphan>, Failure> {
-    let placed = placed_objects::read(&connection.home, &connection.name).await?;
+    let placed = placed_objects::read(&connection.registering_workspace, &connection.name).await?;
     let known: HashSet<&str> =
         placed.assigned.iter().chain(&placed.leaving).map(|target| target.uid.as_str()).collect();
-    let paths = WorkspacePaths::read(&connection.home.session, connection.home.workspace_id().await?).await?;
+    let paths = WorkspacePaths::read(
+        &connection.registering_workspace.session,
+        connection.registering_workspace.workspace_id().await?,
+    )
+    .await?;
     let mut orphans = Vec::new();
     for marked in marked_objects::find(&connection.below, &connection.control_plane, "").await? {
         // A released object is not an orphan, even if the release was interrupted.
@@ -155,7 +159,7 @@ async fn object_reason(
 ) -> Result<Option<OrphanReason>, Failure> {
     let target = marked.target();
     let Some(path) = paths.object(&target) else { return Ok(Some(OrphanReason::Gone)) };
-    let found = connection.home.api.find_anywhere(&path).await?;
+    let found = connection.registering_workspace.api.find_anywhere(&path).await?;
     // A definition that the workspace had changed has the uid of the imported one that it has now.
     let is_own = |found: &Value| object::annotation(found, marks::IMPORTED_FROM).is_none();
     let is_it = |found: &Value| object::uid(found) == target.uid && is_own(found);
@@ -174,7 +178,7 @@ async fn namespace_reason(
         workspace,
         &format!("/api/v1/namespaces/{}", crate::workspace::session::encoded(&locator.namespace)),
     );
-    let above = connection.home.api.find_anywhere(&path).await?;
+    let above = connection.registering_workspace.api.find_anywhere(&path).await?;
     Ok(above.is_none().then_some(OrphanReason::Gone))
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::advice::{Failure, invocation};
 use crate::cluster::Api;
-use crate::cluster::fleet::Fleet;
+use crate::cluster::control_plane_connection::ControlPlaneConnection;
 use crate::cluster::in_workspace;
 use crate::command::{PauseOptions, PauseScope};
 use crate::output::errln;
@@ -22,7 +22,7 @@ pub fn resume(scope: PauseScope) -> Result<(), String> {
 }
 
 async fn pause(options: &PauseOptions) -> Result<(), Failure> {
-    let fleet = Fleet::open(&options.scope.connection)?;
+    let fleet = ControlPlaneConnection::open(&options.scope.connection)?;
     let wanted = Pause { by: current_user(&fleet.api).await, reason: options.reason.clone(), since: now() };
     let (scope, how, found) = match &options.scope.cluster {
         Some(name) => {
@@ -63,7 +63,7 @@ async fn pause(options: &PauseOptions) -> Result<(), Failure> {
 }
 
 async fn resume_scope(scope: &PauseScope) -> Result<(), Failure> {
-    let fleet = Fleet::open(&scope.connection)?;
+    let fleet = ControlPlaneConnection::open(&scope.connection)?;
     let (scope, was_paused) = match &scope.cluster {
         Some(name) => {
             let was_paused = Pause::of_cluster(&fleet.get(name).await?).is_some();
@@ -94,7 +94,7 @@ async fn resume_scope(scope: &PauseScope) -> Result<(), Failure> {
 }
 
 /// The path and API of the selected workspace, which must exist.
-async fn workspace(fleet: &Fleet, scope: &PauseScope) -> Result<(String, Api), Failure> {
+async fn workspace(fleet: &ControlPlaneConnection, scope: &PauseScope) -> Result<(String, Api), Failure> {
     let session = &fleet.session;
     let path = match &scope.workspace {
         Some(path) => session.resolve(path).await?,

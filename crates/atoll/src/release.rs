@@ -14,8 +14,8 @@ use self::dependents::Dependents;
 use crate::adopt::shown;
 use crate::advice::{Failure, invocation, join_names};
 use crate::cluster::connection::ClusterConnection;
+use crate::cluster::control_plane_connection::{ControlPlaneConnection, uid};
 use crate::cluster::copied_marks;
-use crate::cluster::fleet::{Fleet, uid};
 use crate::cluster::marked_objects;
 use crate::cluster::object_release;
 use crate::cluster::placed_objects;
@@ -32,7 +32,7 @@ pub fn run(options: ReleaseOptions) -> Result<(), String> {
 }
 
 async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
-    let fleet = Fleet::open(&options.connection)?;
+    let fleet = ControlPlaneConnection::open(&options.connection)?;
     let context = fleet.session.config.context()?;
     let namespace =
         options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
@@ -81,7 +81,7 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
 
 /// The clusters to release the object in.
 async fn clusters(
-    fleet: &Fleet,
+    fleet: &ControlPlaneConnection,
     options: &ReleaseOptions,
     resource: &ApiResource,
     object: &Value,
@@ -102,7 +102,7 @@ async fn clusters(
 /// The hint for an object without placement that a cluster may still have: a cluster that it is leaving, or
 /// any other.
 async fn placement_hint(
-    fleet: &Fleet,
+    fleet: &ControlPlaneConnection,
     placement: &Placement,
     resource: &ApiResource,
     object: &Value,
@@ -224,8 +224,14 @@ impl ObjectRelease<'_> {
             object_release::mark_released(&connection.below, path, uid).await?;
         }
         for pair in &pairs {
-            object_release::unplace(&connection.fleet.api, &connection.home, name, &pair.above, &pair.target)
-                .await?;
+            object_release::unplace(
+                &connection.fleet.api,
+                &connection.registering_workspace,
+                name,
+                &pair.above,
+                &pair.target,
+            )
+            .await?;
         }
         for (path, uid) in pairs.iter().filter_map(|pair| pair.below.as_ref()) {
             object_release::remove_marks(&connection.below, path, uid).await?;
@@ -283,7 +289,7 @@ impl ObjectRelease<'_> {
     /// Removes the locator from a namespace of the cluster that has no more objects of this control plane.
     async fn release_namespace(&self, namespace: &str, namespace_below: &str) -> Result<(), Failure> {
         let connection = self.connection;
-        let placed = placed_objects::read(&connection.home, &connection.name).await?;
+        let placed = placed_objects::read(&connection.registering_workspace, &connection.name).await?;
         let is_here =
             |target: &ObjectTarget| target.workspace == connection.workspace && target.namespace == namespace;
         if placed.assigned.iter().chain(&placed.leaving).any(is_here)

@@ -100,7 +100,7 @@ async fn restore(path: &Path, yes: bool, connection: &Connection) -> Result<(), 
         match tokio::time::timeout(ORPHANS_TIMEOUT, orphans::count(connection)).await {
             Ok(Ok(found)) => outln!("{found}"),
             Ok(Err(failure)) => errln!("orphans cannot be counted: {failure}"),
-            Err(_) => errln!("orphans cannot be counted: a cluster does not answer in time"),
+            Err(_) => errln!("orphans cannot be counted: a cluster does not respond in time"),
         }
     }
     Ok(())

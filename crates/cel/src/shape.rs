@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use crate::reserved::is_reserved;
 use crate::types::Type;
 
 /// Description of a JSON value that expressions can access, derived from a schema.
@@ -110,7 +111,7 @@ impl Object {
             fields.collect()
         });
         // Reserved words may be used as fields without escaping.
-        let word = || RESERVED.contains(&escaped).then(|| visible.get(&format!("__{escaped}__"))).flatten();
+        let word = || is_reserved(escaped).then(|| visible.get(&format!("__{escaped}__"))).flatten();
         visible.get(escaped).or_else(word)
     }
 }
@@ -161,36 +162,12 @@ impl Shape {
     }
 }
 
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// Returns the name of a field as expressions write it, or `None` if they cannot.
 pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(Cow::Owned(format!("__{name}__")));
     }
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte)) {
@@ -226,7 +203,7 @@ pub fn unescape(escaped: &str) -> Option<Cow<'_, str>> {
             "dot" => ".",
             "dash" => "-",
             "slash" => "/",
-            word if RESERVED.contains(&word) && length + 4 == escaped.len() => word,
+            word if is_reserved(word) && length + 4 == escaped.len() => word,
             _ => return None,
         });
         rest = &inside[length + 2..];

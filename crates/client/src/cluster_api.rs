@@ -17,7 +17,7 @@ use crate::{BoxError, BoxFuture, ResponseBody, Transport};
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
-/// The answer to a request that asks for another protocol.
+/// The response to a request that asks for another protocol.
 pub enum Upgrade {
     /// The server has switched protocols: its response with status 101, and the stream.
     Switched(Response<()>, Box<dyn ByteStream>),

@@ -193,7 +193,9 @@ impl Https {
         match tokio::time::timeout(self.connect_timeout, self.connect(tls)).await {
             Ok(stream) => stream,
             Err(_) => {
-                let error = std::io::Error::new(ErrorKind::TimedOut, "it does not answer");
+                let seconds = self.connect_timeout.as_secs();
+                let what = format!("the server does not respond within {seconds} s");
+                let error = std::io::Error::new(ErrorKind::TimedOut, what);
                 Err(self.connect_error(Cause::TimedOut, &error))
             }
         }

@@ -320,7 +320,7 @@ fn status_without_body(code: StatusCode, after: Option<u32>, bytes: &[u8]) -> St
     let text = String::from_utf8_lossy(bytes);
     let text = text::clean(text.trim(), memory_limits::MAX_MESSAGE);
     match code {
-        // Unknown paths are answered with an HTML page.
+        // The response to unknown paths is an HTML page.
         StatusCode::NOT_FOUND => Status::not_found_generic(),
         // An overloaded server responds with a single line of text.
         StatusCode::TOO_MANY_REQUESTS => Status::too_many_requests(text, after.unwrap_or(1)),

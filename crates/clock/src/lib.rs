@@ -1,7 +1,7 @@
 //! The source of time of servers, controllers and syncers, so that simulations and tests can set it.
 //!
 //! ```text
-//! Clock ─┬─ SystemClock           everywhere, unless told otherwise
+//! Clock ─┬─ SystemClock           default
 //!        └─ simulations, tests    skewed or set clocks
 //! ```
 

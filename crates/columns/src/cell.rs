@@ -1,5 +1,7 @@
 //! The sources of cells.
 
+// upstream: pkg/printers/internalversion/printers.go
+
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 

@@ -24,7 +24,7 @@ const EVENT_FIELDS: [(&str, Form); 10] = [
 
 #[derive(Clone, Copy)]
 enum Form {
-    /// Text of at most so many bytes.
+    /// Text of at most this number of bytes.
     Text(usize),
     Number,
     Time,

@@ -44,7 +44,7 @@ const RIGHTS: usize = 32;
 /// The form of a field.
 #[derive(Clone, Copy)]
 enum Form {
-    /// Text, cut to so many bytes, on one line and without control characters.
+    /// Text, cut to at most this number of bytes, on one line and without control characters.
     Text(usize),
     /// A CamelCase reason such as `CertificateExpired`.
     Reason,
@@ -55,7 +55,7 @@ enum Form {
     Labels,
     /// Numbers by uid.
     Counts,
-    /// A list, cut to so many items.
+    /// A list, cut to at most this number of items.
     List(usize, &'static Form),
     Fields(&'static [(&'static str, Form)]),
 }

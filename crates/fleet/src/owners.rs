@@ -1,4 +1,4 @@
-//! Owned objects go along with the placed objects that own them.
+//! Owned objects are placed with the placed objects that own them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::Placement;
 use crate::placed_by::REFERENCE;
 use crate::placement::Share;
 
-/// Most owners of an object that count, together with the owners of these that count where they are.
+/// Most owners of an object that count. Owners of dependent owners, which count in their place, are included.
 pub const MAX_OWNERS: usize = 16;
-/// Longest chain of owners that go along with their owners.
+/// Longest chain of owners that are placed with their own owners.
 pub const MAX_CHAIN: usize = 4;
 
 /// Finds the owner that a reference names.
 pub type FindOwner<'a> = dyn Fn(&OwnerReference<'_>) -> Option<Arc<Value>> + 'a;
 
-/// The clusters of the placed objects that own an object. An owner that itself goes along with its owner counts where
+/// The clusters of the placed objects that own an object. An owner that is itself placed with its owner counts where
 /// that one is, so that objects that own each other do not keep each other in place. Each owner counts once, however
 /// many objects it owns.
 pub fn owner_shares(owned: &Value, find: &FindOwner<'_>) -> Vec<Share> {

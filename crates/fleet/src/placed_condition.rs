@@ -6,7 +6,7 @@
 //! ```
 
 mod deadline;
-mod let_go;
+mod earlier_releases;
 mod missing_replicas;
 mod whole_job;
 
@@ -22,7 +22,7 @@ use crate::view::{Record, State};
 
 pub use crate::workloads::is_workload;
 pub use deadline::deadline;
-pub use let_go::was_let_go;
+pub use earlier_releases::was_released;
 
 /// Type of the condition.
 pub const CONDITION: &str = "Placed";

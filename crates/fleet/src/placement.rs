@@ -141,70 +141,37 @@ fn are_unknown(uids: &[String]) -> bool {
     uids.iter().all(String::is_empty)
 }
 
+/// Builds one of the two forms from the other and the fields that differ.
+macro_rules! converted {
+    ($from:ident to $form:ident, $($differs:ident),+) => {
+        $form {
+            clusters: $from.clusters,
+            by: $from.by,
+            duplicate: $from.duplicate,
+            phase: $from.phase,
+            target: $from.target,
+            missing: $from.missing,
+            blocked: $from.blocked,
+            left_out: $from.left_out,
+            decisions: $from.decisions,
+            autoscaler: $from.autoscaler,
+            $($differs),+
+        }
+    };
+}
+
 impl From<Stored> for Placement {
     fn from(stored: Stored) -> Placement {
-        let Stored {
-            clusters,
-            leaving,
-            leaving_uids,
-            by,
-            duplicate,
-            phase,
-            target,
-            missing,
-            blocked,
-            left_out,
-            decisions,
-            autoscaler,
-        } = stored;
-        let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
-        let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
-        Placement {
-            clusters,
-            leaving,
-            by,
-            duplicate,
-            phase,
-            target,
-            missing,
-            blocked,
-            left_out,
-            decisions,
-            autoscaler,
-        }
+        let uids = stored.leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
+        let leaving = stored.leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
+        converted!(stored to Placement, leaving)
     }
 }
 
 impl From<Placement> for Stored {
     fn from(placement: Placement) -> Stored {
-        let Placement {
-            clusters,
-            leaving,
-            by,
-            duplicate,
-            phase,
-            target,
-            missing,
-            blocked,
-            left_out,
-            decisions,
-            autoscaler,
-        } = placement;
-        let (leaving, leaving_uids) = leaving.into_iter().map(|one| (one.name, one.uid)).unzip();
-        Stored {
-            clusters,
-            leaving,
-            leaving_uids,
-            by,
-            duplicate,
-            phase,
-            target,
-            missing,
-            blocked,
-            left_out,
-            decisions,
-            autoscaler,
-        }
+        let (leaving, leaving_uids) = placement.leaving.into_iter().map(|one| (one.name, one.uid)).unzip();
+        converted!(placement to Stored, leaving, leaving_uids)
     }
 }
 

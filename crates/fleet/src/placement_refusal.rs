@@ -98,9 +98,9 @@ impl ClusterChoice {
         }
         match refusals.as_slice() {
             [] => ClusterChoice::NoCluster,
-            [refusal] => ClusterChoice::Refused(format!("no cluster takes it: {refusal}")),
+            [refusal] => ClusterChoice::Refused(format!("no cluster accepts the object: {refusal}")),
             [first, others @ ..] => ClusterChoice::Refused(format!(
-                "no cluster takes it: {first}; {} it as well, see: atoll cluster list",
+                "no cluster accepts the object: {first}; {} it as well, see: atoll cluster list",
                 match others.len() {
                     1 => "another cluster refuses".to_string(),
                     count => format!("{count} other clusters refuse"),
@@ -189,11 +189,11 @@ mod tests {
         let west = |refusal: Option<&str>| ("west".to_string(), refusal.map(str::to_string));
         for (clusters, expected) in [
             (vec![], None),
-            (vec![east()], Some("no cluster takes it: east is cordoned")),
+            (vec![east()], Some("no cluster accepts the object: east is cordoned")),
             (
                 vec![east(), west(Some("west is fenced"))],
                 Some(
-                    "no cluster takes it: east is cordoned; another cluster refuses it as well, see: atoll cluster list",
+                    "no cluster accepts the object: east is cordoned; another cluster refuses it as well, see: atoll cluster list",
                 ),
             ),
             (vec![east(), west(None)], Some("place it with: atoll place job/a --namespace n --on west")),

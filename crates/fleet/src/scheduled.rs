@@ -30,7 +30,7 @@ pub const LEASE: &str = "atoll-scheduler";
 pub const LEASE_SECONDS: i64 = 60;
 /// Annotation of workloads whose Pods are created in the control plane.
 const GRAIN: &str = "atoll.dev/grain";
-/// Resources whose objects go along with a Service or a workload that they name.
+/// Resources whose objects are dependents of a Service or a workload that they name.
 const WITH_TARGETS: [(&str, &str); 2] =
     [("autoscaling", "horizontalpodautoscalers"), ("networking.k8s.io", "ingresses")];
 /// Prefix of the namespaces of a cluster's own components.
@@ -60,13 +60,13 @@ pub fn is_owned_dependent(resource: Option<(&str, &str)>, object: &Value) -> boo
     resource.is_some_and(goes_by_reference) && has_owner(object)
 }
 
-/// Whether objects of a resource go along with objects that refer to them.
+/// Whether objects of a resource are dependents of objects that refer to them.
 fn goes_by_reference((group, name): (&str, &str)) -> bool {
     group.is_empty() && references::RESOURCES.contains(&name)
 }
 
-/// Whether the scheduler places objects of a resource with their owners. Those that have other reasons to go along are
-/// left to the components that know these reasons.
+/// Whether the scheduler places objects of a resource with their owners. Those that are dependents for other reasons
+/// are left to the components that know these reasons.
 pub fn goes_with_owner(resource: (&str, &str)) -> bool {
     let has_other_reason = goes_by_reference(resource)
         || selecting::RESOURCES.contains(&resource)

@@ -239,7 +239,7 @@ fn unreachable_hint(cause: Cause, origin: &str, what: String, check_command: &st
         Cause::AnswerTooLarge | Cause::MemoryBudgetExceeded => Failure::new(
             what,
             format!(
-                "check which object is so large, and whether a proxy answers instead of the server: {check_command}"
+                "check which object is so large, and whether a proxy responds instead of the server: {check_command}"
             ),
         ),
         Cause::AddressRefused => Failure::new(what, "join the cluster in the root workspace instead"),

@@ -143,7 +143,7 @@ impl Client {
 
     fn too_large(&self) -> Problem {
         let what = format!("the response of {} is too large", self.origin);
-        let next = "check which object is so large, and whether a proxy answers instead of the server";
+        let next = "check which object is so large, and whether a proxy responds instead of the server";
         Problem::Unreached(Cause::AnswerTooLarge, Failure::new(what, next))
     }
 
@@ -153,20 +153,20 @@ impl Client {
     }
 
     fn timed_out(&self) -> Problem {
-        Problem::Unreached(Cause::TimedOut, unreachable(&self.origin, "it does not answer"))
+        Problem::Unreached(Cause::TimedOut, unreachable(&self.origin, "the server does not respond"))
     }
 
     /// The failure that a response without a success code means.
     pub fn refusal(&self, path: &str, status: StatusCode, answer: &Value) -> Problem {
         match Status::from_value(answer) {
             Some(refusal) => Problem::Refused(refusal),
-            // Atoll refuses unknown paths in workspaces with a Status; kube-apiserver answers with a list of
+            // Atoll refuses unknown paths in workspaces with a Status; kube-apiserver responds with a list of
             // its paths.
             None if status == StatusCode::NOT_FOUND => Problem::NotAtoll(Failure::new(
                 format!("{} is not an Atoll control plane: it has no {path}", self.origin),
                 "choose a context of one with --context",
             )),
-            None => Problem::from(format!("{}{path} answered {status}", self.origin)),
+            None => Problem::from(format!("{}{path} returned {status}", self.origin)),
         }
     }
 

@@ -31,8 +31,8 @@ pub fn apportion(total: i64, parts: &[Part], balance: bool) -> Vec<i64> {
     apportion_in(MAX_STEPS, total, parts, balance)
 }
 
-/// Like [`apportion`]: a total beyond `steps` is first divided by [`jump`], so that at most so many replicas
-/// are divided one by one.
+/// Like [`apportion`]: a total beyond `steps` is first divided by [`jump`], so that at most about `steps`
+/// replicas are divided one by one.
 fn apportion_in(steps: i64, total: i64, parts: &[Part], balance: bool) -> Vec<i64> {
     let mut division = Division::start(total, parts, balance);
     if total.max(division.sum) > steps {

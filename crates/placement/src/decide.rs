@@ -157,7 +157,7 @@ fn unknown_clusters(question: Question<'_>) -> Option<String> {
         _ => &[],
     };
     let names = rules.clusters.names.iter().chain(pins.iter().map(|(name, _)| name));
-    // Clusters that do not serve the workspace are not told apart, unless the object is there.
+    // Clusters that do not serve the workspace are treated as nonexistent, unless the object is there.
     let is_unknown = |name: &&String| {
         fleet.named(&demand.workspace_path, name).is_none_or(|state| {
             !state.is_open_to(&demand.workspace_path) && demand.share(&state.uid).is_none()

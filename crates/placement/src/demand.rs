@@ -12,6 +12,32 @@ use crate::resources::Resources;
 pub use self::read::{claim_names, storage_class};
 pub use self::requests::pod_requests;
 
+/// The reason why a cluster gets no share of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The cluster is lost.
+    Lost,
+    /// The cluster is drained, or has another taint that makes the object leave.
+    Emptied,
+    /// The cluster was removed from the placement and has not confirmed it.
+    Leaving,
+    /// The cluster has not been Ready for long enough to take over replicas.
+    RecentlyReady,
+}
+
+/// A cluster that gets no share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    pub uid: Arc<str>,
+    pub why: Eviction,
+}
+
+impl Evicted {
+    pub fn lost(uid: &str) -> Evicted {
+        Evicted { uid: uid.into(), why: Eviction::Lost }
+    }
+}
+
 /// An object to place, with its needs and its present shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
@@ -42,9 +68,8 @@ pub struct Demand {
     pub current: Vec<CurrentShare>,
     /// Uids of clusters that were removed from the placement and have not confirmed it.
     pub leaving: Vec<Arc<str>>,
-    /// Uids of clusters that are lost, drained or tainted, so that their shares are replaced. They get no
-    /// share.
-    pub evicted: Vec<Arc<str>>,
+    /// Clusters that get no share. Shares there are replaced.
+    pub evicted: Vec<Evicted>,
     /// Uids of the clusters of other objects of its namespace, the most used first. By default, an object goes
     /// to the first.
     pub namespace_on: Vec<Arc<str>>,
@@ -138,7 +163,17 @@ impl Demand {
     }
 
     pub fn is_evicted(&self, uid: &str) -> bool {
-        self.evicted.iter().any(|evicted| **evicted == *uid)
+        self.eviction(uid).is_some()
+    }
+
+    /// Why the cluster gets no share; the first reason if there are several.
+    pub fn eviction(&self, uid: &str) -> Option<Eviction> {
+        self.evicted.iter().find(|evicted| *evicted.uid == *uid).map(|evicted| evicted.why)
+    }
+
+    /// Adds clusters to those that get no share.
+    pub fn evict(&mut self, clusters: impl IntoIterator<Item = Arc<str>>, why: Eviction) {
+        self.evicted.extend(clusters.into_iter().map(|uid| Evicted { uid, why }));
     }
 
     /// Whether shares carry numbers of replicas.

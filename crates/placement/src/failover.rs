@@ -18,7 +18,7 @@ pub enum Loss {
     Stays,
     /// The share is replaced at this time, in seconds, unless the cluster returns.
     Until(i64),
-    /// The share is to be replaced now: add the cluster to `evicted`.
+    /// The share is to be replaced now: evict the cluster.
     Replaced,
     /// The share would be replaced but must not be; the sentence gives the reason and the remedy.
     Held { code: &'static str, reason: String },
@@ -256,7 +256,7 @@ mod tests {
             (vec![ready(1200), other(), ready(500)], Some(1200)),
             (vec![ready(1200), ready(1300), other()], Some(1300)),
             (vec![joined(1200), ready(500)], None),
-            // However young the fleet is.
+            // Independent of the age of the fleet.
             (vec![ClusterState { registered: 990, ..ready(1030) }, ready(500)], Some(1030)),
             (vec![other(), other()], None),
         ] {

@@ -65,15 +65,12 @@ impl<'a> Question<'a> {
     pub fn admission(self, entry: &'a ClusterEntry) -> Admission<'a> {
         let has_share = self.demand.share(&entry.state.uid).is_some();
         let mut kept = None;
-        if has_share && self.demand.is_evicted(&entry.state.uid) {
+        if let Some(why) = self.demand.eviction(&entry.state.uid) {
             // A pause of the cluster takes precedence over a reason to leave it.
-            return match entry.state.is_paused {
+            return match has_share && entry.state.is_paused {
                 true => Admission::Keeps(Cause::Paused),
-                false => Admission::Closed(Cause::Evicted),
+                false => Admission::Closed(Cause::Evicted(why)),
             };
-        }
-        if self.demand.is_evicted(&entry.state.uid) {
-            return Admission::Closed(Cause::Evicted);
         }
         for filter in FILTERS {
             match filter(self, entry) {

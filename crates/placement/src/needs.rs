@@ -8,7 +8,7 @@ pub use atoll_fleet::references::NEEDS;
 
 /// The form of an entry.
 const FORM: &str = "must be configmap/NAME, persistentvolumeclaim/NAME, secret/NAME or serviceaccount/NAME, of \
-                    the same namespace; other objects go along by their selector or owner, or are placed by \
+                    the same namespace; other objects are placed by their selector or owner, or by \
                     atoll.dev/clusters";
 
 /// Returns the error in the annotation of an object.

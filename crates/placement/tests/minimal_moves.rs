@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use atoll_placement::cluster::{CapacityReport, ClusterState, Readiness};
 use atoll_placement::decide::decide;
-use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey, Work};
+use atoll_placement::demand::{CurrentShare, Demand, Evicted, Needs, ObjectKey, Work};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::node::NodeShape;
 use atoll_placement::resources::Resources;
@@ -81,7 +81,7 @@ fn demand(rows: &[Row], replicas: i64) -> Demand {
         replicas,
         needs: Arc::new(Needs { requests, ..Needs::default() }),
         current: NAMES.iter().zip(rows).map(share).filter(|share| share.replicas != Some(0)).collect(),
-        evicted: lost.map(|(name, _)| (*name).into()).collect(),
+        evicted: lost.map(|(name, _)| Evicted::lost(name)).collect(),
         may_rebalance: true,
         ..Demand::default()
     }

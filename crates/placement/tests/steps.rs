@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use atoll_placement::cluster::{CapacityReport, ClusterState, Readiness};
 use atoll_placement::decide::{DecidedShare, PlacementDecision};
-use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey, Work};
+use atoll_placement::demand::{CurrentShare, Demand, Evicted, Needs, ObjectKey, Work};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::moves::{Step, next_step};
 use atoll_placement::rules::{MoveBudget, Rules};
@@ -68,7 +68,7 @@ impl Move {
             replicas,
             needs: Arc::new(Needs::default()),
             current: current.collect(),
-            evicted: evicted.map(|(name, _)| (*name).into()).collect(),
+            evicted: evicted.map(|(name, _)| Evicted::lost(name)).collect(),
             ..Demand::default()
         };
         let decision = PlacementDecision { shares: shares.collect(), ..PlacementDecision::default() };

@@ -1,5 +1,7 @@
 //! A ResourceQuota.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go
+
 use atoll_meta::object;
 use serde_json::Value;
 

@@ -41,7 +41,7 @@ static KINDS: [AtollKind; 6] = [
         kind: "ApiImport",
         namespaced: false,
         short: &[],
-        strategy: &strategy::extension::API_IMPORT,
+        strategy: &strategy::api_extension::API_IMPORT,
         schema: api_import::schema,
         is_internal: true,
     },

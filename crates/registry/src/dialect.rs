@@ -181,7 +181,7 @@ pub struct DialectSubresource {
     pub name: &'static str,
     /// The kind of the body, for discovery.
     pub kind: &'static str,
-    /// `get` answers with the result; `create` and `update` write it.
+    /// `get` returns the result; `create` and `update` write it.
     pub verbs: &'static [&'static str],
     /// Computes the result from the object and the body, which is null for `get`.
     pub handle: fn(&SubresourceRequest<'_>) -> Result<Value, Status>,

@@ -3,6 +3,7 @@
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
 
+pub mod api_extension;
 pub mod certificate_request;
 pub mod cluster;
 pub mod config_map;
@@ -10,7 +11,6 @@ pub mod device;
 mod disabled;
 pub mod effects;
 pub mod event;
-pub mod extension;
 pub mod job;
 pub mod lease;
 pub mod namespace;
@@ -419,8 +419,8 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("networking.k8s.io", "networkpolicies") => &GENERATION,
         ("networking.k8s.io", "ipaddresses") => &ADDRESSES,
         ("discovery.k8s.io", "endpointslices") => &ENDPOINT_SLICES,
-        ("apiextensions.k8s.io", "customresourcedefinitions") => &extension::DEFINITION,
-        ("apiregistration.k8s.io", "apiservices") => &extension::API_SERVICE,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &api_extension::DEFINITION,
+        ("apiregistration.k8s.io", "apiservices") => &api_extension::API_SERVICE,
         _ => &GENERIC,
     }
 }

@@ -13,7 +13,7 @@ use atoll_informer::Key;
 use atoll_meta::object;
 use atoll_meta::views::items;
 use atoll_placement::decide::{DecidedShare, PlacementDecision};
-use atoll_placement::demand::{CurrentShare, Demand, Work};
+use atoll_placement::demand::{CurrentShare, Demand, Eviction, Work};
 use atoll_placement::failover::returns_at;
 use atoll_placement::intent::{Intent, IntentSource};
 use atoll_placement::moves::shrunk;
@@ -71,7 +71,7 @@ impl Round<'_> {
         let awaits_removal = !unconfirmed.is_empty();
         // A lost cluster may confirm the removal much later. When it returns, all objects are balanced again.
         let awaits_removal_soon = unconfirmed.iter().any(|uid| !self.is_lost(uid));
-        demand.evicted.extend(unconfirmed);
+        demand.evict(unconfirmed, Eviction::Leaving);
 
         let mut asked = match is_moving {
             true => moving::as_if_on(&demand, bound_for.clone()),
@@ -120,7 +120,7 @@ impl Round<'_> {
         }
         if decision.shares.is_empty() {
             // A placed object stays until another cluster has room for it.
-            let message = missing.unwrap_or_else(|| "no cluster takes it".to_string());
+            let message = missing.unwrap_or_else(|| "no cluster accepts the object".to_string());
             let shrunk = self.shrunk(&demand, &rules, intent);
             return self.stays(target, placement, shrunk, (code, message));
         }
@@ -342,10 +342,10 @@ impl Round<'_> {
             Some(late.iter().filter_map(|key| self.ledger.cluster_uid(key).cloned()).collect())
         };
         let losses = losses::of(&self.ledger.fleet, demand, &rules.failover, on, &late, now);
-        demand.evicted.extend(losses.replaced.iter().cloned());
+        demand.evict(losses.replaced.iter().cloned(), Eviction::Lost);
         let near = demand.current.iter().map(|share| &share.uid).chain(&demand.namespace_on);
         let emptied: Vec<_> = near.filter(|uid| self.is_emptied(uid, demand, rules)).cloned().collect();
-        demand.evicted.extend(emptied);
+        demand.evict(emptied, Eviction::Emptied);
         if let Some(at) = losses.due {
             self.scheduler.heartbeats.request(workspaces(), at - 1);
             self.wake_at(key, at);
@@ -389,7 +389,7 @@ impl Round<'_> {
                 return true;
             }
         }
-        asked.evicted.extend(recent.clusters);
+        asked.evict(recent.clusters, Eviction::RecentlyReady);
         asked.may_rebalance = true;
         if let Some(at) = recent.due {
             self.wake_at(key, at);

@@ -18,22 +18,22 @@ pub struct HourlyCap(HashMap<Key, i64>);
 impl HourlyCap {
     /// Whether no object has begun to move within the last hour.
     pub fn is_unused(&self, now: i64) -> bool {
-        self.0.values().all(|begun| has_passed(*begun, now))
+        self.0.values().all(|started_at| has_passed(*started_at, now))
     }
 
-    /// Counts an object that moves, one of so many, or returns when the next one is allowed.
+    /// Counts an object that moves, or returns when the next one is allowed. `objects` is the number of all objects.
     pub fn begin(&mut self, key: &Key, now: i64, objects: usize) -> Result<(), i64> {
-        self.0.retain(|_, begun| !has_passed(*begun, now));
+        self.0.retain(|_, started_at| !has_passed(*started_at, now));
         if self.0.contains_key(key) || self.0.len() < (objects / PART).max(LEAST) {
             self.0.insert(key.clone(), now);
             return Ok(());
         }
-        Err(self.0.values().min().map_or(now, |begun| begun.saturating_add(HOUR)))
+        Err(self.0.values().min().map_or(now, |started_at| started_at.saturating_add(HOUR)))
     }
 }
 
-fn has_passed(begun: i64, now: i64) -> bool {
-    begun.saturating_add(HOUR) <= now
+fn has_passed(started_at: i64, now: i64) -> bool {
+    started_at.saturating_add(HOUR) <= now
 }
 
 #[cfg(test)]

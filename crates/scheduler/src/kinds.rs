@@ -1,5 +1,5 @@
 //! The kinds that the scheduler places: workloads, all of which are in its caches, and all other placeable
-//! kinds, of which its caches contain the objects that ask for clusters, go along with an owner, or may be
+//! kinds, of which its caches contain the objects that ask for clusters, are placed with an owner, or may be
 //! named by a policy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

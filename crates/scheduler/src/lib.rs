@@ -18,6 +18,7 @@ mod autoscalers;
 mod beyond_policy;
 mod callers;
 mod changes;
+mod cluster_change_throttle;
 mod counts;
 mod decisions;
 mod elsewhere;
@@ -40,7 +41,6 @@ mod progress;
 mod rebalancing;
 mod report;
 mod reports;
-mod rests;
 mod rollouts;
 mod round;
 mod rules;
@@ -80,6 +80,7 @@ use tokio::time::Instant;
 
 use crate::autoscalers::Autoscalers;
 use crate::changes::Changes;
+use crate::cluster_change_throttle::Throttle;
 use crate::counts::Counts;
 pub use crate::handle::SchedulerHandle;
 use crate::heartbeats::Heartbeats;
@@ -91,7 +92,6 @@ use crate::policies::Policies;
 use crate::progress::RolloutProgress;
 use crate::rebalancing::Rebalancing;
 use crate::reports::Reports;
-use crate::rests::Rests;
 use crate::round::{DecidedStep, Round};
 use crate::selected::Selected;
 use crate::serving::Serving;
@@ -111,7 +111,7 @@ const WORKSPACE_TIME: Duration = Duration::from_millis(20);
 /// Time for updating the ledger with changed objects before the decisions of a batch. The other changes follow
 /// before the next batch: a change may concern very many objects of one workspace.
 const UPDATE_TIME: Duration = Duration::from_millis(20);
-/// The same for the Clusters of one workspace, before it rests.
+/// The same for the Clusters of one workspace, before it is throttled.
 const CLUSTERS_TIME: Duration = Duration::from_millis(5);
 /// The component of events.
 const COMPONENT: &str = "atoll-scheduler";
@@ -147,7 +147,7 @@ struct Scheduler {
     pending: Pending,
     pauses: Pauses,
     rebalancing: Rebalancing,
-    rests: Rests,
+    throttle: Throttle,
     reports: Reports,
     progress: RolloutProgress,
     /// `None` in a trial, where ready Pods count as reachable.
@@ -201,7 +201,7 @@ pub async fn run(setup: Setup) {
         pending: Pending::default(),
         pauses: Pauses::default(),
         rebalancing: Rebalancing::default(),
-        rests: Rests::default(),
+        throttle: Throttle::default(),
         reports: Reports::new(informers.of(&resources::OBJECT_STATUSES)),
         progress: RolloutProgress::default(),
         serving: Some(Serving::new(informers.of(&resources::SERVICES))),
@@ -274,15 +274,15 @@ impl Scheduler {
     }
 
     /// Whether changes of Clusters may wait. All must be known before the first decision, and a trial is over soon.
-    fn may_rest(&self) -> bool {
+    fn may_throttle(&self) -> bool {
         self.is_loaded.load(Ordering::Relaxed) && self.update_time < Duration::MAX
     }
 
-    /// Updates the ledger with everything that has changed in the caches, except for Clusters of workspaces that rest.
+    /// Updates the ledger with everything that has changed in the caches, except for Clusters of throttled workspaces.
     fn update(&self, ledger: &mut Ledger) {
         self.pending.forget_unseen();
         let (clusters, objects) = self.changes.take();
-        let (may_rest, mut used) = (self.may_rest(), HashMap::<Arc<str>, Duration>::new());
+        let (may_throttle, mut used) = (self.may_throttle(), HashMap::<Arc<str>, Duration>::new());
         for key in clusters {
             let Some(cluster) = self.clusters.get(&key) else {
                 ledger.remove_cluster(&key);
@@ -290,9 +290,9 @@ impl Scheduler {
             };
             let used = used.entry(key.workspace.clone()).or_default();
             let is_next = used.is_zero() || *used >= CLUSTERS_TIME;
-            if may_rest && is_next && self.rests.defer(&key.workspace) {
+            if may_throttle && is_next && self.throttle.defer(&key.workspace) {
                 self.changes.cluster(key);
-                self.rebalancing.wait_for_rests();
+                self.rebalancing.wait_for_throttle();
                 continue;
             }
             let begun = Instant::now();
@@ -302,8 +302,8 @@ impl Scheduler {
                 Err(_) => self.changes.cluster(key.clone()),
             }
             *used += begun.elapsed();
-            if may_rest {
-                self.rests.add(&key.workspace, begun.elapsed());
+            if may_throttle {
+                self.throttle.add(&key.workspace, begun.elapsed());
             }
         }
         // All placements must be known before the first decision.

@@ -1,4 +1,4 @@
-//! Objects that go along with their owners and have no other reason to be placed.
+//! Objects that are placed with their owners and have no other reason to be placed.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Scheduler {
 }
 
 impl Round<'_> {
-    /// The clusters of the owners of an object that serve its kind. `None` if it does not go along with owners, or they
+    /// The clusters of the owners of an object that serve its kind. `None` if it is not placed with owners, or they
     /// are not known yet.
     pub fn owned_shares(&self, target: &PlacementTarget) -> Option<Vec<Share>> {
         let (resource, at, kinds) = (&target.resource, &target.at, &self.scheduler.kinds);

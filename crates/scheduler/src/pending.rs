@@ -30,7 +30,7 @@ pub struct Pending {
 
 #[derive(Clone, Default)]
 struct PendingObject {
-    /// The reason that was last told; `None` if none was.
+    /// The reason that was last reported; `None` if none was.
     message: Option<String>,
     /// Uids of the clusters on which more room may help; `None` if it is not known what helps.
     rooms: Option<HashSet<Arc<str>>>,

@@ -101,8 +101,8 @@ impl Rebalancing {
         self.changed.notify_one();
     }
 
-    /// Notes that changes of Clusters wait for the end of a rest.
-    pub fn wait_for_rests(&self) {
+    /// Notes that changes of Clusters wait because their workspace is throttled.
+    pub fn wait_for_throttle(&self) {
         self.changed.notify_one();
     }
 
@@ -136,7 +136,8 @@ impl Rebalancing {
         self.objects().remove(key);
     }
 
-    /// Counts an object, one of so many, that moves, or returns when the next one of its workspace may, in seconds.
+    /// Counts an object that moves, or returns when the next one of its workspace may, in seconds. `objects` is the
+    /// number of all objects.
     pub fn begin(&self, key: &Key, now: i64, objects: usize) -> Result<(), i64> {
         let mut caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
         caps.retain(|_, cap| !cap.is_unused(now));
@@ -157,7 +158,7 @@ pub async fn run(scheduler: &Scheduler) {
     let rebalancing = &scheduler.rebalancing;
     loop {
         let settles = rebalancing.clusters().settles;
-        match settles.into_iter().chain(scheduler.rests.due()).min() {
+        match settles.into_iter().chain(scheduler.throttle.due()).min() {
             None => rebalancing.changed.notified().await,
             Some(at) => tokio::select! {
                 biased;
@@ -166,9 +167,9 @@ pub async fn run(scheduler: &Scheduler) {
             },
         }
         let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        if is_past(scheduler.rests.due()) {
+        if is_past(scheduler.throttle.due()) {
             // Decisions in the meantime did not see the changes that waited.
-            for workspace in scheduler.rests.take_due() {
+            for workspace in scheduler.throttle.take_due() {
                 scheduler.pending.retry_below(&workspace);
                 scheduler.scope_changed(&workspace, "", &ChangeScope::DaemonSets);
             }
@@ -186,13 +187,13 @@ pub fn enqueue(scheduler: &Scheduler) {
     enqueue_all(scheduler);
 }
 
-/// Adds the objects on changed Clusters, except for Clusters of workspaces that rest.
+/// Adds the objects on changed Clusters, except for Clusters of throttled workspaces.
 fn enqueue_near(scheduler: &Scheduler) {
     let mut uids = std::mem::take(&mut scheduler.rebalancing.clusters().uids);
-    let may_rest = scheduler.may_rest();
-    let resting: Vec<_> =
-        uids.extract_if(|_, workspace| may_rest && scheduler.rests.defer(workspace)).collect();
-    scheduler.rebalancing.clusters().uids.extend(resting);
+    let may_throttle = scheduler.may_throttle();
+    let throttled: Vec<_> =
+        uids.extract_if(|_, workspace| may_throttle && scheduler.throttle.defer(workspace)).collect();
+    scheduler.rebalancing.clusters().uids.extend(throttled);
     if uids.is_empty() {
         return;
     }
@@ -206,9 +207,9 @@ fn enqueue_near(scheduler: &Scheduler) {
         // All objects are looked at.
         let begun = Instant::now();
         let near = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains_key(&**uid)));
-        if may_rest {
+        if may_throttle {
             let workspaces: HashSet<&Arc<str>> = uids.values().collect();
-            workspaces.into_iter().for_each(|workspace| scheduler.rests.add(workspace, begun.elapsed()));
+            workspaces.into_iter().for_each(|workspace| scheduler.throttle.add(workspace, begun.elapsed()));
         }
         near
     };

@@ -124,7 +124,7 @@ impl<'a> Round<'a> {
             let intent = taking_over::intent(&object, &placement, is_divided);
             return DecidedStep::TakeOver(PlacementTarget { resource, at, object }, intent);
         }
-        if taking_over::was_let_go(&resource, &object) {
+        if taking_over::was_released(&resource, &object) {
             return DecidedStep::TakeOver(PlacementTarget { resource, at, object }, Intent::default());
         }
         if !workloads::is_placed_here(&resource, &object, &placement) {
@@ -220,7 +220,7 @@ impl<'a> Round<'a> {
         if intent.is_some_and(is_own) {
             return Eligibility::Eligible;
         }
-        // Policies do not apply to objects that go along with their owners.
+        // Policies do not apply to objects that are placed with their owners.
         if self.owned_shares(target).is_some_and(|shares| !shares.is_empty()) {
             return Eligibility::NotAsked;
         }
@@ -423,7 +423,7 @@ impl<'a> Round<'a> {
             IntentSource::Object | IntentSource::Label => &target.object,
             IntentSource::Namespace => namespace,
         };
-        // A cluster that does not serve the workspace is like one that does not exist: its labels are not told.
+        // A cluster that does not serve the workspace is treated as nonexistent: its labels are not disclosed.
         let cluster = |name: &str| {
             let named = self.ledger.fleet.named(path, name)?;
             let uid = Some(named.uid.clone()).filter(|uid| self.ledger.fleet.serves(uid, path))?;
@@ -582,7 +582,7 @@ pub fn message(decision: &PlacementDecision) -> String {
         parts.push(format!("{more} more clusters take nothing"));
     }
     let what = match decision.shares.is_empty() {
-        true => "no cluster takes it".to_string(),
+        true => "no cluster accepts the object".to_string(),
         false if decision.unplaced == 0 => "no other cluster takes them".to_string(),
         false => format!("{} of its replicas have no place", decision.unplaced),
     };

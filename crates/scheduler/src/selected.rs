@@ -186,7 +186,7 @@ impl Selected {
         }
         match found {
             0 => Next::Done,
-            _ => Next::After(self.changed.rest(namespace, found, Instant::now())),
+            _ => Next::After(self.changed.pause(namespace, found, Instant::now())),
         }
     }
 

@@ -91,7 +91,7 @@ pub fn first_by_name(mut objects: Vec<Arc<Value>>, most: usize) -> Vec<Arc<Value
     objects
 }
 
-/// The number of replicas that can be reached in a cluster: none before a Service that goes along with them is
+/// The number of replicas that can be reached in a cluster: none before a Service that selects them is
 /// there, any number if its endpoints are not known or it is not placed there.
 fn most_ready(
     endpoints: &HashMap<String, Option<i64>>,

@@ -1,5 +1,5 @@
 //! Placements that were made by hand, without a scheduler, become intents. No replica moves: numbers become
-//! pins, and what is whole stays whole. What was let go stays so, with the intent `none`.
+//! pins, and what is whole stays whole. Released objects stay unplaced, with the intent `none`.
 
 use atoll_fleet::scheduled::COMMAND_MANAGER;
 use atoll_fleet::{Placement, placed_by, placed_condition};
@@ -23,9 +23,9 @@ pub fn is_needed(resource: &Resource, object: &Value, placement: &Placement) -> 
         && !is_released()
 }
 
-/// Whether an object was let go before that was recorded as an intent. It stays in the control plane.
-pub fn was_let_go(resource: &Resource, object: &Value) -> bool {
-    workloads::is_workload(resource) && workloads::is_own(object) && placed_condition::was_let_go(object)
+/// Whether an object was released before releases were recorded as an intent. It stays in the control plane.
+pub fn was_released(resource: &Resource, object: &Value) -> bool {
+    workloads::is_workload(resource) && workloads::is_own(object) && placed_condition::was_released(object)
 }
 
 /// Returns the intent that keeps a placement as it is. `is_divided` is whether a policy would divide it.

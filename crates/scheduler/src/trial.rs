@@ -23,6 +23,7 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::changes::{self, Changes};
+use crate::cluster_change_throttle::Throttle;
 use crate::counts::Counts;
 use crate::heartbeats::Heartbeats;
 use crate::pauses::Pauses;
@@ -30,7 +31,6 @@ use crate::policies::Policies;
 use crate::progress::RolloutProgress;
 use crate::rebalancing::{self, Rebalancing};
 use crate::reports::Reports;
-use crate::rests::Rests;
 use crate::round::{DecidedStep, Round};
 use crate::suspicion::Suspicions;
 use crate::volume_claims::VolumeClaims;
@@ -84,7 +84,7 @@ impl Trial {
             pending: of.pending.copy(),
             pauses: Pauses::default(),
             rebalancing: Rebalancing::default(),
-            rests: Rests::default(),
+            throttle: Throttle::default(),
             reports: Reports::new(copy(&of.reports.cache)),
             progress: RolloutProgress::default(),
             serving: None,

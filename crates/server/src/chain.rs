@@ -56,6 +56,19 @@ pub struct Call {
     pub response_limits: ResponseLimits,
 }
 
+impl Call {
+    fn new(
+        info: Arc<RequestInfo>,
+        query: Query,
+        (method, headers): (Method, HeaderMap),
+        (user, workspace): (User, Workspace),
+        body: bytes::Bytes,
+        (output, response_limits): (Output, ResponseLimits),
+    ) -> Call {
+        Call { info, query, method, headers, user, workspace, body, output, response_limits }
+    }
+}
+
 /// Handles one request. Errors and panics become responses.
 pub async fn handle<B>(server: &Arc<Server>, peer: &Peer, request: Request<B>) -> Response<Body>
 where
@@ -203,18 +216,9 @@ where
         let _permit = in_flight.acquire()?;
         let headers = request.headers().clone();
         let output = Output::of_error(&headers, &query);
-        let (method, body) = (request.method().clone(), bytes::Bytes::new());
-        let call = Call {
-            info: info.clone(),
-            query,
-            method,
-            headers,
-            user,
-            workspace,
-            body,
-            output,
-            response_limits,
-        };
+        let (line, sender) = ((request.method().clone(), headers), (user, workspace));
+        let limited = (output, response_limits);
+        let call = Call::new(info.clone(), query, line, sender, bytes::Bytes::new(), limited);
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let forwarded = ForwardedRequest { request, address: peer.address };
         return verbs::dispatch(server, call, Some(forwarded)).await;
@@ -230,18 +234,8 @@ where
         let _permit = in_flight.acquire()?;
         let mut output = Output::negotiate(&parts.headers, info, &query)?;
         output.skew = server.registry.clock.skew();
-        let (method, headers) = (parts.method, parts.headers);
-        let call = Call {
-            info: info.clone(),
-            query,
-            method,
-            headers,
-            user,
-            workspace,
-            body,
-            output,
-            response_limits,
-        };
+        let (line, sender) = ((parts.method, parts.headers), (user, workspace));
+        let call = Call::new(info.clone(), query, line, sender, body, (output, response_limits));
         return verbs::dispatch(server, call, None).await;
     }
     let is_get = parts.method == Method::GET;
@@ -284,18 +278,8 @@ where
             let listed = RequestInfo { verb: "list", is_resource: true, ..RequestInfo::clone(info) };
             let mut output = Output::of_untyped(&parts.headers, &listed, &query)?;
             output.skew = server.registry.clock.skew();
-            let (info, method, headers) = (info.clone(), parts.method, parts.headers);
-            let call = Call {
-                info,
-                query,
-                method,
-                headers,
-                user,
-                workspace,
-                body: received,
-                output,
-                response_limits,
-            };
+            let (line, sender) = ((parts.method, parts.headers), (user, workspace));
+            let call = Call::new(info.clone(), query, line, sender, received, (output, response_limits));
             sync::clusters::handle(server, &call).await
         }
         what_if::PATH => what_if::handle(server, &workspace, &user, &parts.method, &received).await,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   handle ─► location (which node, which container, which path)
-//!      ├─ log        ─► backend ─► the kubelet's answer, as it comes
+//!      ├─ log        ─► backend ─► the kubelet's response, as it comes
 //!      ├─ stream     ─► translate (WebSocket to SPDY), tunnel, or relay as it is
 //!      └─ proxy      ─► relay, with links rewritten
 //! ```

@@ -5,7 +5,7 @@
 //! block others.
 //!
 //! ```text
-//!   head ─► CountedRequest of the sender ─► body, within its time and memory ─► Permit ─► verb ─► answer, within memory
+//!   head ─► CountedRequest of the sender ─► body, within its time and memory ─► Permit ─► verb ─► response, within memory
 //! ```
 //!
 //! The memory for bodies, and for large responses and events of watches until they are sent, is divided among

@@ -50,7 +50,7 @@ impl Local {
 impl Transport for Local {
     fn send(&self, mut request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
-            // Most requests are answered without waiting for anything. A controller that sends thousands of them
+            // Most requests are handled without waiting for anything. A controller that sends thousands of them
             // in a row would otherwise keep its thread from all other tasks.
             tokio::task::coop::consume_budget().await;
             // During shutdown, the caller is about to be stopped as well, so it gets no response.

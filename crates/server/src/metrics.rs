@@ -210,7 +210,7 @@ impl Metrics {
         exposed.register("apiserver_request", "Requests by verb, resource and code", self.requests.clone());
         exposed.register(
             "apiserver_request_duration_seconds",
-            "Time to answer a request",
+            "Time to respond to a request",
             self.durations.clone(),
         );
         exposed.register(
@@ -227,12 +227,12 @@ impl Metrics {
         );
         exposed.register(
             "atoll_cluster_memory_bytes",
-            "Memory used by answers of a synced cluster, of the budget that each cluster has",
+            "Memory used by responses of a synced cluster, of the budget that each cluster has",
             self.cluster_memory.clone(),
         );
         exposed.register(
-            "atoll_cluster_oversized_answers",
-            "Answers of a synced cluster that were not read because they were too large",
+            "atoll_cluster_oversized_responses",
+            "Responses of a synced cluster that were not read because they were too large",
             self.cluster_refusals.clone(),
         );
         let budget = Gauge::<i64>::default();

@@ -159,7 +159,7 @@ async fn send(uri: &Uri, spans: Vec<Value>) -> Result<(), String> {
     let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
     let status = response.status();
     let _ = response.into_body().collect().await;
-    if status.is_success() { Ok(()) } else { Err(format!("the collector answered {status}")) }
+    if status.is_success() { Ok(()) } else { Err(format!("the collector returned {status}")) }
 }
 
 #[cfg(test)]

@@ -172,7 +172,7 @@ pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Resu
     let names_nothing = matches!(info.verb, "update" | "patch") && info.name.is_empty();
     // A watch of a resource that can only be listed is refused later, after its path was checked.
     let is_list = info.subresource.is_empty() && info.verb == "watch" && row.serves("list");
-    // OPTIONS requests through a proxy are answered by the backend.
+    // OPTIONS requests through a proxy are handled by the backend.
     let is_proxied_options = info.verb.is_empty() && info.subresource == "proxy" && method == Method::OPTIONS;
     if needs_namespace
         || names_new_object

@@ -1,4 +1,4 @@
-//! The HTTP server in a simulated container: answers every request with the pod's identity and a request
+//! The HTTP server in a simulated container: responds to every request with the pod's identity and a request
 //! count.
 
 use std::convert::Infallible;

@@ -68,7 +68,7 @@ pub(crate) struct ContainerRequest {
     query: Query,
 }
 
-/// Answers at `listener` for as long as it is polled. `tls`, and `admits` if set, decide which clients may
+/// Serves at `listener` for as long as it is polled. `tls`, and `admits` if set, decide which clients may
 /// connect.
 pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAcceptor, admits: Option<Admits>) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
@@ -117,7 +117,7 @@ struct Unreachable;
 
 impl std::fmt::Display for Unreachable {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("the node does not answer")
+        out.write_str("the node does not respond")
     }
 }
 

@@ -81,7 +81,11 @@ impl Tunnel {
         match tokio::time::timeout(RESPONSE_TIMEOUT, exchange).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(self.failure(Cause::Unreachable, &format!("the tunnel broke: {error}"))),
-            Err(_) => Err(self.failure(Cause::TimedOut, "it does not answer through its tunnel")),
+            Err(_) => {
+                let seconds = RESPONSE_TIMEOUT.as_secs();
+                let what = format!("the server does not respond within {seconds} s through its tunnel");
+                Err(self.failure(Cause::TimedOut, &what))
+            }
         }
     }
 

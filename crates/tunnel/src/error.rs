@@ -8,7 +8,7 @@ use atoll_client::BoxError;
 pub enum TunnelError {
     /// The control plane cannot be reached, or the connection broke.
     Broken(BoxError),
-    /// The control plane answered the request for the tunnel with this status code and message.
+    /// The control plane responded to the request for the tunnel with this status code and message.
     Refused(u16, String),
     /// The response was not received in time.
     Slow,
@@ -19,7 +19,7 @@ impl fmt::Display for TunnelError {
         match self {
             TunnelError::Broken(error) => write!(out, "{error}"),
             TunnelError::Refused(code, message) => write!(out, "{code}: {message}"),
-            TunnelError::Slow => out.write_str("the control plane does not answer"),
+            TunnelError::Slow => out.write_str("the control plane does not respond"),
         }
     }
 }

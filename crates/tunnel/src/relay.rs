@@ -105,7 +105,7 @@ mod tests {
         let mut question = String::new();
         server.read_to_string(&mut question).await.unwrap();
         assert_eq!(question, "question");
-        // The answer is longer than any buffer on its way.
+        // The response is longer than any buffer on its way.
         let answer = "answer".repeat(100);
         let sent = answer.clone();
         let answering = tokio::spawn(async move {

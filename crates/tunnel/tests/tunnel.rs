@@ -208,7 +208,7 @@ async fn silent_clusters_are_reported() {
     let ends = open().await;
     let silent = ends.client().get("/api/v1/silent").await.unwrap_err();
     assert_eq!(Cause::of(&silent), Some(Cause::TimedOut));
-    assert!(silent.message().contains("does not answer its agent"), "{silent:?}");
+    assert!(silent.message().contains("does not respond to its agent"), "{silent:?}");
 }
 
 #[tokio::test]

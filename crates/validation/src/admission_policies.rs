@@ -35,29 +35,6 @@ const MAX_ANNOTATION_LENGTH: usize = 5 * 1024;
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const MUTATING_OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Checks the fields that both kinds of policies share, up to their variables.
 fn common_fields(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&Value>, is_mutating: bool) {
@@ -107,7 +84,7 @@ fn common_fields(errors: &mut Errors, spec: &FieldValue<'_>, old: Option<&Value>
 fn is_identifier(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && !RESERVED.contains(&name)
+        && !atoll_cel::is_reserved(name)
 }
 
 fn validating(policy: &Value, old: Option<&Value>) -> Errors {

@@ -318,7 +318,7 @@ impl Cache {
         self.expired.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the history contains so many bytes that events leave it before they are old.
+    /// Whether the history is limited by its size, so that events leave it before they are old.
     pub fn has_full_history(&self) -> bool {
         self.watch_state().history.is_full()
     }

@@ -10,7 +10,7 @@ use super::source::{code, line, test_blocks};
 const MOST_CRATES: usize = 3;
 
 /// Names of files that were replaced by the field's own words.
-const NON_WORDS: [&str; 34] = [
+const NON_WORDS: [&str; 37] = [
     "ask",
     "beats",
     "begun",
@@ -24,6 +24,7 @@ const NON_WORDS: [&str; 34] = [
     "dawdling",
     "desk",
     "ending",
+    "extension",
     "flag",
     "follow",
     "followers",
@@ -36,6 +37,7 @@ const NON_WORDS: [&str; 34] = [
     "neighbours",
     "operating",
     "ours",
+    "package",
     "patience",
     "retire",
     "seats",
@@ -43,6 +45,7 @@ const NON_WORDS: [&str; 34] = [
     "sights",
     "spaces",
     "theirs",
+    "trust",
     "weather",
     "world",
 ];

@@ -13,7 +13,7 @@ use super::plan::{AdoptionReason, Item, Plan, PlannedNamespace};
 use super::sent_objects;
 use crate::advice::Failure;
 use crate::cluster::connection::ClusterConnection;
-use crate::cluster::fleet::uid;
+use crate::cluster::control_plane_connection::uid;
 use crate::cluster::object_release;
 use crate::output::errln;
 use crate::place::intent;
@@ -341,7 +341,7 @@ impl<'a> Executor<'a> {
         let (path, target) = (&prepared.above, &prepared.target);
         let resource = (target.resource.group.as_str(), target.resource.resource.as_str());
         intent::take_from_scheduler(above, resource, path, std::slice::from_ref(name)).await?;
-        object_release::unplace(above, &self.connection.home, name, path, target).await?;
+        object_release::unplace(above, &self.connection.registering_workspace, name, path, target).await?;
         Ok(intent::give_back(above, path).await?)
     }
 

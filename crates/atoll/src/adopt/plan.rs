@@ -288,7 +288,8 @@ impl Planner<'_> {
 
     fn check_placeable(&self, resource: &ApiResource) -> Result<(), Failure> {
         let is_served = self.resources.iter().any(|it| it == resource);
-        let is_home = self.connection.home.session.current == self.connection.fleet.session.current;
+        let is_home =
+            self.connection.registering_workspace.session.current == self.connection.fleet.session.current;
         match () {
             () if resource.name == "pods" && resource.group.is_empty() => Err(Failure::new(
                 "pods cannot be adopted",
@@ -312,7 +313,7 @@ impl Planner<'_> {
                 format!(
                     "such objects belong to the workspace that the cluster joined: {} workspace use {}",
                     invocation(),
-                    self.connection.home.session.current
+                    self.connection.registering_workspace.session.current
                 ),
             )),
             () => Ok(()),
@@ -456,13 +457,15 @@ impl Planner<'_> {
                 "its objects cannot be adopted",
             ));
         }
-        let is_home = connection.home.session.current == connection.fleet.session.current;
+        let is_home = connection.registering_workspace.session.current == connection.fleet.session.current;
         let has_locator = match Locator::of(found) {
             None if !is_home && !is_consented(found, &connection.workspace) => {
                 return Err(Failure::new(
                     format!(
                         "namespace {name} of {} may not be used by {}: the cluster is registered in {}",
-                        connection.name, connection.fleet.session.current, connection.home.session.current
+                        connection.name,
+                        connection.fleet.session.current,
+                        connection.registering_workspace.session.current
                     ),
                     format!(
                         "an administrator of the cluster allows it with: kubectl label namespace {name} {}={}",

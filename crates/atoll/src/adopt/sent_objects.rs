@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::plan::{Item, shown};
 use crate::advice::Failure;
 use crate::cluster::connection::ClusterConnection;
-use crate::cluster::fleet::uid;
+use crate::cluster::control_plane_connection::uid;
 use crate::cluster::object_release::REFERRERS;
 use crate::place::resources::ApiResource;
 

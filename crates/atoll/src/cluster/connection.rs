@@ -5,7 +5,7 @@ use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::{ClusterView, Pause, pause};
 use serde_json::Value;
 
-use super::fleet::{Fleet, uid};
+use super::control_plane_connection::{ControlPlaneConnection, uid};
 use super::{cluster_names, in_workspace, suggestion};
 use crate::advice::{Failure, invocation};
 use crate::command::Connection;
@@ -16,9 +16,9 @@ use atoll_joining::credential;
 
 pub struct ClusterConnection {
     /// The API of the current workspace.
-    pub fleet: Fleet,
+    pub fleet: ControlPlaneConnection,
     /// The API of the workspace in which the cluster is registered.
-    pub home: Fleet,
+    pub registering_workspace: ControlPlaneConnection,
     pub name: String,
     pub cluster: Value,
     pub below: Api,
@@ -30,10 +30,10 @@ pub struct ClusterConnection {
 
 impl ClusterConnection {
     pub async fn open(connection: &Connection, name: &str) -> Result<ClusterConnection, Failure> {
-        let fleet = Fleet::open(connection)?;
-        let (home, cluster) = find(&fleet, connection, name).await?;
-        let secret = home.api.find(&credential::secret_path(name)).await?;
-        let below = open(name, &cluster, secret.as_ref(), &home).await?;
+        let fleet = ControlPlaneConnection::open(connection)?;
+        let (registering_workspace, cluster) = find(&fleet, connection, name).await?;
+        let secret = registering_workspace.api.find(&credential::secret_path(name)).await?;
+        let below = open(name, &cluster, secret.as_ref(), &registering_workspace).await?;
         let claim = below.find(&claim::path()).await?.map(|found| Claim::of(&found)).unwrap_or_default();
         if claim.cluster != uid(&cluster) {
             return Err(Failure::new(
@@ -41,7 +41,7 @@ impl ClusterConnection {
                 format!("see its state with: {} cluster describe {name}", invocation()),
             ));
         }
-        let is_home = home.session.current == fleet.session.current;
+        let is_home = registering_workspace.session.current == fleet.session.current;
         let workspace = match fleet.workspace_id().await? {
             Some(id) => id,
             None if is_home => claim.workspace,
@@ -55,7 +55,7 @@ impl ClusterConnection {
         let control_plane = claim.control_plane;
         Ok(ClusterConnection {
             fleet,
-            home,
+            registering_workspace,
             name: name.to_string(),
             cluster,
             below,
@@ -105,16 +105,21 @@ fn paused(why: &str) -> Failure {
 }
 
 /// Finds the cluster in the current workspace, or else in its nearest ancestor.
-async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fleet, Value), Failure> {
+async fn find(
+    fleet: &ControlPlaneConnection,
+    connection: &Connection,
+    name: &str,
+) -> Result<(ControlPlaneConnection, Value), Failure> {
     let mut names = Vec::new();
     let mut workspace = Some(fleet.session.current.as_str());
     while let Some(path) = workspace {
-        let mut home = Fleet::open(connection)?;
-        home.session.current = path.to_string();
-        home.api = Api::above(&home.session.config.context()?, &in_workspace(path, ""))?;
-        match home.find(name).await {
-            Ok(Some(cluster)) => return Ok((home, cluster)),
-            Ok(None) => names.extend(cluster_names(&home.session, path).await?),
+        let mut registering_workspace = ControlPlaneConnection::open(connection)?;
+        registering_workspace.session.current = path.to_string();
+        registering_workspace.api =
+            Api::above(&registering_workspace.session.config.context()?, &in_workspace(path, ""))?;
+        match registering_workspace.find(name).await {
+            Ok(Some(cluster)) => return Ok((registering_workspace, cluster)),
+            Ok(None) => names.extend(cluster_names(&registering_workspace.session, path).await?),
             // The user has no rights above.
             Err(failure) if path != fleet.session.current => {
                 return Err(fleet.why_not_here(name).await.unwrap_or(failure));
@@ -130,9 +135,14 @@ async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fle
 }
 
 /// Connects to the cluster, and checks that its identity has not changed since it joined.
-async fn open(name: &str, cluster: &Value, secret: Option<&Value>, home: &Fleet) -> Result<Api, Failure> {
+async fn open(
+    name: &str,
+    cluster: &Value,
+    secret: Option<&Value>,
+    registering_workspace: &ControlPlaneConnection,
+) -> Result<Api, Failure> {
     let api = match ClusterView::of(cluster).mode() {
-        "pull" => through_agent(name, home)?,
+        "pull" => through_agent(name, registering_workspace)?,
         _ => with_credential(name, secret)?,
     };
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
@@ -152,12 +162,15 @@ async fn open(name: &str, cluster: &Value, secret: Option<&Value>, home: &Fleet)
     }
 }
 
-/// Connects to a cluster through the control plane and the tunnel of its agent. `home` is the workspace in which
+/// Connects to a cluster through the control plane and the tunnel of its agent. `registering_workspace` is the workspace in which
 /// it is registered.
-pub fn through_agent(name: &str, home: &Fleet) -> Result<Api, Failure> {
-    let path = in_workspace(&home.session.current, &format!("/services/clusters/{}/proxy", encoded(name)));
+pub fn through_agent(name: &str, registering_workspace: &ControlPlaneConnection) -> Result<Api, Failure> {
+    let path = in_workspace(
+        &registering_workspace.session.current,
+        &format!("/services/clusters/{}/proxy", encoded(name)),
+    );
     let check = format!("{} cluster describe {name}", invocation());
-    Api::through(&home.session.config.context()?, &path, check)
+    Api::through(&registering_workspace.session.config.context()?, &path, check)
 }
 
 /// Connects to a cluster with the credential that joining stored.

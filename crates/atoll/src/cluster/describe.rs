@@ -8,7 +8,7 @@ use atoll_fleet::{ClusterView, Pause};
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::fleet::Fleet;
+use super::control_plane_connection::ControlPlaneConnection;
 use super::placed_objects;
 use super::running_workloads::{self, HEADERS, RunningWorkloads};
 use crate::advice::Failure;
@@ -18,7 +18,7 @@ use crate::style::Paint;
 use atoll_joining::credential::{self, EXPIRES};
 
 pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
-    let fleet = Fleet::open(&cluster.connection)?;
+    let fleet = ControlPlaneConnection::open(&cluster.connection)?;
     let found = fleet.get(&cluster.name).await?;
     // The user may lack the right to read these; show the rest anyway.
     let secret = fleet.api.find(&credential::secret_path(&cluster.name)).await.ok().flatten();

@@ -13,7 +13,7 @@ use atoll_scheduler::DRAIN;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::fleet::Fleet;
+use super::control_plane_connection::ControlPlaneConnection;
 use super::guarded;
 use super::placed_objects::{self, WorkspacePaths};
 use crate::advice::{Failure, invocation, pluralize};
@@ -41,7 +41,7 @@ enum Course {
 }
 
 pub async fn run(options: &DrainOptions) -> Result<(), Failure> {
-    let fleet = Fleet::open(&options.cluster.connection)?;
+    let fleet = ControlPlaneConnection::open(&options.cluster.connection)?;
     let name = &options.cluster.name;
     let found = fleet.get(name).await?;
     if options.dry_run {
@@ -70,7 +70,7 @@ pub fn without_drain(cluster: &Value) -> Option<Vec<Value>> {
 }
 
 /// Says what would move where, and what would stay. The scheduler decides as for a drain in earnest.
-async fn show(fleet: &Fleet, cluster: &str) -> Result<(), Failure> {
+async fn show(fleet: &ControlPlaneConnection, cluster: &str) -> Result<(), Failure> {
     let contents = DrainContents::read(fleet, cluster).await?;
     let change = WhatIf { drain: Some(cluster.to_string()), ..WhatIf::default() };
     let body = serde_json::to_value(&change).unwrap_or_default();
@@ -121,7 +121,7 @@ fn would_move(answer: &WhatIfAnswer, cluster: &str, paint: Paint) -> String {
 }
 
 /// Prints the progress until everything that can move has left.
-async fn wait(fleet: &Fleet, cluster: &str, deadline: Instant) -> Result<(), Failure> {
+async fn wait(fleet: &ControlPlaneConnection, cluster: &str, deadline: Instant) -> Result<(), Failure> {
     let mut told = String::new();
     loop {
         let contents = DrainContents::read(fleet, cluster).await?;
@@ -164,7 +164,7 @@ struct DrainContents {
 }
 
 impl DrainContents {
-    async fn read(fleet: &Fleet, cluster: &str) -> Result<DrainContents, Failure> {
+    async fn read(fleet: &ControlPlaneConnection, cluster: &str) -> Result<DrainContents, Failure> {
         let placed = placed_objects::read(fleet, cluster).await?;
         let id = fleet.workspace_id().await?;
         let paths = WorkspacePaths::read(&fleet.session, id).await?;
@@ -210,7 +210,11 @@ impl DrainContents {
     }
 
     /// Objects that cannot move, with the reason.
-    async fn blocked(&self, fleet: &Fleet, moving: &[&ObjectTarget]) -> BTreeMap<String, String> {
+    async fn blocked(
+        &self,
+        fleet: &ControlPlaneConnection,
+        moving: &[&ObjectTarget],
+    ) -> BTreeMap<String, String> {
         let mut blocked = BTreeMap::new();
         let Ok(context) = fleet.session.config.context() else { return blocked };
         for target in moving.iter().take(MOST_NAMED) {

@@ -14,7 +14,7 @@ use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use super::fleet::{CLUSTERS, Fleet, uid};
+use super::control_plane_connection::{CLUSTERS, ControlPlaneConnection, uid};
 use super::step_printer::StepPrinter;
 use crate::advice::{Failure, invocation, pluralize};
 use crate::command::{Connection, JoinOptions, Mode};
@@ -26,7 +26,7 @@ use atoll_joining::{JoiningCluster, admin_failure, version};
 struct Join<'a> {
     options: &'a JoinOptions,
     access: Access,
-    fleet: Fleet,
+    fleet: ControlPlaneConnection,
     below: JoiningCluster,
     /// The objects created so far, which remain if a later step fails.
     made: Vec<&'static str>,
@@ -81,12 +81,12 @@ impl<'a> Join<'a> {
 }
 
 /// Opens the control plane that the cluster joins.
-fn control_plane(options: &JoinOptions) -> Result<Fleet, Failure> {
+fn control_plane(options: &JoinOptions) -> Result<ControlPlaneConnection, Failure> {
     let control_plane = Connection {
         kubeconfig: options.control_plane_kubeconfig.clone(),
         context: options.control_plane_context.clone(),
     };
-    Fleet::open(&control_plane).map_err(with_join_flags)
+    ControlPlaneConnection::open(&control_plane).map_err(with_join_flags)
 }
 
 /// Replaces the names of the flags for the control plane, which differ in this command.

@@ -14,7 +14,7 @@ use atoll_fleet::view::ObjectTarget;
 use atoll_meta::object;
 use serde_json::json;
 
-use super::fleet::{Fleet, uid};
+use super::control_plane_connection::{ControlPlaneConnection, uid};
 use atoll_joining::api::Api;
 pub use atoll_joining::{list_namespaces, remove_locators, remove_marks};
 
@@ -94,7 +94,7 @@ async fn change_keep(
 /// `path` is that of the object above.
 pub async fn unplace(
     above: &Api,
-    home: &Fleet,
+    registering_workspace: &ControlPlaneConnection,
     cluster: &str,
     path: &str,
     target: &ObjectTarget,
@@ -113,7 +113,7 @@ pub async fn unplace(
                 Err(problem) => return Err(problem.into()),
             }
         }
-        placed_objects::report_gone(home, cluster, std::slice::from_ref(target)).await?;
+        placed_objects::report_gone(registering_workspace, cluster, std::slice::from_ref(target)).await?;
         return Ok(());
     }
     Err(Failure::new(

@@ -12,7 +12,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, uid};
+use super::control_plane_connection::{ControlPlaneConnection, uid};
 use super::in_workspace;
 use crate::advice::Failure;
 use crate::place::by_intent;
@@ -98,7 +98,7 @@ fn sync_view_path(cluster: &str) -> String {
 }
 
 /// Reads everything that is placed on the cluster now.
-pub async fn read(fleet: &Fleet, cluster: &str) -> Result<PlacedObjects, Failure> {
+pub async fn read(fleet: &ControlPlaneConnection, cluster: &str) -> Result<PlacedObjects, Failure> {
     match tokio::time::timeout(READ_TIMEOUT, read_all(fleet, cluster)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Failure::new(
@@ -108,7 +108,7 @@ pub async fn read(fleet: &Fleet, cluster: &str) -> Result<PlacedObjects, Failure
     }
 }
 
-async fn read_all(fleet: &Fleet, cluster: &str) -> Result<PlacedObjects, Failure> {
+async fn read_all(fleet: &ControlPlaneConnection, cluster: &str) -> Result<PlacedObjects, Failure> {
     let client = fleet.api.client();
     let path = fleet.api.at(&sync_view_path(cluster));
     let response = client.send(Method::GET, &path, "application/json", Bytes::new()).await?;
@@ -276,7 +276,11 @@ pub fn without(placement: &Value, cluster: &str) -> Option<Value> {
 }
 
 /// Reports for a cluster that objects are gone, in place of its syncer.
-pub async fn report_gone(fleet: &Fleet, cluster: &str, targets: &[ObjectTarget]) -> Result<(), Problem> {
+pub async fn report_gone(
+    fleet: &ControlPlaneConnection,
+    cluster: &str,
+    targets: &[ObjectTarget],
+) -> Result<(), Problem> {
     for batch in targets.chunks(BATCH) {
         let records = batch.iter().map(|target| Record {
             target: target.clone(),

@@ -10,7 +10,7 @@ use atoll_fleet::ClusterView;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::fleet::{self, Fleet};
+use super::control_plane_connection::{self, ControlPlaneConnection};
 use super::join;
 use super::placed_objects::{self, PlacedObjects, RemovalResult, WorkspacePaths};
 use super::{Api, confirmation, connection};
@@ -44,14 +44,14 @@ struct ClusterAccess<'a> {
     secret: Option<&'a Value>,
     admin: &'a Administrator,
     /// The cluster and its registering workspace, if an agent connects it.
-    agent: Option<(&'a str, &'a Fleet)>,
+    agent: Option<(&'a str, &'a ControlPlaneConnection)>,
 }
 
 /// Connects to the cluster without checking its identity.
 fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
     match (access.admin, access.agent) {
         (Some((file, context)), _) => Ok(join::administrator::open(file, context.as_deref())?.api),
-        (None, Some((name, home))) => connection::through_agent(name, home),
+        (None, Some((name, registering_workspace))) => connection::through_agent(name, registering_workspace),
         (None, None) => cleanup::connect(access.secret),
     }
 }
@@ -62,7 +62,7 @@ pub async fn run(
     admin: Administrator,
     yes: bool,
 ) -> Result<(), Failure> {
-    let fleet = Fleet::open(&cluster.connection)?;
+    let fleet = ControlPlaneConnection::open(&cluster.connection)?;
     let name = cluster.name.as_str();
     let secret = fleet.api.find(&credential::secret_path(name)).await?;
     let secret = secret.filter(|secret| secret["metadata"]["labels"][CLUSTER] == name);
@@ -116,7 +116,7 @@ pub async fn run(
     if agent.is_some() && mode != RemovalMode::Lost {
         clean(&found, access).await?;
     }
-    fleet.api.delete(&fleet::path(name)).await?;
+    fleet.api.delete(&control_plane_connection::path(name)).await?;
     delete_leftovers(&fleet, name, &found, access, mode).await
 }
 
@@ -162,7 +162,11 @@ fn announcement(cluster: &Value, placed: &PlacedObjects, mode: RemovalMode) -> S
 }
 
 /// Removes the cluster from all placements and waits until its syncer has deleted the objects.
-async fn delete_workloads(fleet: &Fleet, name: &str, paths: &WorkspacePaths) -> Result<(), Failure> {
+async fn delete_workloads(
+    fleet: &ControlPlaneConnection,
+    name: &str,
+    paths: &WorkspacePaths,
+) -> Result<(), Failure> {
     let (mut last, mut rounds, mut since, mut warned) = (usize::MAX, 0, Instant::now(), false);
     loop {
         let placed = placed_objects::read(fleet, name).await?;
@@ -185,7 +189,7 @@ async fn delete_workloads(fleet: &Fleet, name: &str, paths: &WorkspacePaths) -> 
 
 /// Removes the cluster from the placements. Returns whether only dependents are left.
 async fn remove_placements(
-    fleet: &Fleet,
+    fleet: &ControlPlaneConnection,
     name: &str,
     paths: &WorkspacePaths,
     placed: &PlacedObjects,
@@ -217,7 +221,11 @@ fn stall_reason(name: &str, cluster: &Value) -> String {
 }
 
 /// Removes the cluster from all placements and reports all objects as gone.
-async fn forget_workloads(fleet: &Fleet, name: &str, paths: &WorkspacePaths) -> Result<(), Failure> {
+async fn forget_workloads(
+    fleet: &ControlPlaneConnection,
+    name: &str,
+    paths: &WorkspacePaths,
+) -> Result<(), Failure> {
     const ROUNDS: usize = 100;
     for _ in 0..ROUNDS {
         let placed = placed_objects::read(fleet, name).await?;
@@ -236,7 +244,7 @@ async fn forget_workloads(fleet: &Fleet, name: &str, paths: &WorkspacePaths) -> 
 
 /// Removes what remains once nothing is placed there and the Cluster is deleted.
 async fn delete_leftovers(
-    fleet: &Fleet,
+    fleet: &ControlPlaneConnection,
     name: &str,
     cluster: &Value,
     access: ClusterAccess<'_>,
@@ -254,7 +262,7 @@ async fn delete_leftovers(
         format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}"),
         format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"),
         join::agent::account_path(name),
-        fleet::heartbeat_path(name),
+        control_plane_connection::heartbeat_path(name),
     ] {
         api.delete(&path).await?;
     }

@@ -6,7 +6,7 @@ use atoll_meta::{object, time};
 use serde_json::Value;
 
 use super::connection;
-use super::fleet::{Fleet, uid};
+use super::control_plane_connection::{ControlPlaneConnection, uid};
 use crate::advice::Failure;
 use crate::workspace::session::encoded;
 use atoll_joining::api::Api;
@@ -41,15 +41,15 @@ pub struct RunningWorkloads {
     pub hidden: Vec<&'static str>,
 }
 
-/// Lists the workloads with the credential from the join, or through the agent of the cluster. `home` is the
+/// Lists the workloads with the credential from the join, or through the agent of the cluster. `registering_workspace` is the
 /// workspace in which it is registered.
 pub async fn find(
     cluster: &Value,
     secret: Option<&Value>,
-    home: &Fleet,
+    registering_workspace: &ControlPlaneConnection,
     now: i64,
 ) -> Result<RunningWorkloads, Failure> {
-    let api = open(cluster, secret, home).await?;
+    let api = open(cluster, secret, registering_workspace).await?;
     let (mut found, mut hidden) = (Vec::new(), Vec::new());
     for (path, kind) in WORKLOADS {
         let mut next = String::new();
@@ -85,9 +85,13 @@ fn truncate(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> RunningWor
 }
 
 /// Connects to the cluster and checks that its identity has not changed since it joined.
-async fn open(cluster: &Value, secret: Option<&Value>, home: &Fleet) -> Result<Api, Failure> {
+async fn open(
+    cluster: &Value,
+    secret: Option<&Value>,
+    registering_workspace: &ControlPlaneConnection,
+) -> Result<Api, Failure> {
     let api = match ClusterView::of(cluster).mode() {
-        "pull" => connection::through_agent(object::name(cluster), home)?,
+        "pull" => connection::through_agent(object::name(cluster), registering_workspace)?,
         _ => with_credential(secret)?,
     };
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();

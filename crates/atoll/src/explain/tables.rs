@@ -68,7 +68,7 @@ fn summary(title: &str, placement: &Value, explanation: &Explanation) -> String 
         (unplaced, Some(replicas)) => {
             text.push_str(&format!("; {unplaced} of {replicas} replicas have no place"));
         }
-        (_, None) => text.push_str("; no cluster takes it"),
+        (_, None) => text.push_str("; no cluster accepts the object"),
     }
     text + ".\n"
 }

@@ -1,4 +1,4 @@
-//! The annotation `atoll.dev/clusters` of workloads that a command places or lets go, so that the scheduler does
+//! The annotation `atoll.dev/clusters` of workloads that a command places or releases, so that the scheduler does
 //! not place them elsewhere.
 
 use atoll_fleet::placed_by;
@@ -77,7 +77,7 @@ pub async fn give_back(api: &Api, path: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Records that a workload was let go.
+/// Records that a workload was released.
 pub async fn write_none(api: &Api, resource: &ApiResource, path: &str, dry_run: bool) -> Result<(), Problem> {
     write(api, (&resource.group, &resource.name), path, Some(NONE), dry_run).await
 }

@@ -18,7 +18,7 @@ pub fn format_list(shares: &[Share]) -> String {
     }
 }
 
-/// The end of a sentence about an object on the way to other shares. Where no cluster changes, it does not move.
+/// Ends a sentence about an object that gets other shares. It "moves" only if its clusters change.
 pub fn destination(shares: &[Share], target: &[Share]) -> String {
     let how = if have_same_clusters(shares, target) { "on the way" } else { "moving" };
     format!("; it is {how} to {}", format_list(target))

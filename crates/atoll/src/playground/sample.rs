@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const REPLICAS_PER_CLUSTER: usize = 3;
 
 /// Creates the application in the control plane. The scheduler places the Deployment; its ConfigMap and
-/// its Service go along.
+/// its Service are its dependents.
 pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
     for (path, object) in objects(clusters) {
         let applying = format!("{path}?fieldManager=atoll-playground&force=true");

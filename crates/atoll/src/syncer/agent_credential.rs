@@ -47,14 +47,14 @@ impl AgentSecret {
 
     async fn read(below: &Client) -> Result<AgentSecret, String> {
         let reading = tokio::time::timeout(SECRET_TIMEOUT, below.get(&AgentSecret::path())).await;
-        let read = reading.map_err(|_| "the cluster does not answer".to_string())?;
+        let read = reading.map_err(|_| "the cluster does not respond".to_string())?;
         read.map(AgentSecret).map_err(|status| format!("Secret {SYSTEM_NAMESPACE}/{AGENT}: {status}"))
     }
 
     /// Stores the Secret, unless it has changed since it was read.
     async fn store(&mut self, below: &Client) -> Result<(), String> {
         let storing = tokio::time::timeout(SECRET_TIMEOUT, below.update(&AgentSecret::path(), &self.0)).await;
-        let stored = storing.map_err(|_| "the cluster does not answer".to_string())?;
+        let stored = storing.map_err(|_| "the cluster does not respond".to_string())?;
         self.0 = stored.map_err(|status| format!("Secret {SYSTEM_NAMESPACE}/{AGENT}: {status}"))?;
         Ok(())
     }
@@ -162,7 +162,7 @@ async fn request_certificate(above: &Client, cluster: &str, user: &str, key: &st
     let path = format!("/services/sync/{}/certificate", encoded(cluster));
     let body = json!({ "request": request });
     let answer = tokio::time::timeout(SECRET_TIMEOUT, above.create(&path, &body)).await;
-    let answer = answer.map_err(|_| "the control plane does not answer".to_string())?;
+    let answer = answer.map_err(|_| "the control plane does not respond".to_string())?;
     let answer = answer.map_err(|status| status.to_string())?;
     let certificate =
         answer["certificate"].as_str().filter(|pem| certificate::expiry(pem.as_bytes()).is_some());

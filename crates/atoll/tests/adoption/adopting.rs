@@ -338,9 +338,9 @@ async fn namespace_can_be_adopted_under_another_name() {
     fleet.run("release deploy/web cm/new -n shop --delete");
     let space = below.get("/api/v1/namespaces/legacy").await.expect(200);
     assert!(!space["metadata"].to_string().contains("atoll.dev"), "{space}");
-    let let_go = below.get(&legacy(WEB)).await.expect(200);
-    assert!(!let_go["metadata"].to_string().contains("atoll.dev"), "{let_go}");
-    assert_eq!(let_go["metadata"]["uid"], before["metadata"]["uid"]);
+    let released = below.get(&legacy(WEB)).await.expect(200);
+    assert!(!released["metadata"].to_string().contains("atoll.dev"), "{released}");
+    assert_eq!(released["metadata"]["uid"], before["metadata"]["uid"]);
 }
 
 /// Returns the names of the clusters of a Placement.

@@ -23,7 +23,7 @@ async fn drift_is_corrected_or_reported() {
         fleet.run(&format!("place cm/{name} --on east"));
         wait_for("the object exists below", &below, &config_map(name), |_| true).await;
     }
-    let as_other_manager = |name: &str| format!("{}?fieldManager=somebody", config_map(name));
+    let as_other_manager = |name: &str| format!("{}?fieldManager=kubectl-edit", config_map(name));
     let change = |value: &str| json!({ "data": { "value": value } });
     let is = |value: &'static str| move |map: &Value| map["data"]["value"] == value;
     // By default drift is corrected.
@@ -34,7 +34,7 @@ async fn drift_is_corrected_or_reported() {
         list["items"].as_array().unwrap().iter().any(|event| {
             event["reason"] == "DriftCorrected"
                 && event["involvedObject"]["uid"] == uid
-                && event["message"] == "[east] somebody changed .data.value; this was corrected"
+                && event["message"] == "[east] kubectl-edit changed .data.value; this was corrected"
         })
     })
     .await;
@@ -50,19 +50,20 @@ async fn drift_is_corrected_or_reported() {
     wait_for("the change is applied below", &below, &config_map("own"), |map| map["data"]["more"] == "1")
         .await;
     below.merge(&as_other_manager("own"), change("2")).await.expect(200);
-    let recorded =
-        wait_for_record(&above, "default", &maps[1], |status| message(status).contains("somebody changed"))
-            .await;
+    let recorded = wait_for_record(&above, "default", &maps[1], |status| {
+        message(status).contains("kubectl-edit changed")
+    })
+    .await;
     assert_eq!(
         (message(&recorded["status"]), &recorded["status"]["state"]),
-        ("changes of others are left: somebody changed .data.value", &json!("Applied"))
+        ("changes of others are left: kubectl-edit changed .data.value", &json!("Applied"))
     );
     let events = "/api/v1/namespaces/default/events";
     wait_for("an event reports the drift", &above, events, |list| {
         list["items"].as_array().unwrap().iter().any(|event| {
             event["reason"] == "Drift"
                 && event["involvedObject"]["name"] == "own"
-                && event["message"] == "in cluster east, somebody changed .data.value"
+                && event["message"] == "in cluster east, kubectl-edit changed .data.value"
         })
     })
     .await;
@@ -87,7 +88,7 @@ async fn drift_is_corrected_or_reported() {
         .await;
     below.merge(&as_other_manager("plain"), change("2")).await.expect(200);
     wait_for_record(&above, "default", &maps[0], |status| {
-        message(status).contains("somebody changed .data.value")
+        message(status).contains("kubectl-edit changed .data.value")
     })
     .await;
     below.merge(&as_other_manager("own"), change("4")).await.expect(200);

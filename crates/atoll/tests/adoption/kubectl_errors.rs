@@ -25,7 +25,7 @@ async fn kubectl_gets_an_error_that_names_the_cluster_of_the_pods() {
     let nowhere = "Deployment default/web runs nowhere, because it is placed on no cluster; ";
     check(&[nowhere, "place it with: atoll place deployment/web --namespace default --on east"]);
     fleet.run("cluster cordon east");
-    check(&[nowhere, "no cluster takes it: east is cordoned (atoll cluster uncordon east)"]);
+    check(&[nowhere, "no cluster accepts the object: east is cordoned (atoll cluster uncordon east)"]);
     fleet.run("cluster uncordon east");
     fleet.run("place deployment/web --on east");
     check(&["the pods of Deployment default/web run in cluster east"]);

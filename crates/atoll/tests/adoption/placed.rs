@@ -53,7 +53,7 @@ async fn unplaced_workload_reports_it() {
     fleet.run("cluster cordon east");
     let is_refused = |web: &Value| {
         let (_, reason, message) = condition(web, "Placed");
-        let why = "; no cluster takes it: east is cordoned (atoll cluster uncordon east)";
+        let why = "; no cluster accepts the object: east is cordoned (atoll cluster uncordon east)";
         reason == "NotPlaced" && message.ends_with(why)
     };
     wait_for("the condition says that no cluster accepts it", &above, WEB, is_refused).await;

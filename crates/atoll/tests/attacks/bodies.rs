@@ -1,4 +1,4 @@
-//! A cluster may send answers of any size: the control plane limits how much it reads, reports the cause and
+//! A cluster may send responses of any size: the control plane limits how much it reads, reports the cause and
 //! keeps serving other clusters.
 
 use atoll_testkit::wait::eventually;
@@ -90,7 +90,7 @@ async fn endless_answers_of_a_cluster_are_cut_off() {
     wait_until_not_ready(&control_plane, &above, "pages", "MemoryBudgetExceeded").await;
     let metrics = String::from_utf8(above.get("/metrics").await.body.to_vec()).unwrap();
     let is_counted = |line: &str| {
-        line.starts_with("atoll_cluster_oversized_answers{workspace=\"root\",cluster=\"pages\"} ")
+        line.starts_with("atoll_cluster_oversized_responses{workspace=\"root\",cluster=\"pages\"} ")
             && !line.ends_with(" 0")
     };
     assert!(metrics.lines().any(is_counted), "{metrics}");

@@ -31,8 +31,8 @@ fn cluster(mode: &str) -> Value {
 async fn invalid_tokens_of_a_cluster_are_not_written_to_a_kubeconfig() {
     let control_plane = Setup::new().start();
     control_plane.admin().post("/apis/atoll.dev/v1alpha1/clusters", cluster("none")).await.expect(201);
-    let papers = tempfile::tempdir().unwrap();
-    let ran = papers.path().join("ran");
+    let directory = tempfile::tempdir().unwrap();
+    let ran = directory.path().join("ran");
     for signature in [
         format!("s\n    exec: {{apiVersion: client.authentication.k8s.io/v1, command: touch, args: [{}]}}", ran.display()),
         "s\"}}],\"users\":[{\"name\":\"u\",\"user\":{\"exec\":{\"command\":\"touch\"}}}],\"x\":[{\"y\":{\"z\":\"".to_string(),
@@ -56,7 +56,7 @@ async fn invalid_tokens_of_a_cluster_are_not_written_to_a_kubeconfig() {
         let old = token(1_700_000_000, "s");
         let text: Value = serde_json::from_str(&east.kubeconfig(&old)).unwrap();
         let text = serde_saphyr::to_string(&text).unwrap();
-        let file = papers.path().join("cluster.kubeconfig");
+        let file = directory.path().join("cluster.kubeconfig");
         std::fs::write(&file, &text).unwrap();
         let mut syncer = atoll(&["syncer", "--from-kubeconfig"]);
         syncer.arg(control_plane.kubeconfig()).arg("--to-kubeconfig").arg(&file).arg("east");
@@ -135,8 +135,8 @@ async fn control_characters_of_a_cluster_do_not_reach_a_terminal() {
         ))
     });
     let refusing = refusing.await;
-    let papers = tempfile::tempdir().unwrap();
-    let file = papers.path().join("kubeconfig");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
     std::fs::write(&file, refusing.kubeconfig("token")).unwrap();
     let mut joining = atoll(&["cluster", "join", "west", "--kubeconfig"]);
     joining.arg(&file).env("KUBECONFIG", control_plane.kubeconfig()).stdin(Stdio::null());

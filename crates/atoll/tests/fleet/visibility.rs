@@ -193,14 +193,14 @@ async fn only_clusters_that_accept_the_object_are_suggested() {
     admin.merge(&format!("{CLUSTERS}/north"), serving(json!([]))).await.expect(200);
     let warning = create_and_get_warning(&team, plain()).await;
     assert!(
-        warning.contains("no cluster takes it: east is cordoned (atoll cluster uncordon east)"),
+        warning.contains("no cluster accepts the object: east is cordoned (atoll cluster uncordon east)"),
         "{warning}"
     );
     // Clusters whose Pod Security level the pods violate are not suggested.
     fleet.run("cluster uncordon east");
     let host = || deployment("web", json!({ "hostNetwork": true }));
     let warning = create_and_get_warning(&team, host()).await;
-    assert!(warning.contains("no cluster takes it: violates PodSecurity"), "{warning}");
+    assert!(warning.contains("no cluster accepts the object: violates PodSecurity"), "{warning}");
     assert!(create_and_get_warning(&admin, host()).await.contains(&place("east")));
 
     // The object has no name yet when the warning is written.

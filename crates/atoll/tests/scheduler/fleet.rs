@@ -29,7 +29,7 @@ pub async fn with_clusters(clusters: &[(&str, i64)]) -> (Atoll, Client) {
     (atoll, admin)
 }
 
-/// Waits until the scheduler knows so many clusters and their room: what is created afterwards is placed with that
+/// Waits until the scheduler knows that number of clusters and their room: what is created afterwards is placed with that
 /// knowledge.
 pub async fn wait_for_clusters(admin: &Client, count: usize) {
     let line = format!("atoll_scheduler_available_clusters {count}");

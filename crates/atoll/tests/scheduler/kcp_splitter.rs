@@ -1,5 +1,5 @@
 //! The improvements that kcp's document asks of its splitter, on simulated clusters: respect for Ready, hints about
-//! affinity, dependencies that go along, new clusters that take a part, lost clusters that are left, and all types.
+//! affinity, dependencies that are placed as well, new clusters that take a part, lost clusters that are left, and all types.
 
 use std::collections::BTreeMap;
 

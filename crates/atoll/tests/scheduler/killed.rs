@@ -51,7 +51,8 @@ async fn moves_continue_after_a_kill_in_any_phase() {
     expect_phase(&admin, &web, "west=3 by annotation", "").await;
     let admin = kill(&mut atoll);
     report_gone(&admin, &web, "east").await;
-    wait_until(&admin, &web, "east has let go", |web| Placement::of(web).leaving.is_empty()).await;
+    wait_until(&admin, &web, "the object is gone from east", |web| Placement::of(web).leaving.is_empty())
+        .await;
     assert_eq!(summary(&admin.get(&web).await.expect(200)), "west=3 by annotation");
 }
 

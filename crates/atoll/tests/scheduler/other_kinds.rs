@@ -285,7 +285,7 @@ async fn dependents_are_where_they_were_put_and_where_they_are_needed() {
     object["metadata"]["annotations"]["atoll.dev/needs"] = "configmap/config,secret/key".into();
     admin.post(DEPLOYMENTS, object).await.expect(201);
     expect_placed(&admin, &map, "east west by annotation").await;
-    // A declared object that is created later goes along.
+    // A declared object that is created later is placed, too.
     let secrets = "/api/v1/namespaces/default/secrets";
     admin.post(secrets, json!({ "metadata": { "name": "key" } })).await.expect(201);
     expect_placed(&admin, &format!("{secrets}/key"), "east by reference").await;

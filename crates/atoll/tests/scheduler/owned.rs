@@ -1,4 +1,4 @@
-//! Objects that go along with a placed object: because it owns them, or because it declares that it needs them.
+//! Dependents of a placed object: because it owns them, or because it declares that it needs them.
 
 use atoll_testkit::Client;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ async fn objects_of_custom_objects_go_along_and_survive_a_restart() {
     admin.post(WIDGETS, owned_by(&admin, &parent, widget("child")).await).await.expect(201);
     let service = json!({ "metadata": { "name": "owned" }, "spec": { "ports": [{ "port": 80 }] } });
     admin.post(SERVICES, owned_by(&admin, &parent, service).await).await.expect(201);
-    // Its owner goes along itself.
+    // Its owner is a dependent itself.
     admin.post(MAPS, owned_by(&admin, &child, config_map("grandchild")).await).await.expect(201);
     let all = [format!("{MAPS}/needed"), child, format!("{SERVICES}/owned"), format!("{MAPS}/grandchild")];
     for at in &all {

@@ -55,7 +55,7 @@ async fn placements_by_hand_become_intents_and_nothing_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_let_go_without_a_scheduler_is_not_taken_back() {
+async fn objects_released_without_a_scheduler_stay_unplaced() {
     let without = CONTROLLERS.replace("placementscheduler,", "");
     let mut before = Setup::new().flag("--controllers", without).start();
     let admin = before.admin();

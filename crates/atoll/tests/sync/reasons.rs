@@ -64,7 +64,12 @@ async fn failed_join_reports_the_reason_and_a_hint() {
             "getent hosts",
         ),
         (&closed, ProxyMode::Cluster, "cannot reach https://127.0.0.1", "is the cluster running"),
-        (&proxy_address, ProxyMode::NoHandshake, "it does not answer", "is a firewall in the way"),
+        (
+            &proxy_address,
+            ProxyMode::NoHandshake,
+            "the server does not respond within",
+            "is a firewall in the way",
+        ),
         (&proxy_address, ProxyMode::Expired, " has expired", "kubeadm certs renew apiserver"),
         (&proxy_address, ProxyMode::NotYetValid, " is not valid yet", "date"),
         (

@@ -46,7 +46,7 @@ pub fn collection(by: DecidedBy, index: usize) -> String {
     format!("/apis/apps/v1/namespaces/{}/deployments", by.namespace(index))
 }
 
-/// Creates the namespaces of so many workloads.
+/// Creates the namespaces of `workloads` workloads.
 pub async fn create_namespaces(target: &Target, by: DecidedBy, workloads: usize) -> BenchResult<()> {
     for index in (0..workloads).step_by(PER_NAMESPACE) {
         let labels = json!({ LABEL: (by == DecidedBy::Policy).to_string() });

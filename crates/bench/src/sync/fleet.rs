@@ -58,7 +58,7 @@ impl Fleet {
         })
     }
 
-    /// Starts `more` clusters with so many nodes each.
+    /// Starts `more` clusters with `nodes` nodes each.
     pub fn grow(&mut self, session: &Session, more: usize, nodes: usize) -> BenchResult<()> {
         for number in self.clusters.len()..self.clusters.len() + more {
             let name = format!("c{number:03}");

@@ -10,8 +10,8 @@ use decide::first;
 
 use super::grammar::{EPSILON, Element, GRAMMAR, Grammar, Rule, Set, State};
 use super::lexer::{Kind, Token, Unreadable};
-use super::parser::RESERVED;
 use super::token_names::list;
+use crate::reserved::RESERVED;
 use crate::source::{Issues, Location};
 
 /// Maximum number of recoveries.

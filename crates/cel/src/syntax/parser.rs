@@ -18,27 +18,6 @@ const MAX_DEPTH: usize = 250;
 /// Maximum number of characters.
 const MAX_LENGTH: usize = 100_000;
 
-/// Reserved identifiers.
-pub(super) const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// Parses an expression.
 pub fn parse(text: &str) -> Result<Tree, Issues> {
     let mut issues = Issues::new(text);

@@ -53,7 +53,8 @@ impl Https {
         let (mut sender, _driving) = http1::handshake(stream).await?;
         let answered = tokio::time::timeout(RESPONSE_TIMEOUT, sender.send_request(request)).await;
         let response = answered.map_err(|_| {
-            let error = std::io::Error::new(ErrorKind::TimedOut, "it does not answer");
+            let what = format!("the server does not respond within {} s", RESPONSE_TIMEOUT.as_secs());
+            let error = std::io::Error::new(ErrorKind::TimedOut, what);
             self.connect_error(Cause::TimedOut, &error)
         })??;
         Ok(response)

@@ -1,8 +1,8 @@
 //! Clusters whose health has changed, or the terms on which they accept objects.
 //!
 //! Many objects may depend on a cluster, and a listener of a cache delays all other listeners. So a listener only notes
-//! the change. A worker finds the objects, and the cluster rests afterwards: changes that follow each other quickly are
-//! handled together.
+//! the change. A worker finds the objects, and the cluster is throttled afterwards: changes that follow each other quickly
+//! are handled together.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use super::cluster_lookup::{self, AcceptanceTerms};
 
-/// Changes that are handled or rest at the same time, in all and of one workspace.
+/// Changes that are handled or throttled at the same time, in all and of one workspace.
 const AT_ONCE: usize = 64;
 const PER_WORKSPACE: usize = 1;
-/// A change rests for so many times as long as it took to find the objects.
-const REST: u32 = 4;
+/// A worker pauses after a change for this multiple of the time that it took to find the objects.
+const PAUSE_FACTOR: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterChange {
@@ -106,7 +106,7 @@ pub async fn follow(clusters: &Cache, affected: impl Fn(&ChangedCluster) + Send 
             let begun = Instant::now();
             ChangedCluster::of(&key).iter().for_each(|cluster| affected(cluster));
             // Changes in the meantime are handled afterwards.
-            tokio::time::sleep(begun.elapsed() * REST).await;
+            tokio::time::sleep(begun.elapsed() * PAUSE_FACTOR).await;
             Ok(Next::Done)
         }
     };

@@ -31,9 +31,9 @@ use crate::context::Context;
 /// Dependents that are looked at at the same time, in all and of one workspace.
 const WORKERS: usize = 16;
 const PER_WORKSPACE: usize = 2;
-/// Very many objects may refer to a dependent. After looking at them, other work of the workspace waits for so many times
-/// as long as it took.
-const REST: u32 = 4;
+/// Very many objects may refer to a dependent. After looking at them, other work of the workspace waits for this multiple
+/// of the time that it took.
+const PAUSE_FACTOR: u32 = 4;
 /// Delay before a refused placement is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Delay before a removal is looked at again that depends on objects which are not known yet.
@@ -262,7 +262,7 @@ impl Controller {
             let owners = owner_shares(&found, &|owner| self.owner(&target, owner));
             changed_shares(&current, &found, &referrers, owners)
         };
-        tokio::time::sleep(begun.elapsed() * REST).await;
+        tokio::time::sleep(begun.elapsed() * PAUSE_FACTOR).await;
         let Some((mut shares, by)) = changed else { return Ok(Next::Done) };
         // A removed object may be lost, and the caches may be at different revisions: list the referring
         // objects again.

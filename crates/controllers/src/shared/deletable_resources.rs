@@ -1,5 +1,8 @@
 //! Discovers resources that can be listed and deleted.
 
+// upstream: staging/src/k8s.io/client-go/discovery/discovery_client.go
+// upstream: pkg/controller/garbagecollector/garbagecollector.go
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;

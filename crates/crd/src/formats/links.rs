@@ -1,5 +1,7 @@
 //! URIs as Go's `url.ParseRequestURI` accepts them.
 
+// Go standard library: src/net/url/url.go
+
 use std::net::Ipv6Addr;
 
 pub(super) fn is_request_uri(text: &str) -> bool {

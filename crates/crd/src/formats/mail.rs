@@ -1,6 +1,8 @@
 //! Mail addresses as Go's `mail.ParseAddress` accepts them: plain, with a display name, or as the only one of
 //! a group.
 
+// Go standard library: src/net/mail/message.go
+
 use std::net::IpAddr;
 
 pub(super) fn is_address(text: &str) -> bool {

@@ -12,7 +12,7 @@ use super::controller::{FINALIZER, KcpCluster, KcpController, RETRY_INTERVAL, ig
 use super::status::Readiness;
 use crate::placed;
 
-/// Timeout of the cleanup in the cluster. A lost cluster never answers.
+/// Timeout of the cleanup in the cluster. A lost cluster never responds.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl KcpController {

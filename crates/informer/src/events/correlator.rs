@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 const MAX_SIMILAR: usize = 10;
 /// Seconds without an event after which an aggregation starts again (`defaultAggregateIntervalInSeconds`).
 const AGGREGATION_SECONDS: f64 = 600.0;
-/// Rate limit: burst per source and object, then one event in so many seconds (`defaultSpamBurst`,
+/// Rate limit: burst per source and object, then one event in `REFILL_SECONDS` (`defaultSpamBurst`,
 /// `defaultSpamQPS`).
 const BURST: f64 = 25.0;
 const REFILL_SECONDS: f64 = 300.0;

@@ -141,7 +141,7 @@ fn choose<'a>(
         };
         // A present cluster whose replicas were all scaled away must have room for the minimum, like a new one.
         let least = rules.min_replicas.unwrap_or(1).max(1).min(total);
-        // One that takes nothing any more must not stand in the way of others.
+        // Keep only clusters that can have replicas, so that the others do not count towards the maximum.
         found.retain(|one| one.is_frozen || (one.current > 0 && one.most > 0) || one.most >= least);
         let most_new = most_new.min(most.saturating_sub(found.len()));
         // With a maximum skew, the smallest cluster limits the others, so the sum of the room says little.

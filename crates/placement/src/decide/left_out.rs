@@ -19,7 +19,7 @@ pub fn of(question: Question<'_>, decision: &PlacementDecision) -> Vec<Refusal> 
     for name in &rules.clusters.names {
         let known = question.fleet.index_named(&demand.workspace_path, name);
         let entry = known.and_then(|index| question.fleet.entry(index));
-        // Clusters for other workspaces only are not told apart from those that do not exist.
+        // Clusters that do not serve the workspace are treated as nonexistent.
         let Some(entry) = entry.filter(|entry| access::workspaces(question, entry).is_none()) else {
             found.push(Refusal {
                 name: name.as_str().into(),

@@ -8,7 +8,7 @@ use crate::demand::Work;
 use crate::filters::Question;
 use crate::rules::Division;
 
-/// Why something has no place during a pause.
+/// Reason for objects that are not placed during a pause.
 pub const PAUSED: &str = "placements are paused; resume them with: atoll resume";
 
 /// Divides only the difference to the present number of replicas.

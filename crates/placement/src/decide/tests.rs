@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster::{CapacityReport, Classes, ClusterState, Readiness};
-use crate::demand::CurrentShare;
+use crate::demand::{CurrentShare, Evicted};
 use crate::node::{NodeShape, Taint};
 use crate::resources::Resources;
 use crate::rules::{OtherWorkloads, Spread, Topology};
@@ -113,7 +113,7 @@ fn clusters_for_other_workspaces_are_not_named() {
     let decision = decide(&fleet, &demand(1), &rules(Division::Single));
     assert_eq!((decision.unplaced, decision.refusals.len()), (1, 0));
     assert!(explain(&fleet, &demand(1), &rules(Division::Single)).1.is_empty());
-    // An object that was there before the owner of the cluster removed the workspace is told why.
+    // An object that was there before the owner of the cluster removed the workspace gets the reason.
     let mut present = demand(20);
     present.current = vec![CurrentShare { uid: "a".into(), replicas: Some(2), ..CurrentShare::default() }];
     let decision = decide(&fleet, &present, &rules(Division::Even));
@@ -134,7 +134,7 @@ fn without_a_policy_a_namespace_stays_together() {
         (with(&["a"], &["b"]), "a=3"),
         (with(&[], &["b"]), "b=3"),
         (with(&["gone"], &[]), "c=3"),
-        (Demand { evicted: vec!["a".into()], ..with(&["a"], &[]) }, "c=3"),
+        (Demand { evicted: vec![Evicted::lost("a")], ..with(&["a"], &[]) }, "c=3"),
         // A new object does not wait for room beside its namespace, and one that is there does not leave.
         (large(15), "c=15"),
         (large(40), "c=30 -10"),
@@ -344,7 +344,7 @@ fn shares_stay_where_new_ones_are_refused() {
         assert_eq!(words(&decide(&unready, &balanced, &rules)), "b=0", "{rules:?}");
     }
     let fleet = three();
-    let evicted = Demand { evicted: vec!["a".into()], ..here(4) };
+    let evicted = Demand { evicted: vec![Evicted::lost("a")], ..here(4) };
     assert_eq!(words(&decide(&fleet, &evicted, &even)), "b=2 c=2");
     let paused = Demand { is_paused: true, ..here(8) };
     assert_eq!(words(&decide(&fleet, &paused, &even)), "a=4 b=4");
@@ -459,7 +459,7 @@ fn divided_statefulsets_and_jobs_stay_as_they_were_divided() {
     whole.has_bound_claims = true;
     assert_eq!(words(&decide(&fleet, &whole, &even)), "a=4@0");
     assert_eq!(words(&decide(&fleet, &whole, &rules(Division::Single))), "a=4");
-    let evicted = Demand { evicted: vec!["a".into()], ..set(3) };
+    let evicted = Demand { evicted: vec![Evicted::lost("a")], ..set(3) };
     assert_eq!(words(&decide(&fleet, &evicted, &even)), "b=2@0 c=1@2");
     let job = json!({
         "metadata": { "name": "j", "namespace": "n", "uid": "u" },
@@ -474,7 +474,7 @@ fn divided_statefulsets_and_jobs_stay_as_they_were_divided() {
     };
     job.current = vec![share("a", 8), share("b", 1)];
     assert_eq!(words(&decide(&fleet, &job, &even)), "a!8|2 b!1|2");
-    job.evicted = vec!["b".into()];
+    job.evicted = vec![Evicted::lost("b")];
     assert_eq!(words(&decide(&fleet, &job, &even)), "a!8|2 c!1|2");
 }
 

@@ -60,7 +60,7 @@ fn work(group: &str, resource: &str, object: &Value) -> (Work, i64) {
             }
             _ => (Work::Whole, pods(spec)),
         },
-        // Each of its Jobs runs so many.
+        // Each of its Jobs runs that number of pods.
         ("batch", "cronjobs") => (Work::Whole, pods(&spec["jobTemplate"]["spec"])),
         _ => (Work::Copy, 1),
     }

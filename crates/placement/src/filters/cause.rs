@@ -1,5 +1,6 @@
 //! Causes: why a cluster takes nothing, or no more, with the remedy.
 
+use crate::demand::Eviction;
 use crate::node::{Effect, Taint};
 
 /// The cause why a cluster takes nothing, or no more.
@@ -10,7 +11,7 @@ pub enum Cause<'a> {
     Fenced,
     Paused,
     Cordoned,
-    Evicted,
+    Evicted(Eviction),
     NotReported,
     /// A cluster of a workspace above has not reported what is free.
     RoomNotReported,
@@ -58,7 +59,7 @@ pub enum Cause<'a> {
         resource: &'a str,
         within: i64,
     },
-    /// ResourceQuotas of the cluster allow so many replicas.
+    /// ResourceQuotas of the cluster allow at most `within` replicas.
     Quota {
         resource: &'a str,
         within: i64,
@@ -84,7 +85,7 @@ impl Cause<'_> {
     /// Whether the present replicas of the cluster must leave it. Other causes only keep new replicas away.
     pub fn ends_shares(&self) -> bool {
         match self {
-            Cause::Evicted | Cause::Fenced | Cause::BeingRemoved => true,
+            Cause::Evicted(_) | Cause::Fenced | Cause::BeingRemoved => true,
             Cause::Excluded { .. } | Cause::NoWeight { .. } => true,
             Cause::Taint(taint) => taint.effect == Effect::NoExecute,
             _ => false,
@@ -99,7 +100,7 @@ impl Cause<'_> {
             Cause::Fenced => "Fenced",
             Cause::Paused => "Paused",
             Cause::Cordoned => "Cordoned",
-            Cause::Evicted => "Evicted",
+            Cause::Evicted(_) => "Evicted",
             Cause::NotReported => "NotReported",
             Cause::RoomNotReported => "RoomNotReported",
             Cause::NotReady { .. } => "NotReady",
@@ -141,9 +142,17 @@ impl Cause<'_> {
             Cause::Fenced => format!("is fenced; lift that with: atoll cluster fence {name} --lift"),
             Cause::Paused => format!("is paused; resume it with: atoll resume --cluster {name}"),
             Cause::Cordoned => format!("is cordoned; open it with: atoll cluster uncordon {name}"),
-            Cause::Evicted => {
-                "takes none of it now: it is lost, is being emptied, became ready a moment ago, or still has an earlier share"
-                    .into()
+            Cause::Evicted(Eviction::Lost) => {
+                format!("is lost, so others replace it; see what is wrong with: atoll cluster describe {name}")
+            }
+            Cause::Evicted(Eviction::Emptied) => {
+                "is being emptied: it has a taint with the effect NoExecute that is not tolerated".into()
+            }
+            Cause::Evicted(Eviction::Leaving) => {
+                "has not yet confirmed that the object's earlier share there is gone".into()
+            }
+            Cause::Evicted(Eviction::RecentlyReady) => {
+                "became ready a moment ago, and objects move there only if it stays ready".into()
             }
             Cause::NotReported => {
                 format!(
@@ -151,7 +160,7 @@ impl Cause<'_> {
                 )
             }
             Cause::RoomNotReported => {
-                "has not reported its room yet; it belongs to a workspace above and takes nothing before".into()
+                "has not reported its room yet; it belongs to a workspace above and accepts no objects until then".into()
             }
             Cause::NotReady { reason } => {
                 format!("is not ready: {reason}; see what is wrong with: atoll cluster describe {name}")
@@ -168,7 +177,7 @@ impl Cause<'_> {
                 format!("does not serve {resource}; install its definition there")
             }
             Cause::VersionNotServed { resource, version } => {
-                format!("does not serve {resource} in version {version}; let it serve that version, too")
+                format!("does not serve {resource} in version {version}; install that version of its definition there")
             }
             Cause::RightsMissing { resource } => format!(
                 "does not let Atoll write {resource}; grant it with: atoll cluster join {name} --kubeconfig FILE"

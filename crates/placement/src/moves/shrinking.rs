@@ -47,7 +47,7 @@ pub fn shrunk(fleet: &Fleet, demand: &Demand, division: &Division) -> Option<Vec
 mod tests {
     use super::*;
     use crate::cluster::ClusterState;
-    use crate::demand::CurrentShare;
+    use crate::demand::{CurrentShare, Evicted};
 
     #[test]
     fn fewer_replicas_need_no_other_cluster() {
@@ -93,7 +93,7 @@ mod tests {
                 is_ordered: true,
                 replicas,
                 current: shares.split_whitespace().map(share).collect(),
-                evicted: evicted.split_whitespace().map(Into::into).collect(),
+                evicted: evicted.split_whitespace().map(Evicted::lost).collect(),
                 ..Demand::default()
             };
             let words = shrunk(&fleet, &demand, division).map(|shares| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use atoll_placement::cluster::{CapacityReport, ClusterState, REGION, Readiness};
 use atoll_placement::decide::{PlacementDecision, decide};
-use atoll_placement::demand::{CurrentShare, Demand, Needs, ObjectKey, Work};
+use atoll_placement::demand::{CurrentShare, Demand, Evicted, Needs, ObjectKey, Work};
 use atoll_placement::fleet::Fleet;
 use atoll_placement::node::NodeShape;
 use atoll_placement::resources::Resources;
@@ -192,7 +192,7 @@ impl SimulatedFleet {
             replicas: workload.replicas,
             needs: needs(workload),
             current: workload.shares.iter().map(share).collect(),
-            evicted: lost.map(|cluster| cluster.state.uid.clone()).collect(),
+            evicted: lost.map(|cluster| Evicted::lost(&cluster.state.uid)).collect(),
             may_rebalance,
             ..Demand::default()
         }

@@ -12,7 +12,7 @@ use atoll_store::Key;
 use atoll_watch::{Object, Scope};
 
 use super::{Definition, GROUP, RESOURCE, conditions};
-use crate::strategy::extension::CLEANUP;
+use crate::strategy::api_extension::CLEANUP;
 use crate::{DeleteOptions, NoAdmission, ObjectRef, Registry, WriteFailure, parse};
 
 /// Maximum time between two checks whether all objects are gone.

@@ -119,9 +119,9 @@ impl Round<'_> {
         let note = match self.eligibility(key, target, namespace, intent) {
             Eligibility::Eligible => return None,
             Eligibility::NotServed => "no cluster serves its kind",
-            Eligibility::NotAsked if is_owned => "it goes along with the object that owns it",
+            Eligibility::NotAsked if is_owned => "it is placed with the object that owns it",
             Eligibility::NotAsked if placement.by == placed_by::REFERENCE => {
-                "it goes along with the objects that need it"
+                "it is placed with the objects that need it"
             }
             Eligibility::NotAsked => "neither its annotation atoll.dev/clusters nor a policy places it",
         };

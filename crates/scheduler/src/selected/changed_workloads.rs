@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use atoll_informer::Key;
 
-/// Time for which a namespace rests after each object that was found: a multiple of the time that examining an
-/// object takes.
-const REST: Duration = Duration::from_micros(200);
+/// Pause of a namespace after each object that was found: a multiple of the time that examining an object takes.
+const PAUSE: Duration = Duration::from_micros(200);
 /// Most index keys that are recorded for a namespace.
 const MAX_KEYS: usize = 4096;
 
@@ -26,14 +25,14 @@ struct ChangedNamespace {
     index_keys: HashSet<String>,
     /// Whether there are too many index keys, so that all objects of the namespace are examined.
     is_all: bool,
-    rests_until: Option<Instant>,
+    paused_until: Option<Instant>,
 }
 
 /// The objects of a namespace to examine.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Due {
     Nothing,
-    /// Objects are due after a rest.
+    /// Objects are due after a pause.
     Later(Duration),
     /// The objects with these index keys.
     With(HashSet<String>),
@@ -57,7 +56,7 @@ impl ChangedWorkloads {
     pub fn take(&self, namespace: &Key, now: Instant) -> Due {
         let mut namespaces = self.namespaces();
         let Some(changed) = namespaces.get_mut(namespace) else { return Due::Nothing };
-        if let Some(left) = changed.rests_until.and_then(|until| until.checked_duration_since(now))
+        if let Some(left) = changed.paused_until.and_then(|until| until.checked_duration_since(now))
             && !left.is_zero()
         {
             return Due::Later(left);
@@ -70,12 +69,12 @@ impl ChangedWorkloads {
         }
     }
 
-    /// Lets a namespace rest after so many objects were found. Returns the end of the rest, at which its record
-    /// is dropped.
-    pub fn rest(&self, namespace: &Key, found: usize, now: Instant) -> Duration {
-        let rest = REST * u32::try_from(found).unwrap_or(u32::MAX).min(1_000_000);
-        self.namespaces().entry(namespace.clone()).or_default().rests_until = Some(now + rest);
-        rest
+    /// Pauses a namespace after `found` objects were found. Returns the length of the pause, after which its record is
+    /// dropped.
+    pub fn pause(&self, namespace: &Key, found: usize, now: Instant) -> Duration {
+        let pause = PAUSE * u32::try_from(found).unwrap_or(u32::MAX).min(1_000_000);
+        self.namespaces().entry(namespace.clone()).or_default().paused_until = Some(now + pause);
+        pause
     }
 
     fn namespaces(&self) -> MutexGuard<'_, HashMap<Key, ChangedNamespace>> {
@@ -88,17 +87,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_rest_by_the_number_of_objects() {
+    fn namespaces_are_paused_by_the_number_of_objects() {
         let (changed, namespace, now) = (ChangedWorkloads::default(), Key::new("w", "n", ""), Instant::now());
         assert_eq!(changed.take(&namespace, now), Due::Nothing);
         changed.add(&namespace, vec!["a".into(), "b".into()]);
         changed.add(&namespace, vec!["a".into()]);
         assert_eq!(changed.take(&namespace, now), Due::With(["a", "b"].map(String::from).into()));
-        let rest = changed.rest(&namespace, 1000, now);
-        assert_eq!(rest, Duration::from_millis(200));
+        let pause = changed.pause(&namespace, 1000, now);
+        assert_eq!(pause, Duration::from_millis(200));
         changed.add(&namespace, vec!["c".into()]);
-        assert_eq!(changed.take(&namespace, now + rest / 2), Due::Later(rest / 2));
-        assert_eq!(changed.take(&namespace, now + rest), Due::With(["c".to_string()].into()));
+        assert_eq!(changed.take(&namespace, now + pause / 2), Due::Later(pause / 2));
+        assert_eq!(changed.take(&namespace, now + pause), Due::With(["c".to_string()].into()));
         assert!(changed.namespaces().is_empty());
         changed.add(&namespace, (0..=MAX_KEYS).map(|number| number.to_string()).collect());
         changed.add(&namespace, vec!["c".into()]);

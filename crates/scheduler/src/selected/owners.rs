@@ -1,4 +1,4 @@
-//! The owners of objects that select Pods: such an object goes along with its owner, too.
+//! The owners of objects that select Pods: such an object is placed with its owner, too.
 
 use std::collections::HashMap;
 use std::sync::Arc;

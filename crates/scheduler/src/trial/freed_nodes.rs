@@ -34,7 +34,7 @@ pub fn freed(cluster: &Value, needs: &Needs, pods: i64) -> Value {
     rows.into()
 }
 
-/// Nodes of a shape, each with the requests of so many pods free in addition.
+/// Nodes of a shape, each with the requests of `pods` pods free in addition.
 fn row(shape: &NodeShape, nodes: i64, requests: &Resources, pods: i64) -> Value {
     let mut free = Resources::of(&Value::Object(shape.resources.clone()));
     free.add(requests, pods);

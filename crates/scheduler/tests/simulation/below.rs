@@ -101,7 +101,7 @@ impl Below {
         self.nodes.iter().any(|node| node.size - node.used >= request)
     }
 
-    /// Pods of a size that certainly find a node beside so many thousandths of cores, wherever those are.
+    /// Pods of a size that certainly find a node beside `requested` thousandths of cores, wherever those are.
     pub fn certain_room(&self, requested: i64, request: i64) -> i64 {
         let lost = i64::try_from(self.nodes.len()).unwrap_or(0) * request;
         ((self.size() - requested - lost) / request).max(0)

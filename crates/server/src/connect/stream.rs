@@ -180,7 +180,7 @@ where
 {
     let (mut client_reader, mut client_writer) = tokio::io::split(client);
     let (mut backend_reader, mut backend_writer) = tokio::io::split(backend);
-    // The other side is not told which error ended the connection.
+    // The other side does not learn which error ended the connection.
     tokio::select! {
         _ = tokio::io::copy(&mut client_reader, &mut backend_writer) => {}
         _ = tokio::io::copy(&mut backend_reader, &mut client_writer) => {}

@@ -117,7 +117,7 @@ impl Reservation {
 
 fn too_large(most: usize) -> Status {
     Status::request_entity_too_large(format!(
-        "it takes more than {} MiB of memory to answer this request",
+        "it takes more than {} MiB of memory to respond to this request",
         most >> 20
     ))
 }

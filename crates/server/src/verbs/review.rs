@@ -1,4 +1,4 @@
-//! POST of a review, which is answered in its status and not stored.
+//! POST of a review, whose result is in its status and not stored.
 
 // upstream: pkg/registry/authentication/tokenreview/storage.go
 // upstream: pkg/registry/authentication/selfsubjectreview/rest.go

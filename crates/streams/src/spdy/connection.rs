@@ -285,7 +285,7 @@ struct ConnectionReader {
 impl Drop for ConnectionReader {
     fn drop(&mut self) {
         self.streams.end();
-        // Further frames would not be answered, so end the queue.
+        // Further frames would not be handled, so end the queue.
         self.outbox.end();
     }
 }

@@ -153,7 +153,7 @@ enum CurrentMessage {
 
 impl Drop for ChannelReader {
     fn drop(&mut self) {
-        // Further messages would not be answered, so end the queue.
+        // Further messages would not be handled, so end the queue.
         self.outbox.end();
     }
 }

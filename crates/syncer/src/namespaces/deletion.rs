@@ -128,7 +128,7 @@ impl Contents {
 async fn contents(below: &ClusterClient, namespace: &str) -> Result<Contents, Status> {
     let mut found = Contents::default();
     let (resources, unavailable) = served(below).await?;
-    found.unavailable.extend(unavailable.iter().map(|group| format!("{group} (does not answer)")));
+    found.unavailable.extend(unavailable.iter().map(|group| format!("{group} (does not respond)")));
     for resource in resources {
         let name = match resource.group.as_str() {
             "" => resource.resource.clone(),
@@ -156,7 +156,7 @@ async fn contents(below: &ClusterClient, namespace: &str) -> Result<Contents, St
                 }
                 Err(status) if matches!(status.code(), 404 | 405) => break,
                 Err(status) if is_unavailable(&status, &resource.group) => {
-                    found.unavailable.push(format!("{name} (does not answer)"));
+                    found.unavailable.push(format!("{name} (does not respond)"));
                     break;
                 }
                 Err(status) => return Err(status),

@@ -115,7 +115,7 @@ impl FieldWalker {
             ([position], [item]) if !is_leaf(inner) => {
                 self.fields(&mut desired[*position], item, inner, owned)
             }
-            // Several items with one key: their owners cannot be told apart.
+            // Several items with one key: their owners cannot be distinguished.
             (positions, there) => {
                 let are_same = positions.len() == there.len()
                     && positions

@@ -76,8 +76,8 @@ pub async fn check_reported_drift_of_objects_that_cannot_be_applied(below: &Clie
         })
         .await;
     };
-    let as_other_manager = format!("{WEB}?fieldManager=somebody");
-    let left = "changes of others are left: somebody changed .spec.minReadySeconds";
+    let as_other_manager = format!("{WEB}?fieldManager=kubectl-edit");
+    let left = "changes of others are left: kubectl-edit changed .spec.minReadySeconds";
     below
         .patch(&as_other_manager, PatchType::Merge, &json!({"spec": {"revisionHistoryLimit": 3}}))
         .await
@@ -108,7 +108,7 @@ pub async fn check_reported_drift_of_objects_that_cannot_be_applied(below: &Clie
     // In lists as well: the other manager's item is kept.
     let image = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "b:1"}]);
     below.patch(&as_other_manager, PatchType::Json, &image).await.unwrap();
-    let both = format!(r#"{left}, somebody changed .spec.template.spec.containers[name="web"].image"#);
+    let both = format!(r#"{left}, kubectl-edit changed .spec.template.spec.containers[name="web"].image"#);
     wait_for_message("the drift is reported immediately", &both).await;
     above.send_line(&slow(4, "a:4"));
     eventually("the drift is reported with the next change", async || {

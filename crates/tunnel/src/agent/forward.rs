@@ -120,7 +120,7 @@ fn allowed(method: &Method, uri: &Uri) -> Result<Uri, Status> {
 }
 
 fn silent() -> Status {
-    connect_error::unavailable(Cause::TimedOut, "the cluster does not answer its agent")
+    connect_error::unavailable(Cause::TimedOut, "the cluster does not respond to its agent")
 }
 
 /// Returns a response of the cluster without the headers of its connection.

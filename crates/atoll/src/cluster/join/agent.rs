@@ -6,7 +6,7 @@ use atoll_authn::authority::write_private;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use serde_json::json;
 
-use super::super::fleet::Fleet;
+use super::super::control_plane_connection::ControlPlaneConnection;
 use super::super::step_printer::StepPrinter;
 use crate::advice::{Failure, invocation};
 use crate::command::JoinOptions;
@@ -18,7 +18,7 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 /// Writes both kubeconfigs and returns the command line that uses them.
 pub async fn prepare(
     options: &JoinOptions,
-    fleet: &Fleet,
+    fleet: &ControlPlaneConnection,
     cluster: &str,
     steps: &mut StepPrinter,
 ) -> Result<String, Failure> {
@@ -74,7 +74,7 @@ pub fn renewal_paths(cluster: &str) -> [String; 2] {
 }
 
 /// Creates an account above that may only sync this cluster. Returns a kubeconfig for it.
-async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure> {
+async fn account(name: &str, fleet: &ControlPlaneConnection) -> Result<(String, String), Failure> {
     let (account, role) = (account_name(name), role_name(name));
     let api = &fleet.api;
     let object = json!({

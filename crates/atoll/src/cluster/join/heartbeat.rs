@@ -6,16 +6,20 @@ use atoll_fleet::ClusterView;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::fleet::{self, Fleet};
+use super::super::control_plane_connection::{self, ControlPlaneConnection};
 use crate::advice::{Failure, invocation};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Waits until the cluster is ready; fails with the reason after `wait`.
-pub async fn first(fleet: &Fleet, name: &str, wait: Duration) -> Result<(String, ()), Failure> {
+pub async fn first(
+    fleet: &ControlPlaneConnection,
+    name: &str,
+    wait: Duration,
+) -> Result<(String, ()), Failure> {
     let deadline = Instant::now() + wait;
     loop {
-        let cluster = fleet.api.get(&fleet::path(name)).await?;
+        let cluster = fleet.api.get(&control_plane_connection::path(name)).await?;
         match ready(&cluster) {
             Ok(()) => return Ok(("received the first heartbeat: the cluster is ready".into(), ())),
             Err(why) if Instant::now() >= deadline => {

@@ -14,7 +14,7 @@ use atoll_joining::rights::{self, ACCOUNT, Access};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use super::super::fleet::{CLUSTERS, Fleet, uid};
+use super::super::control_plane_connection::{CLUSTERS, ControlPlaneConnection, uid};
 use super::super::step_printer::StepPrinter;
 use super::agent::role_name;
 use crate::advice::{Failure, invocation};
@@ -39,7 +39,7 @@ pub struct JoiningAgent {
 }
 
 /// Registers a cluster and prints the manifest of its agent.
-pub async fn print_manifest(options: &JoinOptions, fleet: &Fleet) -> Result<(), Failure> {
+pub async fn print_manifest(options: &JoinOptions, fleet: &ControlPlaneConnection) -> Result<(), Failure> {
     let access = if options.observe { Access::Observe } else { Access::Manage };
     let cluster = register(options, fleet, access).await?;
     let (_, agent) = prepare(options, fleet, &cluster).await?;
@@ -57,7 +57,11 @@ pub async fn print_manifest(options: &JoinOptions, fleet: &Fleet) -> Result<(), 
 }
 
 /// Registers the cluster, or changes its mode.
-async fn register(options: &JoinOptions, fleet: &Fleet, access: Access) -> Result<Value, Failure> {
+async fn register(
+    options: &JoinOptions,
+    fleet: &ControlPlaneConnection,
+    access: Access,
+) -> Result<Value, Failure> {
     let name = options.name.as_str();
     let mut spec = json!({ "access": access.name(), "mode": Mode::Pull.name() });
     if options.cordoned {
@@ -81,7 +85,7 @@ async fn register(options: &JoinOptions, fleet: &Fleet, access: Access) -> Resul
 }
 
 /// Deletes the credential of the cluster in the control plane, which another mode has used.
-pub async fn delete_credential(name: &str, fleet: &Fleet) -> Result<(), Failure> {
+pub async fn delete_credential(name: &str, fleet: &ControlPlaneConnection) -> Result<(), Failure> {
     let path = credential::secret_path(name);
     let secret = fleet.api.find(&path).await?;
     if secret.is_some_and(|secret| secret["metadata"]["labels"][credential::CLUSTER] == name) {
@@ -93,7 +97,7 @@ pub async fn delete_credential(name: &str, fleet: &Fleet) -> Result<(), Failure>
 /// Creates the rights of the agent and a join token for it.
 pub async fn prepare(
     options: &JoinOptions,
-    fleet: &Fleet,
+    fleet: &ControlPlaneConnection,
     cluster: &Value,
 ) -> Result<(String, JoiningAgent), Failure> {
     let (name, api) = (options.name.as_str(), &fleet.api);
@@ -210,7 +214,7 @@ impl JoiningAgent {
 /// Prepares and installs the agent of a registered cluster.
 pub async fn install(
     options: &JoinOptions,
-    fleet: &Fleet,
+    fleet: &ControlPlaneConnection,
     cluster: &Value,
     access: Access,
     below: &JoiningCluster,

@@ -6,7 +6,7 @@ use atoll_joining::credential::{self, ServiceAccountToken};
 use atoll_joining::rights::Access;
 use serde_json::{Value, json};
 
-use super::super::fleet::{self, CLUSTERS};
+use super::super::control_plane_connection::{self, CLUSTERS};
 use super::{Join, JoinState, pull};
 use crate::advice::Failure;
 use crate::command::Mode;
@@ -93,7 +93,7 @@ impl Join<'_> {
             }
         };
         let status = json!({ "status": { "id": found.id, "kubernetesVersion": version } });
-        api.merge(&format!("{}/status", fleet::path(name)), &status).await?;
+        api.merge(&format!("{}/status", control_plane_connection::path(name)), &status).await?;
         let how = match self.access {
             Access::Manage => "",
             Access::Observe => ", to be observed only",

@@ -16,8 +16,8 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::super::control_plane_connection::ControlPlaneConnection;
 use super::super::copied_marks;
-use super::super::fleet::Fleet;
 use super::super::object_release;
 use crate::advice::Failure;
 use crate::output::errln;
@@ -40,7 +40,7 @@ pub const PAGE: usize = 500;
 
 /// Releases the claim and waits until the syncer has stopped. Returns the id of the control plane in the
 /// marks.
-pub async fn stop_syncer(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Failure> {
+pub async fn stop_syncer(fleet: &ControlPlaneConnection, name: &str, below: &Api) -> Result<String, Failure> {
     let found = below.get(&claim::path()).await?;
     let claim = Claim::of(&found);
     let control_plane = match claim.control_plane.as_str() {

@@ -151,7 +151,10 @@ async fn lost_cluster_takes_neither_the_autoscaler_nor_its_replicas_along() {
     fleet.until_scaled_in(&home, 8).await;
     let found = admin.get(&path("web")).await.expect(200);
     assert_eq!(Placement::of(&found).phase, "", "{}", summary(&found));
-    eventually("the other cluster has let go", async || there.get(&path("web")).await.status == 404).await;
+    eventually("the object is gone from the other cluster", async || {
+        there.get(&path("web")).await.status == 404
+    })
+    .await;
     let ready = admin.get(&format!("{CLUSTERS}/{home}")).await.expect(200);
     assert_eq!(crate::fleet::condition(&ready, "Ready").0, "True");
 }

@@ -8,7 +8,8 @@ use super::super::lexer::Kind;
 use super::super::literal::unquote;
 use super::super::macros;
 use super::super::tree::Node;
-use super::{ParseError, ParseResult, Parser, RESERVED};
+use super::{ParseError, ParseResult, Parser};
+use crate::reserved::RESERVED;
 use crate::value::{Text, Value};
 
 impl Parser<'_> {

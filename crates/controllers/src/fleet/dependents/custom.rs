@@ -1,4 +1,5 @@
-//! Placed custom objects: others may go along with them, by the annotation `atoll.dev/needs` or because they own them.
+//! Placed custom objects, whose dependents are the objects that they own and those that their annotation
+//! `atoll.dev/needs` names.
 //!
 //! ```text
 //!   definitions ─► a watch of each, in its workspace, of the metadata of placed objects ─► Cache

@@ -1,4 +1,4 @@
-//! Owned objects: a ConfigMap, Secret, ServiceAccount or volume claim goes along with the placed object that owns it.
+//! Owned objects: a ConfigMap, Secret, ServiceAccount or volume claim is placed with the placed object that owns it.
 
 use std::sync::Arc;
 

@@ -104,7 +104,7 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
     };
     let reachable = match fault.map(|fault| (fault, fault.reach())) {
         None | Some((_, Reach::Answers)) => {
-            condition("Reachable", "True", "Answers", "the cluster's API answers")
+            condition("Reachable", "True", "Answers", "the cluster's API responds")
         }
         Some((fault, Reach::Fails)) => condition("Reachable", "False", &fault.reason, &fault.message),
         Some((fault, Reach::Unknown)) => condition("Reachable", "Unknown", &fault.reason, &fault.message),

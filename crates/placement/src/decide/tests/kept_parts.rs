@@ -39,7 +39,7 @@ fn job(parts: &[(&str, i64)]) -> Demand {
 }
 
 fn without(demand: Demand, cluster: &str) -> Demand {
-    Demand { evicted: vec![cluster.into()], ..demand }
+    Demand { evicted: vec![Evicted::lost(cluster)], ..demand }
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn named_clusters_without_a_share_have_a_reason() {
         (named(Division::Capacity, &["a", "b"]), 1, ""),
         (named(weights, &["a", "b", "c"]), 3, "c Cordoned"),
         (named(Division::Single, &["a", "c"]), 3, ""),
-        // Nothing is placed: the reasons of all clusters are told.
+        // Nothing is placed: the reasons of all clusters are reported.
         (named(Division::Duplicate, &["c"]), 3, ""),
         (rules(Division::Duplicate), 3, ""),
     ] {

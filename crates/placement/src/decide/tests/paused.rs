@@ -38,7 +38,7 @@ fn present_shares_follow_the_replicas_by_any_rules() {
             expected,
             "{shares:?} to {replicas}, {rules:?}"
         );
-        let lost = Demand { evicted: vec!["a".into()], ..paused };
+        let lost = Demand { evicted: vec![Evicted::lost("a")], ..paused };
         assert_eq!(words(&decide(&three(), &lost, &rules)), expected, "whatever is to be left");
     }
 }

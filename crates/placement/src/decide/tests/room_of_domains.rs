@@ -8,7 +8,7 @@ fn within(name: &str, region: &str, cores: i64) -> (ClusterState, i64) {
     (state, cores)
 }
 
-/// So many clusters at most, in regions that differ by one replica at most.
+/// At most `max_clusters` clusters, in regions that differ by one replica at most.
 fn level(max_clusters: i64) -> Rules {
     let spread = Spread { by: Topology::Region, min_domains: None, max_domains: None, max_skew: Some(1) };
     Rules { spread: vec![spread], max_clusters: Some(max_clusters), ..rules(Division::Even) }

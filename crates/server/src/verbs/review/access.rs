@@ -21,7 +21,7 @@ use crate::impersonation::account;
 /// Maximum number of bytes of rules in a rules review. Several bindings may name the same large role.
 const MAX_REVIEWED_RULES: usize = 1 << 20;
 
-/// Answers an access review.
+/// Handles an access review.
 pub async fn handle(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
     let spec = &review["spec"];
     let errors = check(row, call, spec, review);

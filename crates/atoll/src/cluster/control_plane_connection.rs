@@ -17,7 +17,7 @@ pub const SERVING_CLUSTERS: &str = "/services/clusters";
 /// The kind as kubectl prints it in names.
 pub const KIND: &str = "cluster.atoll.dev";
 
-pub struct Fleet {
+pub struct ControlPlaneConnection {
     pub session: Session,
     /// The API of the current workspace.
     pub api: Api,
@@ -34,12 +34,12 @@ pub fn heartbeat_path(name: &str) -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}", marks::SYSTEM_NAMESPACE, encoded(&lease))
 }
 
-impl Fleet {
-    pub fn open(connection: &Connection) -> Result<Fleet, Failure> {
+impl ControlPlaneConnection {
+    pub fn open(connection: &Connection) -> Result<ControlPlaneConnection, Failure> {
         let session = Session::open(connection)?;
         let context = session.config.context()?;
         let api = Api::above(&context, &super::in_workspace(&session.current, ""))?;
-        Ok(Fleet { session, api })
+        Ok(ControlPlaneConnection { session, api })
     }
 
     /// Lists the clusters that are registered in the workspace.
