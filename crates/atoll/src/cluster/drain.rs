@@ -272,7 +272,7 @@ mod tests {
             effect("db", &["east"], &["east"], "its volumes are on east"),
             effect("elsewhere", &["west"], &["north"], ""),
         ];
-        let answer = WhatIfAnswer { changes, others: Some(2) };
+        let answer = WhatIfAnswer { changes, others: Some(2), ..WhatIfAnswer::default() };
         assert_eq!(
             would_move(&answer, "east", Paint::PLAIN),
             "1 object would move off east:\n\
