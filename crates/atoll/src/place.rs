@@ -55,10 +55,7 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
         };
         let answer = match &wanted_on {
             None => current,
-            Some(intent)
-                if by_intent::is_scheduled(&current)
-                    || (by_intent::follows_intents(&current) && !intent.is_none()) =>
-            {
+            Some(intent) if by_intent::is_scheduled(&current) => {
                 let request = by_intent::PlaceRequest { api: &api, resource, path: &path, intent, options };
                 with_leaving(request.place(&current).await?, &current)
             }

@@ -27,11 +27,6 @@ pub fn is_scheduled(placement: &Value) -> bool {
     placement["status"]["scheduled"] == true
 }
 
-/// Whether a scheduler makes the placement as soon as the object names clusters.
-pub fn follows_intents(placement: &Value) -> bool {
-    placement["status"]["followsIntents"] == true
-}
-
 /// Returns the shares that an intent says, as far as it does.
 pub fn shares(intent: &Intent) -> Vec<Share> {
     let share = |part: &atoll_placement::intent::Part| Share {

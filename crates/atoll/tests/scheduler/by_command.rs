@@ -1,12 +1,9 @@
 //! `atoll place` writes what a user asks for, and the scheduler makes the placement.
 
-use atoll_fleet::Placement;
 use atoll_testkit::Client;
 use serde_json::{Value, json};
 
-use crate::fleet::{
-    annotate, deployment, expect_placed, path, report_object, scale, wait_until, with_clusters,
-};
+use crate::fleet::{deployment, expect_placed, path, scale, with_clusters};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
@@ -39,34 +36,6 @@ async fn numbers_of_place_are_weights_unless_exact() {
     let printed = atoll.run("place deploy/web --on none");
     assert!(printed.starts_with("Deployment default/web is placed on no cluster"), "{printed}");
     assert_eq!(intent(&admin, &web).await, "none");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn objects_of_other_kinds_get_the_annotation_too() {
-    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-    let (atoll, admin) = with_clusters(&[("east", 10), ("west", 10)]).await;
-    for name in ["settings", "by-hand"] {
-        admin.post(MAPS, json!({ "metadata": { "name": name } })).await.expect(201);
-    }
-    let on_east = json!({ "spec": { "clusters": [{ "name": "east" }] } });
-    admin.merge(&format!("{MAPS}/by-hand/placement"), on_east).await.expect(200);
-    for name in ["settings", "by-hand"] {
-        let map = format!("{MAPS}/{name}");
-        assert_eq!(
-            atoll.run(&format!("place cm/{name} --on east")),
-            format!("ConfigMap default/{name} is placed on east.\n")
-        );
-        assert_eq!(intent(&admin, &map).await, "east");
-        expect_placed(&admin, &map, "east by annotation").await;
-        // So they move like everything that the scheduler places.
-        annotate(&admin, &map, Some("west")).await;
-        wait_until(&admin, &map, "it is added to west", |map| Placement::of(map).share("west").is_some())
-            .await;
-        report_object(&admin, &map, "west", json!({ "state": "Applied" })).await;
-        expect_placed(&admin, &map, "west by annotation").await;
-    }
-    atoll.run("place cm/settings --on none");
-    assert_eq!(intent(&admin, &format!("{MAPS}/settings")).await, "none");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,7 +67,7 @@ async fn placements_of_a_scheduler_outside_of_the_server_are_protected() {
     assert!(printed.contains("is placed on west"), "{printed}");
     expect_placed(&admin, &path("api"), "west=3 by annotation").await;
 
-    // On clusters of workspaces above, nobody else places what the scheduler does not place.
+    // On clusters of workspaces above, users do not even place what the scheduler leaves alone.
     admin.post(WORKSPACES, json!({ "metadata": { "name": "team" } })).await.expect(201);
     let team = admin.workspace("root:team");
     eventually("the workspace is there", async || team.get("/api/v1/namespaces/default").await.status == 200)

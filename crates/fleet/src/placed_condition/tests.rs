@@ -396,7 +396,7 @@ fn held_clusters_have_no_updated_pods() {
 
 #[test]
 fn replicas_without_a_place_are_counted() {
-    let object = |missing: i64, before: Value| {
+    let web = |missing: i64, before: Value| {
         let placement =
             json!({ "clusters": [{ "name": "east", "replicas": 4 }], "by": "default", "missing": missing })
                 .to_string();
@@ -427,7 +427,7 @@ fn replicas_without_a_place_are_counted() {
         // The deadline has passed.
         (6, 4, unplaced(BEFORE), "Available=False Placed=False Progressing=False"),
     ] {
-        let object = object(missing, before);
+        let object = web(missing, before);
         let records = [("east".to_string(), record(State::Applied, "", told(available)))];
         let status = of(DEPLOYMENTS, &object, &records, &health).status(NOW).unwrap();
         let conditions = status["conditions"].as_array().unwrap().iter();
@@ -439,7 +439,16 @@ fn replicas_without_a_place_are_counted() {
         assert_eq!(status["observedGeneration"], 4);
     }
     let records = [("east".to_string(), record(State::Applied, "", told(4)))];
-    let partial = object(6, json!([]));
+    let mut partial = web(6, json!([]));
+    assert_eq!(
+        of(DEPLOYMENTS, &partial, &records, &health).condition().message,
+        "6 of 10 replicas have no place on east, where it is placed by default; for another cluster: kubectl annotate \
+         deployment/web atoll.dev/clusters=NAME; to divide it: kubectl annotate deployment/web \
+         atoll.dev/clusters=east=1,NAME=1; see where there is room with: atoll explain deployment/web"
+    );
+    // A policy may leave it no other clusters.
+    let placement = Placement { by: "placementpolicy/a".into(), ..Placement::of(&partial) };
+    object::set_annotation(&mut partial, "atoll.dev/placement", &placement.text().unwrap());
     assert_eq!(
         of(DEPLOYMENTS, &partial, &records, &health).condition().message,
         "6 of 10 replicas have no place on any cluster; see why with: atoll explain deployment/web"

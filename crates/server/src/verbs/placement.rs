@@ -9,11 +9,11 @@ mod writers;
 
 use std::sync::Arc;
 
+use atoll_fleet::Placement;
 use atoll_fleet::explanation::Explanation;
 use atoll_fleet::placed_condition;
 use atoll_fleet::placement;
-use atoll_fleet::scheduled::{has_intent, is_placed_alone};
-use atoll_fleet::{Placement, autoscaling, placed_by};
+use atoll_fleet::scheduled::has_intent;
 use atoll_meta::{FieldError, FieldPath, Status, json, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::{RegisteredCluster, SUBRESOURCE, VERBS, is_placeable, unplaceable_reason};
@@ -205,33 +205,16 @@ fn response(
     explanation: Option<Explanation>,
     call: &Call,
 ) -> Response<Body> {
-    let known = Placement::of(object);
-    let mut placement = shape(object, &known);
+    let mut placement = shape(object, &Placement::of(object));
     // Clients then write an intent, and wait for the scheduler.
     let is_scheduled = placed_condition::is_workload((&row.group, &row.resource)) || has_intent(object);
-    if server.has_scheduler() {
-        let resource = (row.group.as_str(), row.resource.as_str());
-        if is_scheduled {
-            placement["status"]["scheduled"] = true.into();
-        } else if follows_intents(resource, object, &known) {
-            placement["status"]["followsIntents"] = true.into();
-        }
+    if is_scheduled && server.has_scheduler() {
+        placement["status"]["scheduled"] = true.into();
     }
     if let Some(explanation) = explanation {
         placement["status"]["explanation"] = json!(explanation);
     }
     respond::value(StatusCode::OK, &placement, call.output)
-}
-
-/// Whether the scheduler places an object, of a kind other than workloads, when it gets an intent. Dependents are placed by
-/// the components that know why they are needed, and autoscalers with their workloads.
-fn follows_intents(resource: (&str, &str), object: &Value, placement: &Placement) -> bool {
-    let by = placement.by.as_str();
-    let is_free = by.is_empty() || by == placed_by::HAND || placed_by::is_scheduled(by);
-    is_free
-        && is_placed_alone(object)
-        && !autoscaling::is_autoscaler(resource)
-        && !object::is_being_deleted(object)
 }
 
 fn parse(stored: &[u8]) -> Result<Value, Status> {

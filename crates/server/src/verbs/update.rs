@@ -78,7 +78,7 @@ async fn update(
 }
 
 /// Returns the object that replaces the existing one. Manifests that are replaced again and again do not know where
-/// somebody else, such as `atoll move`, has asked meanwhile for the object to run.
+/// another client, such as `atoll move`, has asked meanwhile for the object to run.
 fn replacement(
     row: &Row,
     existing: Option<&Value>,

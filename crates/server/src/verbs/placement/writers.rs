@@ -141,8 +141,8 @@ fn is_more(share: &Share, current: &Placement) -> bool {
         || !is_less(share.parallelism, known.parallelism)
 }
 
-/// Whether a client is a scheduler: the server's own, or one that runs elsewhere if the server has none. Without any, it is
-/// whoever may do everything.
+/// Whether a client is a scheduler: the server's own, or one that runs elsewhere if the server has none. Without any, all
+/// clients with the rights of an administrator are.
 pub fn is_scheduler(server: &Server, call: &Call) -> bool {
     let may_do_everything = || !server.runs_scheduler && is_master(&call.user);
     is_controller_anywhere(server, call) || (may_do_everything() && !server.has_scheduler())
