@@ -88,17 +88,9 @@ impl Registry {
         let last = objects.iter().nth(limit - 1).map(|last| scope.relative(&last.key).to_string());
         // As in upstream, the remaining objects are not matched against the selector until they are
         // requested.
-        let mut rest = last.as_deref().map(|last| snapshot.list_borrowed(scope, Some(last)));
-        let more = rest.as_mut().is_some_and(|rest| rest.next().is_some());
-        let remaining = (more && everything).then(|| {
-            let before = match start {
-                None => snapshot.count(scope),
-                Some(start) => {
-                    start.remaining.unwrap_or_else(|| snapshot.list_borrowed(scope, after).count())
-                }
-            };
-            before.saturating_sub(limit).max(1)
-        });
+        let more = last.as_deref().is_some_and(|last| snapshot.has_more(scope, last));
+        let before = start.and_then(|start| start.remaining);
+        let remaining = (more && everything).then(|| snapshot.remaining(scope, after, before, limit));
         // Pin only for the first page: continuing a list must not extend its lifetime.
         if more && start.is_none_or(|start| start.is_restart) {
             self.cache.pin(snapshot);

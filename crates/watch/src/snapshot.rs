@@ -211,7 +211,10 @@ impl Snapshot {
 
     /// The stored objects between two keys, including tombstones.
     pub(crate) fn stored(&self, start: Bound<Key>, end: Bound<Key>) -> impl Iterator<Item = &Arc<Object>> {
-        self.objects.range((start, end)).map(|(_, object)| object)
+        let found = self.objects.range((start, end)).map(|(_, object)| object);
+        #[cfg(test)]
+        let found = found.inspect(|_| tests::count_visit());
+        found
     }
 
     /// The layer's objects in `scope`, including those that a stored object hides.
@@ -262,6 +265,27 @@ impl Snapshot {
             true => usize::from(self.list_borrowed(scope, None).next().is_some()),
             false => self.counts.of(&scope.prefix) + layered,
         }
+    }
+
+    /// Whether there are objects of `scope` after `last`, with which a page of a list ends.
+    pub fn has_more(&self, scope: &Scope, last: &str) -> bool {
+        self.list_borrowed(scope, Some(last)).next().is_some()
+    }
+
+    /// The number of objects after a page of a list that starts after `after`, has `limit` objects and is not the last
+    /// one. Without iterating, unless `before`, the number of objects after the previous page, is not known.
+    pub fn remaining(
+        &self,
+        scope: &Scope,
+        after: Option<&str>,
+        before: Option<usize>,
+        limit: usize,
+    ) -> usize {
+        let before = before.unwrap_or_else(|| match after {
+            None => self.count(scope),
+            Some(_) => self.list_borrowed(scope, after).count(),
+        });
+        before.saturating_sub(limit).max(1)
     }
 
     /// Number of stored objects in `scope`, without the layer and without iterating; 0 for one object.
@@ -346,3 +370,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ impl TestFleet {
 
     /// Joins the cluster to the current workspace and starts an agent for it.
     pub fn join_with_agent(&mut self) {
-        let credentials = self.above.directory.join("papers");
+        let credentials = self.above.directory.join("credentials");
         std::fs::create_dir(&credentials).unwrap();
         let printed = self.run(&format!(
             "cluster join east --mode none --write-to {} --kubeconfig {}",

@@ -8,6 +8,7 @@ mod adopting;
 #[allow(dead_code, reason = "another suite uses the rest")]
 #[path = "../upstream/cluster.rs"]
 mod cluster;
+mod consent;
 mod definitions;
 mod drifting;
 mod harness;

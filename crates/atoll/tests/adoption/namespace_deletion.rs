@@ -1,5 +1,6 @@
 //! Namespaces that Atoll created in a cluster are deleted with those above, unless other objects are in them.
 
+use atoll_testkit::Setup;
 use serde_json::json;
 
 use crate::harness::{TestFleet, create, object, plain_pods, wait_for, wait_until_deleted, web};
@@ -102,4 +103,73 @@ async fn emptied_namespace_is_deleted_after_the_agent_restarts() {
         wait_until_deleted(&below, &format!("/api/v1/namespaces/{name}")).await;
         wait_until_deleted(&above, &format!("/api/v1/namespaces/{name}")).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terminating_namespaces_and_workspaces_end_when_their_dead_cluster_is_removed_as_lost() {
+    let mut fleet = TestFleet::start();
+    let above = fleet.admin();
+    // A namespace and a workspace with objects on a cluster of the root workspace.
+    let namespaces = "/api/v1/namespaces";
+    fleet.run("workspace create team");
+    let team = above.workspace("root:team");
+    create(&above, namespaces, object("v1", "Namespace", "shop", json!({}))).await;
+    for workspace in [&above, &team] {
+        let namespace = if std::ptr::eq(workspace, &above) { "shop" } else { "default" };
+        let maps = format!("{namespaces}/{namespace}/configmaps");
+        create(workspace, &maps, config_map_with("a", "1")).await;
+        let wanted = json!({ "spec": { "clusters": [{ "name": "east" }] } });
+        workspace.merge(&format!("{maps}/a/placement"), wanted).await.expect(200);
+        let records = format!("/apis/atoll.dev/v1alpha1/namespaces/{namespace}/objectstatuses");
+        wait_for("the object is applied", workspace, &records, |list| {
+            let items = list["items"].as_array().into_iter().flatten();
+            items.filter(|record| record["status"]["state"] == "Applied").count() == 1
+        })
+        .await;
+    }
+
+    fleet.east.kill();
+    above.delete(&format!("{namespaces}/shop")).await.expect(200);
+    fleet.run("workspace delete team --no-wait --yes");
+    let shop = format!("{namespaces}/shop");
+    let team = "/apis/atoll.dev/v1alpha1/workspaces/team";
+    for path in [&*shop, team] {
+        let waits = |found: &serde_json::Value| {
+            let status = &found["status"];
+            status.to_string().contains("Waiting for clusters to remove placed objects")
+                && (status["phase"] == "Terminating" || status["phase"] == "Deleting")
+        };
+        wait_for("it is terminating, and waits for the cluster", &above, path, waits).await;
+    }
+    fleet.run("cluster remove east --lost --yes");
+    for path in [&*shop, team] {
+        wait_until_deleted(&above, path).await;
+    }
+}
+
+/// The Cluster is in the workspace that is being deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn terminating_workspace_ends_when_its_own_dead_cluster_is_removed_as_lost() {
+    let setup = Setup::new().variable("ATOLL_ALLOW_TENANT_ADDRESSES", "true");
+    let mut fleet = TestFleet::not_joined_with_setup(setup);
+    let above = fleet.admin();
+    fleet.run("workspace create team --use");
+    fleet.run(&format!("cluster join east --kubeconfig {}", fleet.east.kubeconfig().display()));
+    let team = above.workspace("root:team");
+    create(&team, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    create(&team, "/api/v1/namespaces/shop/configmaps", config_map_with("a", "1")).await;
+    fleet.run("place cm/a -n shop --on east");
+    let map = "/api/v1/namespaces/shop/configmaps/a";
+    wait_for("the object exists below", &fleet.east.admin(), map, |_| true).await;
+    fleet.east.kill();
+    fleet.run("workspace use root");
+    fleet.run("workspace delete team --no-wait --yes");
+    let path = "/apis/atoll.dev/v1alpha1/workspaces/team";
+    wait_for("the workspace waits for its cluster", &above, path, |workspace| {
+        workspace["status"].to_string().contains("Waiting for clusters")
+    })
+    .await;
+    fleet.run("workspace use root:team");
+    fleet.run("cluster remove east --lost --yes");
+    wait_until_deleted(&above, path).await;
 }

@@ -1,12 +1,14 @@
 //! A cluster may send responses of any size: the control plane limits how much it reads, reports the cause and
 //! keeps serving other clusters.
 
-use atoll_testkit::wait::eventually;
+use atoll_testkit::wait::{eventually, within};
 use atoll_testkit::{Atoll, Client, Setup};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 
 use crate::fake_cluster::{FakeCluster, FakeResponse, condition};
+use crate::support::raw::Raw;
 
 /// The memory limit in MiB. A server in these tests uses less than a hundred, and the budget of each cluster
 /// is 256.
@@ -125,4 +127,92 @@ async fn clusters_without_http2_are_synced() {
     });
     endless.await.register(&above, "endless").await;
     wait_until_not_ready(&control_plane, &above, "endless", "AnswerTooLarge").await;
+}
+
+/// Returns whether a response of a cluster was not read because it was too large.
+async fn is_refused(above: &Client, cluster: &str) -> bool {
+    let metrics = above.get("/metrics").await.text();
+    let name = format!("atoll_cluster_oversized_responses{{workspace=\"root\",cluster=\"{cluster}\"}} ");
+    metrics.lines().any(|line| line.strip_prefix(&name).is_some_and(|count| count != "0"))
+}
+
+/// Documents about all types of a cluster are large already without an attack.
+#[tokio::test(flavor = "multi_thread")]
+async fn endless_discovery_documents_of_a_cluster_are_cut_off() {
+    let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
+    let above = control_plane.admin();
+    let good = FakeCluster::start("good").await;
+    good.register(&above, "good").await;
+    let endless = || {
+        let first = Bytes::from_static(b"{\"kind\":\"APIGroupDiscoveryList\",\"items\":[{\"a\":\"");
+        FakeResponse::Endless(first, Bytes::from("x".repeat(1 << 16)))
+    };
+    // Few bytes on the wire that need much memory once they are decoded.
+    let group = "{\"metadata\":{},\"versions\":[{}]},";
+    let dense = format!("{{\"kind\":\"APIGroupDiscoveryList\",\"items\":[{}{{}}]}}", group.repeat(12 << 15));
+    let dense = Bytes::from(dense);
+    let core = json!({ "kind": "APIGroupDiscoveryList", "items": [] });
+    let of_core = FakeCluster::with("core", move |_, target| (target == "/api").then(endless));
+    let then = core.clone();
+    let of_groups = FakeCluster::with("groups", move |_, target| match target {
+        "/api" => Some(FakeResponse::Json(200, then.clone())),
+        "/apis" => Some(endless()),
+        _ => None,
+    });
+    let of_many = FakeCluster::with("many", move |_, target| match target {
+        "/api" => Some(FakeResponse::Json(200, core.clone())),
+        "/apis" => Some(FakeResponse::Bytes(dense.clone())),
+        _ => None,
+    });
+    for (name, cluster) in [("core", of_core.await), ("groups", of_groups.await), ("many", of_many.await)] {
+        cluster.register(&above, name).await;
+        wait_until_not_ready(&control_plane, &above, name, "AnswerTooLarge").await;
+        assert!(is_refused(&above, name).await, "{name}");
+        above.delete(&format!("/apis/atoll.dev/v1alpha1/clusters/{name}")).await;
+    }
+    wait_until_ready(&above, "good").await;
+    assert!(!is_refused(&above, "good").await);
+}
+
+/// The OpenAPI document of a cluster is not read by the control plane, but by clients through it.
+#[tokio::test(flavor = "multi_thread")]
+async fn endless_openapi_documents_of_a_cluster_do_not_accumulate() {
+    const READERS: usize = 8;
+    let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
+    let above = control_plane.admin();
+    let cluster = FakeCluster::with("openapi", |_, target| {
+        let rest = Bytes::from("x".repeat(1 << 16));
+        let first = Bytes::from_static(b"{\"openapi\":\"3.0.0\",\"paths\":{\"");
+        target.starts_with("/openapi/v3").then(|| FakeResponse::Endless(first, rest))
+    });
+    let cluster = cluster.await;
+    cluster.register(&above, "openapi").await;
+    wait_until_ready(&above, "openapi").await;
+    let proxy = "/services/clusters/openapi/proxy/openapi/v3";
+    let mut readers = Vec::new();
+    for path in ["", "/apis/apps/v1"].into_iter().cycle().take(READERS) {
+        let mut raw = Raw::open(&above).await;
+        let head = raw.head("GET", &format!("{proxy}{path}"), "Connection: close\r\n");
+        raw.send(head).await.unwrap();
+        let response = raw.answer().await.unwrap();
+        assert_eq!(response.status, 200, "{}", response.text);
+        readers.push(raw);
+    }
+    // One client reads more than any document that is read as a whole may have.
+    let mut reader = readers.pop().unwrap();
+    let mut piece = vec![0; 1 << 20];
+    let reading = async {
+        let mut left = 64 << 20;
+        while left > 0 {
+            match reader.stream.read(&mut piece).await.unwrap() {
+                0 => panic!("the response ended"),
+                count => left -= count.min(left),
+            }
+        }
+    };
+    within("the document is streamed", reading).await;
+    assert!(peak_memory(&control_plane) < MAX_MEMORY, "{} MiB", peak_memory(&control_plane));
+    // The server keeps its own document, and the cluster is still synced.
+    above.get("/openapi/v3").await.expect(200);
+    wait_until_ready(&above, "openapi").await;
 }

@@ -42,15 +42,49 @@ pub async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(last)
 }
 
+/// Name resolution and connections, which tests replace.
+trait Network {
+    type Stream;
+
+    fn resolve(&self, host: &str, port: u16) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
+
+    fn connect(&self, addresses: &[SocketAddr]) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+/// The network of this machine.
+struct System;
+
+impl Network for System {
+    type Stream = TcpStream;
+
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        resolve(host, port).await
+    }
+
+    async fn connect(&self, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+        connect(addresses).await
+    }
+}
+
 /// Connects to a host; if a tenant specified it, only to allowed addresses.
 pub async fn open(
     host: &str,
     port: u16,
     tenants: Option<&TenantAddresses>,
 ) -> Result<TcpStream, (Cause, io::Error)> {
+    open_in(&System, host, port, tenants).await
+}
+
+/// The name is resolved once: another response of the name server would not have been checked.
+async fn open_in<N: Network>(
+    network: &N,
+    host: &str,
+    port: u16,
+    tenants: Option<&TenantAddresses>,
+) -> Result<N::Stream, (Cause, io::Error)> {
     let unresolved = |error| (Cause::NameNotResolved, error);
     // An unresponsive name server would take longer than callers wait.
-    let found = tokio::time::timeout(RESOLVING, resolve(host, port)).await;
+    let found = tokio::time::timeout(RESOLVING, network.resolve(host, port)).await;
     let found =
         found.map_err(|_| unresolved(io::Error::new(ErrorKind::TimedOut, "name resolution timed out")))?;
     let mut found = found.map_err(unresolved)?;
@@ -58,7 +92,7 @@ pub async fn open(
         let refused = |what| (Cause::AddressRefused, io::Error::new(ErrorKind::PermissionDenied, what));
         found = tenants.allowed(host, found).map_err(refused)?;
     }
-    connect(&found).await.map_err(|error| (cause(&error), error))
+    network.connect(&found).await.map_err(|error| (cause(&error), error))
 }
 
 /// Performs the TLS handshake with a host, which is a name or an address without brackets.
@@ -93,5 +127,61 @@ pub fn cause(error: &io::Error) -> Cause {
             Cause::CertificateForAnotherName
         }
         _ => Cause::CertificateUntrusted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A network whose name server has another response each time.
+    struct ChangingNames {
+        responses: Vec<Vec<SocketAddr>>,
+        lookups: AtomicUsize,
+        connected: Mutex<Vec<SocketAddr>>,
+    }
+
+    impl Network for ChangingNames {
+        type Stream = ();
+
+        async fn resolve(&self, _: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+            let number = self.lookups.fetch_add(1, Ordering::Relaxed).min(self.responses.len() - 1);
+            assert!(self.responses[number].iter().all(|address| address.port() == port));
+            Ok(self.responses[number].clone())
+        }
+
+        async fn connect(&self, addresses: &[SocketAddr]) -> io::Result<()> {
+            self.connected.lock().unwrap().extend(addresses);
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn addresses_that_are_connected_to_are_those_that_were_checked() {
+        let addresses = |text: &str| -> Vec<SocketAddr> {
+            text.split_whitespace().map(|address| format!("{address}:443").parse().unwrap()).collect()
+        };
+        // The responses of the name server, the addresses that are connected to, and the cause of a failure.
+        for (responses, connected, failure) in [
+            (["198.51.100.7", "127.0.0.1"], "198.51.100.7", None),
+            (["198.51.100.7", "169.254.169.254"], "198.51.100.7", None),
+            (["198.51.100.7 127.0.0.1", "127.0.0.1"], "198.51.100.7", None),
+            (["127.0.0.1 198.51.100.7 198.51.100.8", "127.0.0.1"], "198.51.100.7 198.51.100.8", None),
+            (["127.0.0.1", "198.51.100.7"], "", Some(Cause::AddressRefused)),
+        ] {
+            let network = ChangingNames {
+                responses: responses.map(addresses).into(),
+                lookups: AtomicUsize::new(0),
+                connected: Mutex::default(),
+            };
+            let rule = TenantAddresses::restricted(Vec::new());
+            let opened = open_in(&network, "cluster.example.com", 443, Some(&rule)).await;
+            assert_eq!(opened.map_err(|(cause, _)| cause).err(), failure, "{responses:?}");
+            assert_eq!(*network.connected.lock().unwrap(), addresses(connected), "{responses:?}");
+            assert_eq!(network.lookups.load(Ordering::Relaxed), 1, "{responses:?}");
+        }
     }
 }

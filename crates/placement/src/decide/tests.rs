@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster::{CapacityReport, Classes, ClusterState, Readiness};
-use crate::demand::{CurrentShare, Evicted};
+use crate::demand::{CurrentShare, Evicted, Eviction};
 use crate::node::{NodeShape, Taint};
 use crate::resources::Resources;
 use crate::rules::{OtherWorkloads, Spread, Topology};

@@ -126,7 +126,16 @@ fn names_of(list: &Value) -> Vec<String> {
 async fn read_apis(below: &ClusterClient) -> Option<(Vec<Value>, usize)> {
     let mut groups = Vec::new();
     for path in ["/api", "/apis"] {
-        let mut found = below.get_discovery(path).await.ok()?;
+        let mut found = match below.get_discovery(path).await {
+            Ok(found) => found,
+            Err(status) => {
+                // There are no smaller pages of these documents.
+                if let Some(budget) = below.client.budget() {
+                    budget.note(&status);
+                }
+                return None;
+            }
+        };
         if found["kind"] != "APIGroupDiscoveryList" {
             return None;
         }

@@ -76,6 +76,25 @@ fn parts_stay_where_they_are_if_no_other_cluster_takes_them() {
 }
 
 #[test]
+fn reasons_of_evictions_name_the_one_that_holds() {
+    let fleet = fleet(&[(state("a"), 5), (state("b"), 5)]);
+    for (why, words) in [
+        (Eviction::Lost, "is lost"),
+        (Eviction::Emptied, "is being emptied"),
+        (Eviction::Leaving, "earlier share"),
+        (Eviction::RecentlyReady, "became ready a moment ago"),
+    ] {
+        let mut demand = set(5, &[("a", 0, 2), ("b", 2, 3)]);
+        demand.evict(["b".into()], why);
+        // The first reason counts.
+        demand.evict(["b".into()], Eviction::Lost);
+        let decision = decide(&fleet, &demand, &rules(Division::Even));
+        assert_eq!(codes(&decision), [("b", "Evicted")]);
+        assert!(decision.refusals[0].text.contains(words), "{:?}", decision.refusals);
+    }
+}
+
+#[test]
 fn a_divided_stateful_set_stays_divided() {
     let fleet = fleet(&[(state("a"), 9), (state("b"), 9)]);
     let two = &[("a", 0, 2), ("b", 2, 3)][..];
