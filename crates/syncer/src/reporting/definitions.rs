@@ -46,8 +46,10 @@ struct State {
 }
 
 impl Definitions {
-    fn observe(&self, event: ListWatchEvent<'_>) {
+    /// Records an event. Returns whether the cluster has other definitions than were known, whoever made them.
+    fn observe(&self, event: ListWatchEvent<'_>) -> bool {
         let mut state = self.state();
+        let is_change = state.is_listed && !matches!(event, ListWatchEvent::Listed(..));
         match event {
             ListWatchEvent::Upserted(definition) => state.insert(&definition),
             ListWatchEvent::Deleted(definition) => state.remove(object::uid(&definition)),
@@ -59,6 +61,7 @@ impl Definitions {
         }
         drop(state);
         self.changed.notify_one();
+        is_change
     }
 
     /// The report of all definitions; `None` before the first list is complete.
@@ -141,7 +144,11 @@ pub async fn run(syncer: &Arc<Syncer>, api: &ApiScope) {
     }
     let definitions = Definitions::default();
     let list_watch = ListWatch::all(&resources::CUSTOM_RESOURCE_DEFINITIONS);
-    let watching = list_and_watch(api, list_watch, |event| definitions.observe(event));
+    let watching = list_and_watch(api, list_watch, |event| {
+        if definitions.observe(event) {
+            syncer.capabilities.definitions_changed();
+        }
+    });
     tokio::join!(watching, report(syncer, &definitions));
 }
 
