@@ -29,7 +29,7 @@ impl Server {
         workspace: &Result<Workspace, Status>,
     ) -> Result<User, Status> {
         let workspace = match workspace {
-            // Nobody else learns from it which workspaces exist.
+            // Other users do not learn from it which workspaces exist.
             Ok(Workspace::Below(_)) if !is_master(&caller) => return Err(workspace_forbidden(&caller, info)),
             Ok(workspace) => workspace,
             Err(missing) if is_master(&caller) => return Err(missing.clone()),
