@@ -44,6 +44,11 @@ impl ControllerContext {
     pub fn is_enabled(&self, workspace: &str) -> bool {
         self.enabled.contains(self.api(), workspace, self.dialect.name())
     }
+
+    /// Whether the dialect is enabled in a workspace, or in one above or below it.
+    pub fn is_enabled_in_line(&self, workspace: &str) -> bool {
+        self.enabled.contains_in_line(self.api(), workspace, self.dialect.name())
+    }
 }
 
 /// Runs the controllers of dialects that `is_selected` by name and alias, until it is dropped. Where any

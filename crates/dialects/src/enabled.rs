@@ -45,6 +45,26 @@ impl EnabledWorkspaces {
         api.ancestry(workspace).iter().any(|(id, _)| has(id))
     }
 
+    /// Whether a dialect is enabled in a workspace, or in one above or below it.
+    pub fn contains_in_line(&self, api: &ApiScope, workspace: &str, dialect: &str) -> bool {
+        let is_below = |id: &String| api.ancestry(id).iter().any(|(above, _)| above == workspace);
+        let markers = self.markers();
+        let mut enabling =
+            markers.iter().filter(|(_, marker)| marker.names.contains(dialect)).map(|(id, _)| id);
+        if enabling.any(is_below) {
+            return true;
+        }
+        drop(markers);
+        self.contains(api, workspace, dialect)
+    }
+
+    /// Whether the places of all workspaces that enable a dialect are known.
+    pub fn are_known(&self, api: &ApiScope, dialect: &str) -> bool {
+        let markers = self.markers();
+        let mut enabling = markers.iter().filter(|(_, marker)| marker.names.contains(dialect));
+        enabling.all(|(id, _)| api.root(id).is_ok())
+    }
+
     /// Whether a dialect is being disabled in a workspace: no workspace above keeps it enabled there.
     pub fn is_leaving(&self, api: &ApiScope, workspace: &str, dialect: &str) -> bool {
         let markers = self.markers();
@@ -149,6 +169,8 @@ mod tests {
         let has = |workspace: &str, dialect: &str| enabled.contains(&api, workspace, dialect);
         assert!(has(org, "kcp") && has(team, "kcp") && enabled.is_used("kcp"));
         assert!(!has("root", "kcp") && !has(team, "other"));
+        let in_line = |workspace: &str| enabled.contains_in_line(&api, workspace, "kcp");
+        assert!(in_line("root") && in_line(org) && in_line(team) && !in_line("ccccccccccccccc"));
         assert!(!enabled.is_leaving(&api, team, "kcp"));
         let mut leaving = marker.clone();
         leaving["data"]["kcp"] = DISABLING.into();

@@ -2,7 +2,7 @@
 //! this controller.
 //!
 //! ```text
-//!   watch of each placeable resource (of a custom one: in its workspace), selected by intent ─► Queue ─► decide (pure) ─► …/placement
+//!   watch of each placeable resource (of a custom one: where it is defined), selected by intent ─► Queue ─► decide (pure) ─► …/placement
 //!   a Cluster or a dialect ConfigMap changes ─► all of these objects again
 //!   refused ─► one cluster after the other, as a dry run ─► those that accept it, and an event
 //! ```
@@ -27,8 +27,8 @@ use atoll_fleet::placement_refusal::placement_refusal;
 use atoll_fleet::scheduled::is_left_to_scheduler;
 use atoll_fleet::{Placement, placed_by};
 use atoll_informer::{
-    Cache, Change, DefinedResources, DefinitionEvent, Key, ListWatch, ListWatchEvent, Next, Queue, Resource,
-    Scope, list_and_watch, resources,
+    Cache, Change, DefinedResource, DefinedResources, DefinitionEvent, Key, ListWatch, ListWatchEvent, Next,
+    Queue, Resource, Scope, list_and_watch, resources,
 };
 use atoll_meta::{Status, names, object};
 use atoll_registry::dialect::{Intent, intent};
@@ -159,21 +159,27 @@ impl Controller {
         }
     }
 
-    /// Watches the custom resources of workspaces with the dialect, each in its workspace, and ends other
-    /// watches. Returns false if a workspace is not known yet.
+    /// Watches the custom resources of workspaces with the dialect, each in the workspaces that have it by the same
+    /// definition, and ends other watches. Returns false if a workspace is not known yet.
     fn watch_defined(
         self: &Arc<Self>,
         defined: &DefinedResources,
-        running: &mut HashMap<(Key, Resource), (usize, AbortHandle)>,
+        running: &mut HashMap<(Key, DefinedResource), (usize, AbortHandle)>,
         watches: &mut JoinSet<()>,
     ) -> bool {
-        let is_known = |(key, _): &(&Key, &Resource)| self.context.api().root(&key.workspace).is_ok();
-        let is_complete = defined.all().all(|one| is_known(&one));
-        let enabled = defined.all().filter(|(key, resource)| {
-            self.context.is_enabled(&key.workspace) && crate::resources::is_placeable(resource)
+        let api = self.context.api();
+        let is_complete = defined.all().all(|(key, _)| api.root(&key.workspace).is_ok())
+            && self.context.enabled.are_known(api, self.context.dialect.name());
+        let enabled = defined.all().filter(|(_, defined)| {
+            crate::resources::is_placeable(&defined.resource)
+                && match &defined.scope {
+                    Scope::Below(id) => self.context.is_enabled_in_line(id),
+                    Scope::Workspace(id) => self.context.is_enabled(id),
+                    Scope::AllWorkspaces => true,
+                }
         });
-        let wanted: HashSet<(Key, Resource)> =
-            enabled.map(|(key, resource)| (key.clone(), resource.clone())).collect();
+        let wanted: HashSet<(Key, DefinedResource)> =
+            enabled.map(|(key, defined)| (key.clone(), defined.clone())).collect();
         running.retain(|one, (number, watch)| {
             let is_kept = wanted.contains(one);
             if !is_kept {
@@ -184,8 +190,7 @@ impl Controller {
         });
         for one in wanted {
             let Entry::Vacant(entry) = running.entry(one) else { continue };
-            let (key, resource) = entry.key();
-            let (scope, resource) = (Scope::Workspace(key.workspace.to_string()), resource.clone());
+            let (_, DefinedResource { scope, resource }) = entry.key().clone();
             if let Some(watch) = self.watch_once(watches, scope, resource, true) {
                 entry.insert(watch);
             }

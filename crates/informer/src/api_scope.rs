@@ -81,6 +81,14 @@ impl ApiScope {
         format!("{all}{}", resource.collection(""))
     }
 
+    /// Returns the path to list and watch the objects of a resource in a workspace and in those below it that have the
+    /// same definition of the resource.
+    pub fn below(&self, resource: &Resource, workspace: &str) -> Result<String, Status> {
+        let Some(tree) = &self.tree else { return Ok(resource.collection("")) };
+        let path = tree.path(workspace).ok_or_else(|| unknown(workspace))?;
+        Ok(format!("/clusters/{}{}", encoded(&format!("{path}:*")), resource.collection("")))
+    }
+
     /// Returns the path prefix of a workspace. A workspace that is not known is a transient error: either it
     /// becomes known, or its objects are deleted soon.
     pub fn root(&self, workspace: &str) -> Result<String, Status> {
@@ -88,10 +96,7 @@ impl ApiScope {
             None => Ok(String::new()),
             Some(tree) => match tree.path(workspace) {
                 Some(path) => Ok(format!("/clusters/{}", encoded(&path))),
-                None => {
-                    let message = format!("workspace {workspace} is not known yet");
-                    Err(Status::service_unavailable(message).with_cause(UNKNOWN, "", ""))
-                }
+                None => Err(unknown(workspace)),
             },
         }
     }
@@ -375,6 +380,11 @@ impl ApiScope {
         }
         object
     }
+}
+
+fn unknown(workspace: &str) -> Status {
+    let message = format!("workspace {workspace} is not known yet");
+    Status::service_unavailable(message).with_cause(UNKNOWN, "", "")
 }
 
 #[cfg(test)]

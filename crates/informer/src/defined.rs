@@ -7,7 +7,10 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use crate::discovered::of_definition;
-use crate::{Key, ListWatchEvent, Resource};
+use crate::{Key, ListWatchEvent, Resource, Scope};
+
+/// Annotation of a definition that a workspace has from a cluster, and gives to the workspaces below it.
+const IMPORTED: &str = "atoll.dev/imported-from";
 
 /// A change of the definitions.
 pub enum DefinitionEvent {
@@ -37,7 +40,28 @@ struct Defined {
     uid: String,
     /// When the definition was created.
     created: String,
-    resource: Resource,
+    resource: DefinedResource,
+}
+
+/// A custom resource, with the workspaces that have it by the same definition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DefinedResource {
+    pub scope: Scope,
+    pub resource: Resource,
+}
+
+impl DefinedResource {
+    /// The resource of a definition, if it is served.
+    fn of(definition: &Value) -> Option<DefinedResource> {
+        let id = Key::of(definition).workspace.to_string();
+        let scope = if is_imported(definition) { Scope::Below(id) } else { Scope::Workspace(id) };
+        Some(DefinedResource { scope, resource: of_definition(definition)? })
+    }
+}
+
+/// Whether a workspace gives a definition to those below it.
+pub fn is_imported(definition: &Value) -> bool {
+    object::annotation(definition, IMPORTED).is_some()
 }
 
 /// How many custom resources a controller watches. A watch costs memory and a task, and a tenant may define any
@@ -54,7 +78,7 @@ pub const WATCH_LIMITS: WatchLimits = WatchLimits { of_workspace: 256, of_tenant
 /// The custom resources that are within the limits.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct WatchedResources {
-    pub watched: Vec<(Key, Resource)>,
+    pub watched: Vec<DefinedResource>,
     /// The others by the id of their workspace.
     pub left_out: BTreeMap<Arc<str>, Vec<LeftOut>>,
 }
@@ -73,7 +97,7 @@ impl DefinedResources {
             DefinitionEvent::Upserted(definition) => {
                 let (key, uid) = (Key::of(&definition), object::uid(&definition).to_string());
                 let created = object::creation_timestamp(&definition).unwrap_or_default().to_string();
-                match of_definition(&definition) {
+                match DefinedResource::of(&definition) {
                     Some(resource) => drop(self.definitions.insert(key, Defined { uid, created, resource })),
                     None => drop(self.definitions.remove(&key)),
                 }
@@ -91,12 +115,12 @@ impl DefinedResources {
         &self,
         limits: WatchLimits,
         is_wanted: impl Fn(&Resource) -> bool,
-        is_first: impl Fn(&Key, &Resource) -> bool,
+        is_first: impl Fn(&DefinedResource) -> bool,
         tenant: impl Fn(&str) -> String,
     ) -> WatchedResources {
-        let wanted = self.definitions.iter().filter(|(_, defined)| is_wanted(&defined.resource));
+        let wanted = self.definitions.iter().filter(|(_, defined)| is_wanted(&defined.resource.resource));
         let mut wanted: Vec<(bool, &str, &Key, &Defined)> = wanted
-            .map(|(key, defined)| (!is_first(key, &defined.resource), &*defined.created, key, defined))
+            .map(|(key, defined)| (!is_first(&defined.resource), &*defined.created, key, defined))
             .collect();
         wanted.sort_by(|one, other| (one.0, one.1, one.2).cmp(&(other.0, other.1, other.2)));
         let mut found = WatchedResources::default();
@@ -108,9 +132,9 @@ impl DefinedResources {
             let of_tenant = of_tenants.entry(tenant.clone()).or_default();
             if *count < limits.of_workspace && *of_tenant < limits.of_tenant {
                 (*count, *of_tenant) = (*count + 1, *of_tenant + 1);
-                found.watched.push((key.clone(), defined.resource.clone()));
+                found.watched.push(defined.resource.clone());
             } else {
-                let (uid, kind) = (defined.uid.clone(), defined.resource.kind.to_string());
+                let (uid, kind) = (defined.uid.clone(), defined.resource.resource.kind.to_string());
                 let left_out = LeftOut { definition: key.clone(), uid, kind };
                 found.left_out.entry(key.workspace.clone()).or_default().push(left_out);
             }
@@ -119,7 +143,7 @@ impl DefinedResources {
     }
 
     /// All resources, with the keys of their definitions.
-    pub fn all(&self) -> impl Iterator<Item = (&Key, &Resource)> {
+    pub fn all(&self) -> impl Iterator<Item = (&Key, &DefinedResource)> {
         self.definitions.iter().map(|(key, defined)| (key, &defined.resource))
     }
 }
@@ -157,9 +181,10 @@ mod tests {
         let names = |of_workspace, of_tenant| {
             let limits = WatchLimits { of_workspace, of_tenant };
             let is_wanted = |resource: &Resource| resource.kind != "z";
-            let is_first = |_: &Key, resource: &Resource| resource.kind == "first";
+            let is_first = |defined: &DefinedResource| defined.resource.kind == "first";
             let found = defined.to_watch(limits, is_wanted, is_first, tenant);
-            let watched: Vec<String> = found.watched.iter().map(|(_, one)| one.kind.to_string()).collect();
+            let watched: Vec<String> =
+                found.watched.iter().map(|one| one.resource.kind.to_string()).collect();
             let left: Vec<String> = found.left_out.into_values().flatten().map(|one| one.kind).collect();
             (watched.join(" "), left.join(" "))
         };
@@ -185,7 +210,8 @@ mod tests {
         };
         let mut defined = DefinedResources::default();
         let shown = |defined: &DefinedResources| {
-            let all = defined.all().map(|(key, resource)| format!("{} {}", key.workspace, resource.version));
+            let all =
+                defined.all().map(|(key, defined)| format!("{} {}", key.workspace, defined.resource.version));
             let mut all: Vec<String> = all.collect();
             all.sort();
             all
@@ -202,5 +228,15 @@ mod tests {
         assert_eq!(shown(&defined), ["c v1"]);
         defined.handle(DefinitionEvent::Deleted(definition("c", "3", "v1", true)));
         assert_eq!(shown(&defined), Vec::<String>::new());
+        let mut imported = definition("a", "4", "v1", true);
+        imported["metadata"]["annotations"][IMPORTED] = "east".into();
+        for (definition, expected) in [
+            (definition("a", "4", "v1", true), Scope::Workspace("a".into())),
+            (imported, Scope::Below("a".into())),
+        ] {
+            defined.handle(DefinitionEvent::Upserted(definition));
+            let scopes: Vec<&Scope> = defined.all().map(|(_, defined)| &defined.scope).collect();
+            assert_eq!(scopes, [&expected]);
+        }
     }
 }

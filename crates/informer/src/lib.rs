@@ -33,7 +33,10 @@ pub use atoll_client::path::encoded;
 pub use atoll_clock::{Clock, SystemClock};
 pub use cache::{Cache, Change, Index};
 pub use cache_updates::{CacheContents, FollowedCache};
-pub use defined::{DefinedResources, DefinitionEvent, LeftOut, WATCH_LIMITS, WatchLimits, WatchedResources};
+pub use defined::{
+    DefinedResource, DefinedResources, DefinitionEvent, LeftOut, WATCH_LIMITS, WatchLimits, WatchedResources,
+    is_imported,
+};
 pub use discovered::{discover_built_in, of_definition};
 pub use events::{Events, Recorder};
 pub use informers::Informers;

@@ -25,6 +25,26 @@ pub enum Scope {
     AllWorkspaces,
     /// The workspace with this id.
     Workspace(String),
+    /// The workspace with this id and those below it. Of a custom resource, those that have the same definition.
+    Below(String),
+}
+
+impl Scope {
+    /// The workspace of an object in a list or watch: those of one workspace do not name it.
+    pub fn workspace_of<'a>(&'a self, named: &'a str) -> &'a str {
+        match self {
+            Scope::Workspace(id) => id,
+            Scope::AllWorkspaces | Scope::Below(_) => named,
+        }
+    }
+
+    /// The workspace that defines the resources of the scope, if one does.
+    pub fn defining(&self) -> Option<&str> {
+        match self {
+            Scope::Workspace(id) | Scope::Below(id) => Some(id),
+            Scope::AllWorkspaces => None,
+        }
+    }
 }
 
 /// A resource to list and watch, with selectors.
@@ -85,6 +105,7 @@ impl<'a> ListWatch<'a> {
         let path = match self.scope {
             Scope::AllWorkspaces => api.everywhere(self.resource),
             Scope::Workspace(id) => api.collection(self.resource, id, "")?,
+            Scope::Below(id) => api.below(self.resource, id)?,
         };
         let mut path = format!("{path}?");
         for (name, selector) in [("fieldSelector", self.fields), ("labelSelector", self.labels)] {

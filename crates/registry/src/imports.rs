@@ -23,9 +23,11 @@ use atoll_watch::Facts;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::Registry;
 use crate::catalog::{ATOLL, Catalog};
 use crate::definitions::{self, Definition, compile, conditions, status};
 use crate::facts;
+use crate::row::Row;
 
 pub use offering::run;
 
@@ -115,6 +117,15 @@ fn derived_uid(uid: &str) -> String {
         *byte = u8::try_from(high << 4 | low).unwrap_or_default() ^ 0xa5;
     }
     id::uuid_v4(bytes)
+}
+
+impl Registry {
+    /// Whether a workspace has a custom resource from a cluster, without a definition of its own.
+    pub fn is_imported(&self, row: &Row, workspace: &str) -> bool {
+        let name = format!("{}.{}", row.resource, row.group);
+        let definition = Key::object(definitions::GROUP, definitions::RESOURCE, workspace, "", &name);
+        row.custom.is_some() && self.snapshot().is_inherited(&definition)
+    }
 }
 
 /// The compiled definition of an ApiImport; one that is not served if it is not offered.

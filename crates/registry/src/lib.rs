@@ -42,6 +42,7 @@ pub mod selection;
 mod services;
 mod status_writes;
 pub mod strategy;
+mod subtree;
 #[cfg(test)]
 mod testing;
 mod update;
@@ -75,6 +76,7 @@ pub use read::{Listing, PageStart};
 pub use row::{ObjectRef, Row, SharedRow};
 pub use selection::Selection;
 pub use services::{Network, PortRange, Prefix};
+pub use subtree::Subtree;
 pub use update::Update;
 
 pub struct Registry {

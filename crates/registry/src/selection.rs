@@ -13,6 +13,7 @@ use crate::Registry;
 use crate::blocking::{self, Stage};
 use crate::bootstrap::ROOT;
 use crate::row::Row;
+use crate::subtree::Subtree;
 
 /// Number of lookups from which a selection takes turns.
 const MANY_LOOKUPS: usize = 100_000;
@@ -20,21 +21,24 @@ const MANY_LOOKUPS: usize = 100_000;
 const LOOKUPS_PER_TURN: usize = 50_000;
 /// Lookups that take as long as the conversion of a custom object to the requested version.
 const LOOKUPS_PER_CONVERSION: usize = 100;
+/// Lookups that take as long as finding out whether an object is in a subtree of workspaces.
+const LOOKUPS_IN_SUBTREE: usize = 10;
 
-/// A label and field selector.
+/// A label and field selector, and the workspaces if they are neither one nor all.
 #[derive(Clone, Debug)]
 pub struct Selection {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
+    pub within: Option<Subtree>,
 }
 
 impl Selection {
     pub fn everything() -> Self {
-        Selection { labels: LabelSelector::everything(), fields: FieldSelector::everything() }
+        Selection { labels: LabelSelector::everything(), fields: FieldSelector::everything(), within: None }
     }
 
     pub fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.fields.is_empty() && self.within.is_none()
     }
 
     /// Whether there are more terms than in almost all selectors.
@@ -59,13 +63,15 @@ impl Selection {
     pub fn matches(&self, object: &Object) -> bool {
         (self.labels.is_empty() || self.labels.matches_labels(&*object.facts))
             && (self.fields.is_empty() || self.fields.matches(|field| Some(object.field(field))))
+            && self.within.as_ref().is_none_or(|within| within.contains(object.workspace()))
     }
 
     /// Maximum number of lookups for an object with this number of labels.
     fn lookups(&self, row: &Row, labels: usize) -> usize {
         let conversion =
             if row.custom.is_some() && !self.fields.is_empty() { LOOKUPS_PER_CONVERSION } else { 0 };
-        1 + self.labels.lookups().min(labels) + self.fields.lookups() + conversion
+        let within = if self.within.is_some() { LOOKUPS_IN_SUBTREE } else { 0 };
+        1 + self.labels.lookups().min(labels) + self.fields.lookups() + conversion + within
     }
 
     /// Maximum number of lookups for this object.

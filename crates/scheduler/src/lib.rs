@@ -181,7 +181,8 @@ pub async fn run(setup: Setup) {
     }
     let api = informers.api().clone();
     let recorder = Events::new(api.clone(), clock.clone()).recorder(COMPONENT);
-    let kinds = Arc::new(Kinds::new(workloads::kinds().iter().map(|kind| informers.of(kind)).collect()));
+    let of_workloads = workloads::kinds().iter().map(|kind| informers.of(kind)).collect();
+    let kinds = Arc::new(Kinds::new(of_workloads, api.clone()));
     let scheduler = Arc::new(Scheduler {
         volume_claims: VolumeClaims::new(
             informers.of(&resources::PERSISTENT_VOLUME_CLAIMS),

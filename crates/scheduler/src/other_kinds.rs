@@ -1,14 +1,16 @@
 //! Objects of kinds other than workloads: they are placed by their annotation, by a policy or with their
-//! owners, and stay in the control plane otherwise.
+//! owners, and stay in the control plane otherwise. Those of kinds that workspaces have from clusters are placed without
+//! any of these, too.
 //!
 //! ```text
-//!   discovery ─────────────► a watch of each resource, in all workspaces ─┐
-//!   definitions ───────────► a watch of each, in its workspace ───────────┼─► Cache ─► Kinds, Queue
-//!   a policy names a kind ─► the same watch, of all objects of the kind ──┘
+//!   discovery ─────────────► a watch of each resource, in all workspaces ──────────┐
+//!   definitions ───────────► a watch of each, in its workspace ────────────────────┼─► Cache ─► Kinds, Queue
+//!   imported definitions ──► a watch of each, in its workspace and those below it ─┤
+//!   a policy names a kind ─► the same watch, of all objects of the kind ───────────┘
 //! ```
 //!
 //! Selectors cannot match annotations, so the server adds a label that exists for watches only
-//! ([`INTENT_LABEL`]). An object without an intent, an owner or a policy costs nothing here.
+//! ([`INTENT_LABEL`]). An object without an intent, an owner or a policy costs nothing here, unless its kind is imported.
 //!
 //! A tenant may define any number of kinds, so the number of watches is limited ([`WATCH_LIMITS`]); an event of a
 //! definition that is left out says so.
@@ -21,8 +23,8 @@ use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::is_never_placed;
 use atoll_fleet::scheduled::INTENT_LABEL;
 use atoll_informer::{
-    CacheContents, DefinedResources, DefinitionEvent, FollowedCache, Key, LeftOut, ListWatch, Resource,
-    Scope, WATCH_LIMITS, WORKSPACE, discover_built_in, list_and_watch, resources,
+    CacheContents, DefinedResource, DefinedResources, DefinitionEvent, FollowedCache, Key, LeftOut,
+    ListWatch, Resource, Scope, WATCH_LIMITS, WORKSPACE, discover_built_in, list_and_watch, resources,
 };
 use atoll_placement::policy::ANY_CUSTOM_KIND;
 use serde_json::json;
@@ -111,6 +113,7 @@ fn is_named(scheduler: &Scheduler, named: &HashSet<NamedKind>, scope: &Scope, re
     let reaches = |workspace: &str| match scope {
         Scope::AllWorkspaces => true,
         Scope::Workspace(id) => scheduler.is_below(id, workspace),
+        Scope::Below(id) => scheduler.is_below(id, workspace) || scheduler.is_below(workspace, id),
     };
     let is_custom = *scope != Scope::AllWorkspaces;
     named.iter().any(|one| one.names(resource, is_custom) && reaches(&one.workspace))
@@ -131,16 +134,15 @@ fn set_watches(
 ) {
     let named = scheduler.policies.named_kinds();
     let everywhere = built_in.iter().map(|resource| (Scope::AllWorkspaces, resource.clone()));
-    let of_workspace = |key: &Key| Scope::Workspace(key.workspace.to_string());
     // Kinds that a policy names explicitly come before all others.
     let by_name: HashSet<NamedKind> =
         named.iter().filter(|one| one.kind != ANY_CUSTOM_KIND).cloned().collect();
     let is_first =
-        |key: &Key, resource: &Resource| is_named(scheduler, &by_name, &of_workspace(key), resource);
+        |defined: &DefinedResource| is_named(scheduler, &by_name, &defined.scope, &defined.resource);
     let tenant = |workspace: &str| scheduler.api.tenant(workspace);
     let limited = defined.to_watch(WATCH_LIMITS, is_placeable, is_first, tenant);
     watches.tell(scheduler, limited.left_out);
-    let own = limited.watched.into_iter().map(|(key, resource)| (of_workspace(&key), resource));
+    let own = limited.watched.into_iter().map(|defined| (defined.scope, defined.resource));
     let wanted: HashSet<(Scope, Resource)> = everywhere.chain(own).collect();
     let running = &mut watches.running;
     let gone: Vec<(Scope, Resource)> = running.keys().filter(|one| !wanted.contains(*one)).cloned().collect();
@@ -150,9 +152,9 @@ fn set_watches(
         }
     }
     for (scope, resource) in wanted {
-        let is_named = is_named(scheduler, &named, &scope, &resource);
+        let needs_all = matches!(scope, Scope::Below(_)) || is_named(scheduler, &named, &scope, &resource);
         let contents = CacheContents {
-            labels: if is_named { String::new() } else { INTENT_LABEL.to_string() },
+            labels: if needs_all { String::new() } else { INTENT_LABEL.to_string() },
             metadata_only: !WITH_CLASSES.contains(&(&*resource.group, &*resource.plural)),
             by_discovery: scope != Scope::AllWorkspaces,
             scope: scope.clone(),
@@ -160,7 +162,7 @@ fn set_watches(
         match running.get_mut(&(scope.clone(), resource.clone())) {
             // Once a policy has named a kind, all objects of the kind stay watched: policies may come and go
             // often.
-            Some((_, followed)) if is_named => followed.set_contents(&scheduler.api, contents),
+            Some((_, followed)) if needs_all => followed.set_contents(&scheduler.api, contents),
             Some(_) => {}
             None => {
                 let followed = FollowedCache::new(&scheduler.api, resource.clone(), contents);

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use atoll_fleet::owners::MAX_OWNERS;
 use atoll_fleet::placed_condition::{BEYOND_POLICY, CONDITION, ConditionValue, NOT_PLACED, UNSCHEDULABLE};
 use atoll_fleet::placement::{LeftOut, MAX_LEFT_OUT, Share, names_of};
 use atoll_fleet::{Placement, placed_by, pod_security};
@@ -71,9 +72,9 @@ pub enum DecidedStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Eligibility {
     Eligible,
-    /// Neither its annotation nor a policy asks for clusters.
+    /// Neither its annotation nor a policy asks for clusters, and its kind is not imported.
     NotAsked,
-    /// A policy applies to all custom kinds, but no cluster serves this one.
+    /// A policy applies to all custom kinds, or its kind was imported, but no cluster serves it.
     NotServed,
 }
 
@@ -208,7 +209,8 @@ impl<'a> Round<'a> {
         Some(not_placed(target, message))
     }
 
-    /// Whether an object of another kind than a workload is placed by its annotation or a policy.
+    /// Whether an object of another kind than a workload is placed by its annotation or a policy, or because clusters have
+    /// brought its kind.
     fn eligibility(
         &mut self,
         key: &Key,
@@ -226,9 +228,31 @@ impl<'a> Round<'a> {
         }
         let candidates = self.candidates(&target.at);
         let of_policy = self.policy_target(key, target, namespace);
-        let Some(policy) = select(candidates.iter(), &of_policy).winner else { return Eligibility::NotAsked };
+        let Some(policy) = select(candidates.iter(), &of_policy).winner else {
+            return self.default_eligibility(key, target);
+        };
         let names_kind = policy.specificity(&of_policy).is_some_and(|fit| fit.has_kind);
         if names_kind || self.is_served(target) { Eligibility::Eligible } else { Eligibility::NotServed }
+    }
+
+    /// Whether an object without an intent of its own is placed: it is if it is in a namespace and clusters have brought
+    /// its kind. It stays where it is when no cluster serves its kind any more.
+    fn default_eligibility(&self, key: &Key, target: &PlacementTarget) -> Eligibility {
+        let (kinds, at) = (&self.scheduler.kinds, &target.at);
+        let is_imported = workloads::target(key).is_some_and(|(kind, _)| kinds.is_imported(kind));
+        // It goes along with the owner once that has clusters.
+        let waits = || {
+            let mut owners = object::owner_references(&target.object).take(MAX_OWNERS);
+            !kinds.knows_owners(at, &target.object)
+                || owners.any(|owner| kinds.is_placed_by_default(&at.workspace, &owner))
+        };
+        if !is_imported || !target.resource.namespaced || waits() {
+            return Eligibility::NotAsked;
+        }
+        match Placement::of(&target.object).clusters.is_empty() && !self.is_served(target) {
+            true => Eligibility::NotServed,
+            false => Eligibility::Eligible,
+        }
     }
 
     /// Whether a cluster of its workspace is known to serve the kind of an object.

@@ -29,6 +29,8 @@ impl Server {
         workspace: &Result<Workspace, Status>,
     ) -> Result<User, Status> {
         let workspace = match workspace {
+            // Other users do not learn from it which workspaces exist.
+            Ok(Workspace::Below(_)) if !is_master(&caller) => return Err(workspace_forbidden(&caller, info)),
             Ok(workspace) => workspace,
             Err(missing) if is_master(&caller) => return Err(missing.clone()),
             Err(_) => return Err(workspace_forbidden(&caller, info)),

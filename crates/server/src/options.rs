@@ -112,7 +112,7 @@ impl ListOptions {
         let limit = integer(query, "limit")?.unwrap_or(0);
         let timeout = integer(query, "timeoutSeconds")?;
         let mut options = ListOptions {
-            selection: Selection { labels, fields },
+            selection: Selection { labels, fields, within: None },
             resource_version: query.get("resourceVersion").unwrap_or_default().to_string(),
             resource_version_match: match query.get("resourceVersionMatch") {
                 Some("Exact") => Some(Match::Exact),

@@ -60,7 +60,7 @@ pub async fn dispatch(
     if let Some(metrics_row) = server.metrics_row(info) {
         return Ok(respond::compress(usage::handle(server, &metrics_row, &call).await?, &call.headers));
     }
-    let workspace = call.workspace.scope();
+    let workspace = call.workspace.serving();
     let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
         // Within a served group, an unknown resource is reported as a Status.
         let is_measured = server.usage.is_some() && info.group == METRICS;

@@ -18,9 +18,14 @@ pub enum Workspace {
         /// The path from root.
         steps: Vec<Step>,
     },
+    /// A workspace (by id) and those below it, for lists and watches.
+    Below(String),
     /// All workspaces, for lists and watches.
     All,
 }
+
+/// The end of a path that stands for a workspace and those below it.
+const AND_BELOW: &str = ":*";
 
 /// Resolves a path; a request without one is in root.
 pub fn resolve(registry: &Registry, path: Option<&str>) -> Result<Workspace, Status> {
@@ -30,6 +35,9 @@ pub fn resolve(registry: &Registry, path: Option<&str>) -> Result<Workspace, Sta
         Some("*") => return Ok(Workspace::All),
         Some(path) => path,
     };
+    if let Some(above) = path.strip_suffix(AND_BELOW) {
+        return Ok(Workspace::Below(resolve(registry, Some(above))?.id()?.to_string()));
+    }
     let not_found = || Status::not_found(ATOLL, "workspaces", path);
     let mut names = path.split(':');
     if names.next() != Some(ROOT) {
@@ -56,16 +64,24 @@ impl Workspace {
     pub fn id(&self) -> Result<&str, Status> {
         match self {
             Workspace::One { id, .. } => Ok(id),
-            Workspace::All => Err(Status::bad_request(
+            Workspace::Below(_) | Workspace::All => Err(Status::bad_request(
                 "only list and watch work across all workspaces; name one, as in /clusters/root:org",
             )),
         }
     }
 
-    /// Returns the ID for a list, `None` for all workspaces.
+    /// Returns the ID for a list, `None` for several workspaces.
     pub fn scope(&self) -> Option<&str> {
         match self {
             Workspace::One { id, .. } => Some(id),
+            Workspace::Below(_) | Workspace::All => None,
+        }
+    }
+
+    /// Returns the ID of the workspace whose resources are served, `None` for those of all workspaces.
+    pub fn serving(&self) -> Option<&str> {
+        match self {
+            Workspace::One { id, .. } | Workspace::Below(id) => Some(id),
             Workspace::All => None,
         }
     }
@@ -74,7 +90,7 @@ impl Workspace {
     pub fn step(&self) -> Option<&Step> {
         match self {
             Workspace::One { steps, .. } => steps.last(),
-            Workspace::All => None,
+            Workspace::Below(_) | Workspace::All => None,
         }
     }
 
@@ -82,11 +98,11 @@ impl Workspace {
         matches!(self, Workspace::One { steps, .. } if steps.is_empty())
     }
 
-    /// Returns the location for authorization, `None` for all workspaces.
+    /// Returns the location for authorization, `None` for several workspaces.
     pub fn location(&self) -> Option<Location<'_>> {
         match self {
             Workspace::One { id, steps, .. } => Some(Location { id, steps }),
-            Workspace::All => None,
+            Workspace::Below(_) | Workspace::All => None,
         }
     }
 

@@ -155,6 +155,15 @@ impl Inherited {
         false
     }
 
+    /// The workspace that gives the object that the workspace of `key` inherits under this key.
+    pub fn giver(&self, key: &Key) -> Option<String> {
+        if self.objects.is_empty() || !key.starts_with(RESOURCE) {
+            return None;
+        }
+        let mut above = self.decode.ancestry(key.parts()?.workspace).into_iter();
+        above.find(|giver| key_in(key, giver).is_some_and(|key| self.objects.contains_key(&key)))
+    }
+
     /// Names of the groups of watchers that a scope belongs to: one for each workspace that it inherits from.
     pub fn watch_groups(&self, scope: &Scope) -> Vec<String> {
         match scope.workspace() {

@@ -129,6 +129,14 @@ impl Snapshot {
         self.get_own(key).is_none() && self.inherited.get(key).is_some()
     }
 
+    /// The workspace that gives the object under `key`: that of the key itself, or the one that it inherits from.
+    pub fn giver(&self, key: &Key) -> Option<String> {
+        match self.get_own(key) {
+            Some(own) => Some(own.workspace().to_string()),
+            None => self.inherited.giver(key),
+        }
+    }
+
     /// The inherited object under `key`, even if the workspace has one of its own.
     pub(crate) fn get_inherited(&self, key: &Key) -> Option<Arc<Object>> {
         self.inherited.get(key)

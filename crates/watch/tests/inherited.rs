@@ -115,6 +115,11 @@ async fn an_object_is_inherited_until_a_workspace_has_its_own() {
     assert_eq!(world.list(Some("a-b-c")), [format!("a-b-c/w one {first}")]);
     assert_eq!(world.list(Some("z")), Vec::<String>::new());
     assert_eq!(world.list(None), [format!("a/w one {first}")], "once in all workspaces");
+    let giver = |workspace: &str| world.cache.snapshot().giver(&given(workspace, "w"));
+    assert_eq!(
+        [giver("a"), giver("a-b-c"), giver("z")],
+        [Some("a".to_string()), Some("a".to_string()), None]
+    );
     let snapshot = world.cache.snapshot();
     assert!(
         snapshot.is_inherited(&given("a-b", "w")) && snapshot.stored_revision(&given("a-b", "w")).is_none()

@@ -200,7 +200,7 @@ impl<'a> Executor<'a> {
             object::set_namespace(&mut wanted, &item.namespace);
         }
         // The scheduler must not place it before the copy in the cluster is marked.
-        if intent::is_scheduled(&item.resource) {
+        if intent::is_scheduled(&self.connection.fleet.api, &item.resource).await? {
             intent::set_none(&mut wanted);
         }
         let made = self.connection.fleet.api.apply_as(&item.path_above(), ADOPTER, &wanted, dry_run).await;

@@ -1,6 +1,8 @@
 //! The annotation `atoll.dev/clusters` of workloads that a command places or releases, so that the scheduler does
 //! not place them elsewhere.
 
+use atoll_client::path;
+use atoll_fleet::marks::IMPORTED_FROM;
 use atoll_fleet::placed_by;
 use atoll_fleet::placed_condition::is_workload;
 use atoll_fleet::placement::Share;
@@ -14,9 +16,24 @@ use super::by_intent;
 use super::resources::ApiResource;
 use crate::cluster::Api;
 
-/// Whether the scheduler places objects of a resource.
-pub fn is_scheduled(resource: &ApiResource) -> bool {
-    is_workload((&resource.group, &resource.name))
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Whether the scheduler places objects of a resource without any intent: workloads, and those in namespaces whose kind
+/// comes from clusters.
+pub async fn is_scheduled(api: &Api, resource: &ApiResource) -> Result<bool, Problem> {
+    if is_workload((&resource.group, &resource.name)) {
+        return Ok(true);
+    }
+    if !resource.namespaced || resource.group.is_empty() {
+        return Ok(false);
+    }
+    let name = format!("{}.{}", resource.name, resource.group);
+    match api.find(&path::object(DEFINITIONS, &name)).await {
+        Ok(definition) => Ok(definition.is_some_and(|it| object::annotation(&it, IMPORTED_FROM).is_some())),
+        // The user may not read definitions. Without an intent, the object is placed like any other.
+        Err(problem) if problem.is("Forbidden") => Ok(false),
+        Err(problem) => Err(problem),
+    }
 }
 
 /// Adds the intent that an object is placed nowhere.
@@ -79,7 +96,7 @@ pub async fn give_back(api: &Api, path: &str) -> Result<(), Problem> {
 
 /// Records that a workload was released.
 pub async fn write_none(api: &Api, resource: &ApiResource, path: &str, dry_run: bool) -> Result<(), Problem> {
-    write(api, (&resource.group, &resource.name), path, Some(NONE), dry_run).await
+    write(api, resource, path, Some(NONE), dry_run).await
 }
 
 /// Records that a workload is on a cluster.
@@ -89,7 +106,7 @@ pub async fn write_cluster(
     path: &str,
     cluster: &str,
 ) -> Result<(), Problem> {
-    write(api, (&resource.group, &resource.name), path, Some(cluster), false).await
+    write(api, resource, path, Some(cluster), false).await
 }
 
 /// Adds a cluster that runs all of a workload to its intent. Returns whether a scheduler follows it.
@@ -99,7 +116,7 @@ pub async fn add_cluster(
     path: &str,
     cluster: &str,
 ) -> Result<bool, Problem> {
-    if !is_scheduled(resource) {
+    if !is_scheduled(api, resource).await? {
         return Ok(false);
     }
     let current = api.get(&format!("{path}/placement")).await?;
@@ -113,18 +130,18 @@ pub async fn add_cluster(
     let object = api.get(path).await?;
     let (own, replicas) = (Intent::on(&object).and_then(Result::ok), object["spec"]["replicas"].as_i64());
     let intent = Intent::of_rest(own.as_ref(), &present, replicas).with_copy(cluster, replicas);
-    write(api, (&resource.group, &resource.name), path, Some(&intent.to_string()), false).await?;
+    annotate(api, path, Some(&intent.to_string()), false).await?;
     Ok(true)
 }
 
 /// Removes the intent of a workload that is placed by hand. A user who may only place it cannot have one removed.
 pub async fn remove(api: &Api, resource: &ApiResource, path: &str, dry_run: bool) -> Result<(), Problem> {
-    if !is_scheduled(resource) {
+    if !is_scheduled(api, resource).await? {
         return Ok(());
     }
     match api.get(path).await {
         Ok(object) if object::annotation(&object, ANNOTATION).is_some() => {
-            write(api, (&resource.group, &resource.name), path, None, dry_run).await
+            annotate(api, path, None, dry_run).await
         }
         _ => Ok(()),
     }
@@ -132,12 +149,12 @@ pub async fn remove(api: &Api, resource: &ApiResource, path: &str, dry_run: bool
 
 async fn write(
     api: &Api,
-    resource: (&str, &str),
+    resource: &ApiResource,
     path: &str,
     intent: Option<&str>,
     dry_run: bool,
 ) -> Result<(), Problem> {
-    match is_workload(resource) {
+    match is_scheduled(api, resource).await? {
         true => annotate(api, path, intent, dry_run).await,
         false => Ok(()),
     }

@@ -9,14 +9,14 @@ use crate::health::condition;
 use crate::joining::Mode;
 use crate::objects::{create, object, wait_for, wait_until_deleted};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const WIDGETS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub const WIDGETS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
 const IMPORTS: &str = "/apis/atoll.dev/v1alpha1/apiimports";
-const OBJECTS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
+pub const OBJECTS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
 /// A definition whose objects have these fields in `spec`.
-fn definition(plural: &str, kind: &str, fields: Value) -> Value {
+pub fn definition(plural: &str, kind: &str, fields: Value) -> Value {
     let spec = json!({ "type": "object", "properties": fields });
     let schema = json!({ "type": "object", "properties": { "spec": spec } });
     let more = json!({ "spec": {
@@ -29,7 +29,7 @@ fn definition(plural: &str, kind: &str, fields: Value) -> Value {
     object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("{plural}.example.com"), more)
 }
 
-fn widget(name: &str, spec: Value) -> Value {
+pub fn widget(name: &str, spec: Value) -> Value {
     object("example.com/v1", "Widget", name, json!({ "spec": spec }))
 }
 
@@ -166,6 +166,11 @@ async fn clusters_that_differ_are_marked() {
     })
     .await;
     create(&above, OBJECTS, widget("other", json!({ "size": 2 }))).await;
+    wait_for("the Cluster says so", &above, "/apis/atoll.dev/v1alpha1/clusters/west", |found| {
+        let (status, reason, message) = condition(found, "ApisImported");
+        (&*status, &*reason) == ("False", "Incompatible") && message.contains(".spec.size")
+    })
+    .await;
     // The other cluster takes over when the first one does not serve it any more.
     west.delete(WIDGETS).await.expect(200);
     create_again(&west, definition("widgets", "Widget", json!({ "size": { "type": "integer" } }))).await;

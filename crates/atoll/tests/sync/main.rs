@@ -18,6 +18,7 @@ mod events;
 mod faulty_proxy;
 mod flapping;
 mod health;
+mod imported_types;
 mod imports;
 mod interrupted;
 mod joining;

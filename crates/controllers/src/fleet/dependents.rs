@@ -209,7 +209,8 @@ struct Controller {
 
 impl Controller {
     fn referrers_of(&self, workspace: &str, reference_key: &str) -> Vec<Arc<Value>> {
-        let (index_key, custom) = (index_key(workspace, reference_key), self.custom.of(workspace));
+        let (index_key, custom) =
+            (index_key(workspace, reference_key), self.custom.of(self.context.api(), workspace));
         let caches = self.referrers.iter().chain(&custom);
         caches.flat_map(|(cache, index)| cache.by_index(*index, &index_key)).collect()
     }
@@ -221,7 +222,7 @@ impl Controller {
         let is_it = |cache: &&Arc<Cache>| cache.resource.group == group && cache.resource.kind == owner.kind;
         match built_in.find(is_it) {
             Some(cache) => cache.get(&at.sibling(owner.name)),
-            None => self.custom.get((group, owner.kind), &at.sibling(owner.name)),
+            None => self.custom.get(self.context.api(), (group, owner.kind), &at.sibling(owner.name)),
         }
     }
 
@@ -240,7 +241,12 @@ impl Controller {
         }
         let missing = self.custom.list_missing(&self.context, workspace, namespace).await?;
         all.extend(missing.iter().map(Referrer::of));
-        all.extend(self.custom.list(workspace, namespace).iter().map(|found| Referrer::of(found)));
+        all.extend(
+            self.custom
+                .list(self.context.api(), workspace, namespace)
+                .iter()
+                .map(|found| Referrer::of(found)),
+        );
         Ok(all)
     }
 

@@ -106,12 +106,7 @@ impl KnownObjects {
 impl KnownResource {
     fn queue_key(&self, number: usize, object: &Value) -> Key {
         let at = Key::of(object);
-        // Objects in lists of one workspace do not name it.
-        let workspace = match &self.scope {
-            Scope::AllWorkspaces => &*at.workspace,
-            Scope::Workspace(id) => id,
-        };
-        Key::new(workspace, &format!("{number}/{}", at.namespace), &at.name)
+        Key::new(self.scope.workspace_of(&at.workspace), &format!("{number}/{}", at.namespace), &at.name)
     }
 }
 

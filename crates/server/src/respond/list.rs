@@ -24,7 +24,6 @@ use crate::body::Body;
 use crate::chain::Call;
 use crate::inflight::{LARGE, NoRoom, OutputMemory, SMALL_OUTPUT};
 use crate::negotiate::{Form, Media, Meta, Output};
-use crate::workspace::Workspace;
 
 /// Maximum size of a chunk: encrypted and framed, it is sent at once.
 const MAX_CHUNK: usize = (256 << 10) - 1024;
@@ -75,7 +74,7 @@ pub async fn render(
 ) -> Result<Response<Body>, Status> {
     let renderer = ListRenderer {
         output: call.output,
-        origin: call.workspace == Workspace::All,
+        origin: call.workspace.scope().is_none(),
         zips: accepts_gzip(&call.headers),
     };
     // An error about the form is short, and a list in chunks is not in memory yet.

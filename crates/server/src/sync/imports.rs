@@ -31,7 +31,10 @@ const LONGEST_DIGEST: usize = 64;
 const LONGEST_PROBLEM: usize = 1_000;
 /// Longest name of an object.
 const LONGEST_NAME: usize = 253;
+const LONGEST_MESSAGE: usize = 2_000;
 const CONDITION: &str = "ApisImported";
+/// Reasons of the conditions of an ApiImport whose definition is of no use in the workspace.
+const MISFITS: [&str; 4] = ["Incompatible", "Invalid", "LimitExceeded", "OtherVersion"];
 
 /// Refuses a report that is too large, or that has names that no definition can have.
 pub fn check(report: &DefinitionReport) -> Result<(), Status> {
@@ -67,6 +70,17 @@ struct KnownImport {
     digest: String,
     is_served: bool,
     problem: Option<String>,
+    /// Why objects of the workspace do not fit the definition, or why the workspace cannot have it.
+    misfit: Option<String>,
+}
+
+/// The state of all definitions of a cluster.
+struct ImportResult<'a> {
+    known: &'a BTreeMap<String, KnownImport>,
+    /// Definitions whose ApiImport would have a name that is too long.
+    too_long: Vec<&'a String>,
+    /// Number of definitions that the cluster has not reported.
+    omitted: usize,
 }
 
 impl ImportingCluster<'_> {
@@ -84,14 +98,16 @@ impl ImportingCluster<'_> {
                 self.set_served(&row, name, is_served).await?;
             }
         }
+        let is_too_long = |name: &String| imports::name(name, self.cluster).len() > LONGEST_NAME;
         let is_missing = |name: &&String, digest: &String| {
-            known.get(*name).is_none_or(|import| import.digest != *digest)
-                && imports::name(name, self.cluster).len() <= LONGEST_NAME
+            known.get(*name).is_none_or(|import| import.digest != *digest) && !is_too_long(name)
         };
         let missing = digests.iter().filter(|(name, digest)| is_missing(name, digest));
         let missing: Vec<String> = missing.map(|(name, _)| name.clone()).take(MOST_WANTED).collect();
         if missing.is_empty() {
-            self.set_condition(&known, report.omitted).await?;
+            let too_long = digests.keys().filter(|name| is_too_long(name)).collect();
+            let result = ImportResult { known: &known, too_long, omitted: report.omitted };
+            self.set_condition(&result).await?;
         }
         Ok(missing)
     }
@@ -103,13 +119,15 @@ impl ImportingCluster<'_> {
         let mut known = BTreeMap::new();
         for import in snapshot.list_borrowed(&scope, None) {
             let Some(name) = import.name().strip_suffix(&suffix) else { continue };
-            let spec = super::parse(&import.json())?["spec"].take();
+            let mut import = super::parse(&import.json())?;
+            let spec = import["spec"].take();
             // Imports of an earlier Cluster of this name are replaced or garbage collected.
             if spec["clusterUID"] == self.uid {
                 let import = KnownImport {
                     digest: spec["digest"].as_str().unwrap_or_default().to_string(),
                     is_served: spec["served"] == true,
                     problem: spec["problem"].as_str().map(str::to_string),
+                    misfit: misfit(&import),
                 };
                 known.insert(name.to_string(), import);
             }
@@ -210,27 +228,8 @@ impl ImportingCluster<'_> {
     }
 
     /// Says in the status of the Cluster what was imported.
-    async fn set_condition(
-        &self,
-        known: &BTreeMap<String, KnownImport>,
-        omitted: usize,
-    ) -> Result<(), Status> {
-        let served = known.values().filter(|import| import.is_served).count();
-        let problems: Vec<(&String, &String)> =
-            known.iter().filter_map(|(name, import)| Some((name, import.problem.as_ref()?))).collect();
-        let failed = problems.len() + omitted;
-        let (status, reason, message) = match problems.first() {
-            None if omitted == 0 => ("True", "Imported", format!("{served} definitions of custom resources")),
-            None => (
-                "False",
-                "TooMany",
-                format!("{omitted} definitions are not imported: a cluster may have {MOST_DEFINITIONS}"),
-            ),
-            Some((name, problem)) => {
-                let message = format!("{failed} definitions are not imported; {name}: {problem}");
-                ("False", "NotImported", message)
-            }
-        };
+    async fn set_condition(&self, result: &ImportResult<'_>) -> Result<(), Status> {
+        let [status, reason, message] = result.condition();
         let condition = json!({ "type": CONDITION, "status": status, "reason": reason, "message": message });
         let now = self.server.registry.now();
         let change = |cluster: &Value| {
@@ -248,9 +247,96 @@ impl ImportingCluster<'_> {
     }
 }
 
+impl ImportResult<'_> {
+    /// Status, reason and message of the condition.
+    fn condition(&self) -> [String; 3] {
+        let served = self.known.values().filter(|import| import.is_served);
+        let (mut problems, mut misfits) = (Vec::new(), Vec::new());
+        for (name, import) in self.known {
+            problems.extend(import.problem.as_ref().map(|problem| format!("{name}: {problem}")));
+            misfits.extend(import.misfit.as_ref().map(|misfit| format!("{name}: {misfit}")));
+        }
+        let why = format!(
+            "with the name of the cluster, the name of its ApiImport exceeds {LONGEST_NAME} characters"
+        );
+        problems.extend(self.too_long.iter().map(|name| format!("{name}: {why}")));
+        let (failed, omitted) = (problems.len() + self.omitted, self.omitted);
+        let served = format!("{} definitions of custom resources", served.count());
+        let (status, reason, message) = match (problems.first(), misfits.first()) {
+            (Some(first), _) => {
+                ("False", "NotImported", format!("{failed} definitions are not imported; {first}"))
+            }
+            (None, _) if omitted > 0 => {
+                let message =
+                    format!("{omitted} definitions are not imported: a cluster may have {MOST_DEFINITIONS}");
+                ("False", "TooMany", message)
+            }
+            (None, Some(first)) => {
+                let message = format!("{served}, of which {} do not fit; {first}", misfits.len());
+                ("False", "Incompatible", message)
+            }
+            (None, None) => ("True", "Imported", served),
+        };
+        [status.to_string(), reason.to_string(), atoll_meta::text::clean(&message, LONGEST_MESSAGE)]
+    }
+}
+
+/// Why the definition of an ApiImport is of no use in the workspace, although the cluster serves it.
+fn misfit(import: &Value) -> Option<String> {
+    let conditions = import["status"]["conditions"].as_array().into_iter().flatten();
+    let is_misfit = |condition: &&Value| {
+        let reason = condition["reason"].as_str().unwrap_or_default();
+        condition["status"] == "False" && MISFITS.contains(&reason)
+    };
+    let found = conditions.into_iter().find(is_misfit)?;
+    Some(
+        found["message"]
+            .as_str()
+            .filter(|message| !message.is_empty())
+            .unwrap_or("it does not fit")
+            .to_string(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn condition_tells_what_is_of_no_use() {
+        let import = |reason: &str| {
+            let condition =
+                json!({ "type": "Compatible", "status": "False", "reason": reason, "message": ".spec.size" });
+            KnownImport {
+                digest: String::new(),
+                is_served: true,
+                problem: None,
+                misfit: misfit(&json!({ "status": { "conditions": [condition] } })),
+            }
+        };
+        let known = |reason: &str| BTreeMap::from([("widgets.example.com".to_string(), import(reason))]);
+        let long = format!("{}.example.com", "w".repeat(240));
+        for (reason, too_long, omitted, expected) in [
+            ("OtherCluster", vec![], 0, ["True", "Imported", "1 definitions of custom resources"]),
+            (
+                "Incompatible",
+                vec![],
+                0,
+                [
+                    "False",
+                    "Incompatible",
+                    "1 definitions of custom resources, of which 1 do not fit; widgets.example.com: .spec.size",
+                ],
+            ),
+            ("LimitExceeded", vec![], 2, ["False", "TooMany", "2 definitions are not imported"]),
+            ("Invalid", vec![&long], 2, ["False", "NotImported", "3 definitions are not imported; www"]),
+        ] {
+            let [status, found, message] =
+                ImportResult { known: &known(reason), too_long, omitted }.condition();
+            assert_eq!([&*status, &*found], expected[..2], "{message}");
+            assert!(message.starts_with(expected[2]), "{message}");
+        }
+    }
 
     #[test]
     fn reports_are_checked() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, Status};
-use atoll_registry::{ObjectRef, Row};
+use atoll_registry::{ObjectRef, Row, Subtree};
 use atoll_watch::{RevisionError, Scope, Snapshot};
 use http::Response;
 
@@ -22,6 +22,7 @@ use crate::options::{ListOptions, Match};
 use crate::paging::{Remaining, Token};
 use crate::respond;
 use crate::sync::heartbeat_times;
+use crate::workspace::Workspace;
 
 /// Time that a read waits for a future revision, as upstream.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -32,7 +33,8 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
     modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    let options = ListOptions::parse(row, &call.query, false)?;
+    let mut options = ListOptions::parse(row, &call.query, false)?;
+    options.selection.within = subtree(server, row, call);
     empty_list::check(server, row, call, &options).await?;
     let scope = scope(row, call, &options);
     let (snapshot, token) = position(server, &scope, &options).await?;
@@ -48,6 +50,13 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let rest = listing.remaining.map(|count| Remaining { count, of: hash(&scope) });
     let token = next.map(|next| Token::encode(Some(listing.revision), next, rest));
     respond::list::render(row, listing, token.as_deref(), call).await
+}
+
+/// Returns the workspaces of a list, if they are neither one nor all.
+pub fn subtree(server: &Server, row: &Row, call: &Call) -> Option<Subtree> {
+    let Workspace::Below(workspace) = &call.workspace else { return None };
+    let definition = row.custom.as_ref().map(|_| format!("{}.{}", row.resource, row.group));
+    Some(Subtree::new(server.registry.clone(), workspace, definition))
 }
 
 /// Returns the scope of a list; a single object if the selector names it.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use atoll_fleet::Placement;
 use atoll_fleet::explanation::Explanation;
-use atoll_fleet::placed_condition;
 use atoll_fleet::placement;
 use atoll_fleet::scheduled::has_intent;
 use atoll_meta::{FieldError, FieldPath, Status, json, object};
@@ -207,7 +206,7 @@ fn response(
 ) -> Response<Body> {
     let mut placement = shape(object, &Placement::of(object));
     // Clients then write an intent, and wait for the scheduler.
-    let is_scheduled = placed_condition::is_workload((&row.group, &row.resource)) || has_intent(object);
+    let is_scheduled = writers::is_placed_by_default(server, row, call) || has_intent(object);
     if is_scheduled && server.has_scheduler() {
         placement["status"]["scheduled"] = true.into();
     }

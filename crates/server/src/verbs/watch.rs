@@ -12,7 +12,7 @@ use std::time::Duration;
 use atoll_meta::Status;
 use atoll_registry::bootstrap::ROOT;
 use atoll_registry::selection::is_turn;
-use atoll_registry::{Row, Selection};
+use atoll_registry::{Row, Selection, Subtree, definitions};
 use atoll_schema::{TypeRef, Types};
 use atoll_store::Key;
 use atoll_watch::event;
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use self::frames::Frames;
-use super::list::{parse_revision, scope, wait_for_revision};
+use super::list::{parse_revision, scope, subtree, wait_for_revision};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -32,7 +32,6 @@ use crate::inflight::{NoRoom, Reservation, UnreadBytes, WatchBuffer, WatchProgre
 use crate::options::ListOptions;
 use crate::respond;
 use crate::respond::table::INITIAL_EVENTS_END;
-use crate::workspace::Workspace;
 
 /// A watch without a timeout of its own ends after once to twice this time, so that not all end at once.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -65,7 +64,8 @@ const MAX_EVENT: usize = 64 << 20;
 const GROWTH: usize = 4;
 
 pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    let options = ListOptions::parse(row, &call.query, true)?;
+    let mut options = ListOptions::parse(row, &call.query, true)?;
+    options.selection.within = subtree(server, row, call);
     let wanted = parse_revision(&options.resource_version);
     let wanted = wanted.map_err(|error| Status::plain_internal(error.to_string()))?;
     let scope = scope(row, call, &options);
@@ -90,7 +90,7 @@ pub async fn handle(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         selection: options.selection,
         _reserved: reserved,
         workspace: call.workspace.scope().unwrap_or(ROOT).to_string(),
-        frames: Arc::new(Frames::new(row, call.output, call.workspace == Workspace::All)),
+        frames: Arc::new(Frames::new(row, call.output, call.workspace.scope().is_none())),
         bookmarks: options.allow_bookmarks,
         announce_end: options.allow_bookmarks && initial,
         too_new,
@@ -129,6 +129,11 @@ struct Stream {
     /// Events up to this revision are not sent.
     not_before: u64,
     deadline: Instant,
+}
+
+/// The error of a watch whose workspaces have changed: the client lists again.
+fn other_workspaces() -> Status {
+    Status::expired("the definition of the resource has changed in some of these workspaces; list again")
 }
 
 /// The client is gone, or an error was sent.
@@ -176,6 +181,10 @@ impl Stream {
                 return self.error(&Status::resource_version_too_large(requested, current)).await;
             }
         };
+        let definitions = match self.watch_definitions(after) {
+            Ok(definitions) => definitions,
+            Err(status) => return self.error(&status).await,
+        };
         if self.initial {
             let revision = snapshot.revision;
             self.send_initial(snapshot, scope).await?;
@@ -183,7 +192,31 @@ impl Stream {
                 self.bookmark(revision, true).await?;
             }
         }
-        self.send_events(&mut watcher).await
+        self.send_events(&mut watcher, definitions).await
+    }
+
+    /// Watches the definitions that decide which workspaces this watch shows, if any do.
+    fn watch_definitions(&self, after: u64) -> Result<Option<Watcher>, Status> {
+        if !self.selection.within.as_ref().is_some_and(Subtree::is_of_definition) {
+            return Ok(None);
+        }
+        let everywhere = Scope::new(definitions::GROUP, definitions::RESOURCE, None, None);
+        let watcher = self.server.registry.cache.watch(everywhere, after);
+        watcher.map(Some).map_err(|_| other_workspaces())
+    }
+
+    /// Waits until other workspaces than before may have the definition of the resource. What this watch has shown of
+    /// them does not count any more.
+    async fn workspaces_changed(&self, definitions: &mut Option<Watcher>) {
+        let (Some(watcher), Some(within)) = (definitions, &self.selection.within) else {
+            return std::future::pending().await;
+        };
+        loop {
+            match watcher.next().await {
+                Ok(events) if !events.iter().any(|event| within.is_changed_by(event)) => {}
+                _ => return,
+            }
+        }
     }
 
     /// Sends the existing objects. They stay in the snapshot, which all watches share, until the client is
@@ -270,13 +303,18 @@ impl Stream {
         self.error(&Status::request_entity_too_large(message)).await
     }
 
-    async fn send_events(&self, watcher: &mut Watcher) -> Result<(), WatchEnded> {
+    async fn send_events(
+        &self,
+        watcher: &mut Watcher,
+        mut definitions: Option<Watcher>,
+    ) -> Result<(), WatchEnded> {
         let mut bookmark_at = self.next_bookmark();
         loop {
             // Timers first, because there may always be events.
             tokio::select! {
                 biased;
                 () = sleep_until(self.deadline) => return Ok(()),
+                () = self.workspaces_changed(&mut definitions) => return self.error(&other_workspaces()).await,
                 () = sleep_until(bookmark_at), if self.bookmarks => {
                     self.bookmark(watcher.progress(), false).await?;
                     bookmark_at = self.next_bookmark();

@@ -2,15 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use atoll_meta::object;
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
 use crate::connections::cluster_client::ClusterClient;
 use crate::syncer::Syncer;
 
 /// Number of heartbeat intervals between two readings.
 const INTERVALS: u32 = 6;
+/// When the APIs are read again after definitions have changed: a server takes a moment to serve them.
+const AFTER_CHANGE: [Duration; 3] =
+    [Duration::from_millis(300), Duration::from_secs(2), Duration::from_secs(8)];
 /// Maximum number of resources and of classes of a kind that are reported.
 const RESOURCES: usize = 1_000;
 const CLASSES: usize = 128;
@@ -31,7 +36,11 @@ const CLASS_KINDS: [(&str, &str, &str); 4] = [
 ];
 
 #[derive(Default)]
-pub struct Capabilities(Mutex<Known>);
+pub struct Capabilities {
+    known: Mutex<Known>,
+    /// Notified when the cluster may serve other APIs than before.
+    definitions_changed: Notify,
+}
 
 #[derive(Default)]
 struct Known {
@@ -42,6 +51,11 @@ struct Known {
 }
 
 impl Capabilities {
+    /// Lets the APIs of the cluster be read again soon.
+    pub fn definitions_changed(&self) {
+        self.definitions_changed.notify_one();
+    }
+
     /// Records whether the syncer lacks a right.
     pub fn set_missing(&self, right: &str, is_missing: bool) {
         let mut known = self.known();
@@ -84,18 +98,20 @@ impl Capabilities {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reads the capabilities of the cluster for as long as it is polled.
 pub async fn run(syncer: &Arc<Syncer>) {
+    tokio::join!(read_periodically(syncer), follow_definitions(syncer));
+}
+
+async fn read_periodically(syncer: &Arc<Syncer>) {
     let registration = syncer.registration().await;
     let is_observing = syncer.is_observing(&registration);
     loop {
-        if let Some(apis) = read_apis(&syncer.below).await {
-            syncer.capabilities.known().apis = Some(apis);
-        }
+        read_apis_again(syncer).await;
         for (field, group, resource) in CLASS_KINDS {
             let path = format!("/apis/{group}/v1/{resource}?limit={READ_CLASSES}");
             let right = format!("list {resource}.{group}");
@@ -113,6 +129,34 @@ pub async fn run(syncer: &Arc<Syncer>) {
         let interval = syncer.connection.interval(&syncer.settings) * INTERVALS;
         tokio::time::sleep(syncer.settings.jitter(interval)).await;
     }
+}
+
+/// Reads the APIs whenever definitions have changed, and reports them at once.
+async fn follow_definitions(syncer: &Arc<Syncer>) {
+    let mut delays = [].iter();
+    loop {
+        let next: Option<&Duration> = delays.as_slice().first();
+        // Polled in a fixed order, so that test runs are reproducible.
+        tokio::select! {
+            biased;
+            () = syncer.capabilities.definitions_changed.notified() => delays = AFTER_CHANGE.iter(),
+            () = tokio::time::sleep(next.copied().unwrap_or_default()), if next.is_some() => {
+                delays.next();
+                if read_apis_again(syncer).await {
+                    syncer.gate.recheck.notify_one();
+                }
+            }
+        }
+    }
+}
+
+/// Reads the served APIs. Returns whether they have changed.
+async fn read_apis_again(syncer: &Arc<Syncer>) -> bool {
+    let Some(apis) = read_apis(&syncer.below).await else { return false };
+    let mut known = syncer.capabilities.known();
+    let is_changed = known.apis.as_ref() != Some(&apis);
+    known.apis = Some(apis);
+    is_changed
 }
 
 fn names_of(list: &Value) -> Vec<String> {

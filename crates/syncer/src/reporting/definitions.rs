@@ -26,6 +26,9 @@ const MOST: usize = 1_000;
 const BYTES: usize = 1 << 20;
 /// Pause that batches changes.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Pause after definitions were sent: the control plane needs a moment to compare them, and tells the result in the
+/// status of the Cluster with the next report.
+const AFTERWARDS: Duration = Duration::from_secs(2);
 /// Interval of reports without changes: the control plane may have lost something.
 const INTERVAL: Duration = Duration::from_secs(60);
 
@@ -46,8 +49,10 @@ struct State {
 }
 
 impl Definitions {
-    fn observe(&self, event: ListWatchEvent<'_>) {
+    /// Records an event. Returns whether the cluster has other definitions than before, including those that were placed there.
+    fn observe(&self, event: ListWatchEvent<'_>) -> bool {
         let mut state = self.state();
+        let is_change = state.is_listed && !matches!(event, ListWatchEvent::Listed(..));
         match event {
             ListWatchEvent::Upserted(definition) => state.insert(&definition),
             ListWatchEvent::Deleted(definition) => state.remove(object::uid(&definition)),
@@ -59,6 +64,7 @@ impl Definitions {
         }
         drop(state);
         self.changed.notify_one();
+        is_change
     }
 
     /// The report of all definitions; `None` before the first list is complete.
@@ -141,19 +147,26 @@ pub async fn run(syncer: &Arc<Syncer>, api: &ApiScope) {
     }
     let definitions = Definitions::default();
     let list_watch = ListWatch::all(&resources::CUSTOM_RESOURCE_DEFINITIONS);
-    let watching = list_and_watch(api, list_watch, |event| definitions.observe(event));
+    let watching = list_and_watch(api, list_watch, |event| {
+        if definitions.observe(event) {
+            syncer.capabilities.definitions_changed();
+        }
+    });
     tokio::join!(watching, report(syncer, &definitions));
 }
 
 async fn report(syncer: &Arc<Syncer>, definitions: &Definitions) {
+    let mut pause = INTERVAL;
     loop {
         // Polled in a fixed order, so that test runs are reproducible.
         tokio::select! {
             biased;
             () = definitions.changed.notified() => tokio::time::sleep(PAUSE).await,
-            () = tokio::time::sleep(syncer.settings.jitter(INTERVAL)) => {}
+            () = tokio::time::sleep(syncer.settings.jitter(pause)) => {}
         }
-        if let Err(status) = report_once(syncer, definitions).await {
+        let sent = report_once(syncer, definitions).await;
+        pause = if matches!(sent, Ok(true)) { AFTERWARDS } else { INTERVAL };
+        if let Err(status) = sent {
             tracing::debug!(%status, cluster = %syncer.settings.cluster, "cannot report definitions; retrying");
             tokio::time::sleep(syncer.settings.jitter(syncer.connection.interval(&syncer.settings))).await;
             definitions.changed.notify_one();
@@ -161,14 +174,14 @@ async fn report(syncer: &Arc<Syncer>, definitions: &Definitions) {
     }
 }
 
-/// Reports all definitions, and those that the control plane asks for.
-async fn report_once(syncer: &Arc<Syncer>, definitions: &Definitions) -> Result<(), Status> {
+/// Reports all definitions, and those that the control plane asks for. Returns whether it has asked for any.
+async fn report_once(syncer: &Arc<Syncer>, definitions: &Definitions) -> Result<bool, Status> {
     let mut last = Vec::new();
     while let Some(report) = definitions.report() {
         let wanted = send(syncer, report).await?;
         // A control plane that asks for the same again has its reasons; it gets them in the next round.
         if wanted.is_empty() || wanted == last {
-            return Ok(());
+            return Ok(wanted.is_empty() && !last.is_empty());
         }
         let (mut batch, mut bytes) = (Vec::new(), 0);
         for name in &wanted {
@@ -190,7 +203,7 @@ async fn report_once(syncer: &Arc<Syncer>, definitions: &Definitions) -> Result<
         send_complete(syncer, batch).await?;
         last = wanted;
     }
-    Ok(())
+    Ok(!last.is_empty())
 }
 
 async fn send_complete(syncer: &Arc<Syncer>, complete: Vec<ReportedDefinition>) -> Result<(), Status> {

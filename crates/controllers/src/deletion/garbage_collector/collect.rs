@@ -114,7 +114,8 @@ impl Collector {
             return Ok(OwnerLookup::Found(OwnerState::Solid));
         }
         let workspace = &item.key.workspace;
-        let Some(resource) = self.rest_mapper.resource(workspace, &owner.api_version, &owner.kind) else {
+        let found = self.rest_mapper.resource(&self.api, workspace, &owner.api_version, &owner.kind);
+        let Some(resource) = found else {
             return Ok(OwnerLookup::UnknownKind);
         };
         if resource.namespaced && item.key.namespace.is_empty() {

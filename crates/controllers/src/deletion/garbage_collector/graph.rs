@@ -210,23 +210,49 @@ impl Graph {
         work
     }
 
-    /// Removes all objects of a resource that are not `present` after a list. `workspace` limits the list to
-    /// one workspace.
+    /// Removes all objects of a resource that are not `present` after a list of the workspaces for which
+    /// `is_listed` holds.
     pub fn retain_listed(
         &mut self,
         resource: &Resource,
-        workspace: Option<&str>,
+        is_listed: impl Fn(&str) -> bool,
         present: &HashSet<String>,
     ) -> Work {
-        let is_meant = |own: &Resource, place: &str| {
-            own == resource && workspace.is_none_or(|workspace| workspace == place)
-        };
+        self.missing(resource, is_listed, present).iter().flat_map(|node| self.remove(node)).collect()
+    }
+
+    /// Returns the objects of a resource that are not `present` after a list, and those that they own, to look at them
+    /// again: some may be in another list, because their workspace has a definition of its own now. Removes none.
+    pub fn look_again(
+        &mut self,
+        resource: &Resource,
+        is_listed: impl Fn(&str) -> bool,
+        present: &HashSet<String>,
+    ) -> Work {
+        let missing = self.missing(resource, is_listed, present);
+        let mut work = Work::new();
+        for node in missing {
+            self.found.remove(&node);
+            work.extend(self.dependents.get(&node).into_iter().flatten().cloned());
+            work.push(node);
+        }
+        work
+    }
+
+    /// The objects of a resource that are not `present` after a list of the workspaces for which `is_listed` holds.
+    fn missing(
+        &self,
+        resource: &Resource,
+        is_listed: impl Fn(&str) -> bool,
+        present: &HashSet<String>,
+    ) -> HashSet<GraphNode> {
+        let is_meant = |own: &Resource, place: &str| own == resource && is_listed(place);
         let items = self.items.iter().filter(|(node, item)| is_meant(&item.resource, &node.workspace));
         let mut gone: HashSet<GraphNode> = items.map(|(node, _)| node.clone()).collect();
         let found = self.found.iter().filter(|(node, found)| is_meant(&found.resource, &node.workspace));
         gone.extend(found.map(|(node, _)| node.clone()));
         gone.retain(|node| !present.contains(&*node.uid));
-        gone.iter().flat_map(|node| self.remove(node)).collect()
+        gone
     }
 
     fn remember_deleted(&mut self, node: &GraphNode) {

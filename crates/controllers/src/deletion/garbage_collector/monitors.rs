@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll_informer::{
-    ApiScope, Key, ListWatch, ListWatchEvent, Queue, Resource, Scope, list_and_watch, resources,
+    ApiScope, Key, ListWatch, ListWatchEvent, Queue, Resource, Scope, is_imported, list_and_watch, resources,
 };
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -71,9 +71,8 @@ impl Monitors {
     /// Starts watches for discovered resources, and again whenever definitions change.
     async fn run_watches(&self, mut definition_events: mpsc::UnboundedReceiver<DefinitionEvent>) {
         let mut running = RunningWatches::default();
-        // Definitions by workspace, as `plural.group`.
-        let mut definitions: HashMap<String, HashSet<String>> = HashMap::new();
-        let mut stale: HashSet<String> = HashSet::new();
+        let mut definitions = Definitions::default();
+        let mut stale: HashSet<Scope> = HashSet::new();
         let mut shared = false;
         let mut due = tokio::time::interval(if self.api.has_workspaces() {
             RETRY_INTERVAL
@@ -83,14 +82,8 @@ impl Monitors {
         loop {
             tokio::select! {
                 event = definition_events.recv() => match event {
-                    Some(DefinitionEvent::There(workspace, name)) => {
-                        definitions.entry(workspace.clone()).or_default().insert(name);
-                        stale.insert(workspace);
-                    }
-                    Some(DefinitionEvent::Gone(workspace, name)) => {
-                        definitions.entry(workspace.clone()).or_default().remove(&name);
-                        stale.insert(workspace);
-                    }
+                    Some(DefinitionEvent::There(definition)) => stale.extend(definitions.insert(definition)),
+                    Some(DefinitionEvent::Gone(definition)) => stale.extend(definitions.remove(&definition)),
                     Some(DefinitionEvent::All) => {}
                     None => return,
                 },
@@ -105,14 +98,13 @@ impl Monitors {
                 continue;
             }
             if !shared {
-                let own = definitions.get(ROOT).cloned().unwrap_or_default();
-                shared = self.watch_shared(&own, &mut running).await;
+                shared = self.watch_shared(&definitions.of_workspace(ROOT), &mut running).await;
             }
-            for workspace in std::mem::take(&mut stale) {
-                let own = definitions.get(&workspace).cloned().unwrap_or_default();
-                if let Err(status) = self.watch_workspace(&workspace, &own, &mut running).await {
-                    tracing::debug!(%status, workspace, "discovery failed; retrying");
-                    stale.insert(workspace);
+            for scope in std::mem::take(&mut stale) {
+                let own = definitions.of(&scope);
+                if let Err(status) = self.watch_defined(&scope, &own, &mut running).await {
+                    tracing::debug!(%status, ?scope, "discovery failed; retrying");
+                    stale.insert(scope);
                 }
             }
         }
@@ -121,19 +113,9 @@ impl Monitors {
     async fn watch_definitions(&self, events: mpsc::UnboundedSender<DefinitionEvent>) {
         let definitions = &resources::CUSTOM_RESOURCE_DEFINITIONS;
         list_and_watch(&self.api, ListWatch::all(definitions).metadata_only(), move |event| {
-            let place = |object: &Value| {
-                let key = Key::of(object);
-                (key.workspace.to_string(), key.name.to_string())
-            };
             let event = match event {
-                ListWatchEvent::Upserted(object) => {
-                    let (workspace, name) = place(&object);
-                    DefinitionEvent::There(workspace, name)
-                }
-                ListWatchEvent::Deleted(object) => {
-                    let (workspace, name) = place(&object);
-                    DefinitionEvent::Gone(workspace, name)
-                }
+                ListWatchEvent::Upserted(object) => DefinitionEvent::There(Definition::of(&object)),
+                ListWatchEvent::Deleted(object) => DefinitionEvent::Gone(Definition::of(&object)),
                 ListWatchEvent::Listed(..) => DefinitionEvent::All,
             };
             // Fails only when the receiver is gone.
@@ -175,30 +157,26 @@ impl Monitors {
         }
     }
 
-    async fn watch_workspace(
+    /// Watches the resources of these definitions.
+    async fn watch_defined(
         &self,
-        workspace: &str,
+        scope: &Scope,
         own: &HashSet<String>,
         running: &mut RunningWatches,
     ) -> Result<(), Status> {
         let groups = own.iter().filter_map(|name| name.split_once('.')).map(|(_, group)| group.to_string());
         let groups: HashSet<String> = groups.collect();
         let is_own = |plural: &str, group: &str| own.contains(&format!("{plural}.{group}"));
-        let root = match self.api.root(workspace) {
-            Ok(root) => root,
-            // The workspace is gone with its content.
-            Err(_) if own.is_empty() => {
-                self.set_watches(&Scope::Workspace(workspace.into()), &[], running);
-                return Ok(());
-            }
-            Err(status) => return Err(status),
-        };
         let table = match own.is_empty() {
+            // The workspace may be gone with its content.
             true => super::rest_mapper::ResourceTable::default(),
-            false => discover(&self.api, &root, Some(&groups), is_own).await?,
+            false => {
+                let root = self.api.root(scope.defining().unwrap_or(ROOT))?;
+                discover(&self.api, &root, Some(&groups), is_own).await?
+            }
         };
-        let table = self.rest_mapper.set_own(workspace, table);
-        self.set_watches(&Scope::Workspace(workspace.into()), &table.collected, running);
+        let table = self.rest_mapper.set_additional(scope, table);
+        self.set_watches(scope, &table.collected, running);
         Ok(())
     }
 
@@ -223,16 +201,9 @@ impl Monitors {
         let (api, graph, queue) = (self.api.clone(), self.graph.clone(), self.queue.clone());
         let mut first = Some(UnlistedGuard(self.unlisted.clone()));
         tokio::spawn(async move {
-            let workspace = match &scope {
-                Scope::AllWorkspaces => None,
-                Scope::Workspace(id) => Some(id.clone()),
-            };
             let place = |object: &Value| {
                 let key = Key::of(object);
-                match &workspace {
-                    Some(workspace) => Key::new(workspace, &key.namespace, &key.name),
-                    None => key,
-                }
+                Key::new(scope.workspace_of(&key.workspace), &key.namespace, &key.name)
             };
             let list_watch = ListWatch::all(&resource).metadata_only().discovered().within(&scope);
             list_and_watch(&api, list_watch, |event| {
@@ -245,7 +216,15 @@ impl Monitors {
                     }
                     ListWatchEvent::Listed(present, _) => {
                         drop(first.take());
-                        graph.retain_listed(&resource, workspace.as_deref(), present)
+                        match &scope {
+                            Scope::AllWorkspaces => graph.retain_listed(&resource, |_| true, present),
+                            Scope::Workspace(id) => {
+                                graph.retain_listed(&resource, |place| place == id, present)
+                            }
+                            Scope::Below(id) => {
+                                graph.look_again(&resource, |place| is_below(&api, place, id), present)
+                            }
+                        }
                     }
                 };
                 drop(graph);
@@ -267,9 +246,69 @@ impl Drop for UnlistedGuard {
 }
 
 enum DefinitionEvent {
-    There(String, String),
-    Gone(String, String),
+    There(Definition),
+    Gone(Definition),
     All,
+}
+
+/// The name of a definition, which is `plural.group`, and the workspaces that have it.
+struct Definition {
+    scope: Scope,
+    name: String,
+}
+
+impl Definition {
+    fn of(object: &Value) -> Definition {
+        let Key { workspace, name, .. } = Key::of(object);
+        let [workspace, name] = [workspace, name].map(|text| text.to_string());
+        let scope = if is_imported(object) { Scope::Below(workspace) } else { Scope::Workspace(workspace) };
+        Definition { scope, name }
+    }
+}
+
+/// Names of definitions by the workspaces that have them.
+#[derive(Default)]
+struct Definitions(HashMap<Scope, HashSet<String>>);
+
+impl Definitions {
+    fn of(&self, scope: &Scope) -> HashSet<String> {
+        self.0.get(scope).cloned().unwrap_or_default()
+    }
+
+    /// All definitions of a workspace that others do not have, or that it gives to those below it.
+    fn of_workspace(&self, id: &str) -> HashSet<String> {
+        let scopes = [Scope::Workspace(id.into()), Scope::Below(id.into())];
+        scopes.iter().flat_map(|scope| self.of(scope)).collect()
+    }
+
+    /// Adds a definition. Returns what has changed: a workspace shows only one of each name.
+    fn insert(&mut self, definition: Definition) -> Vec<Scope> {
+        let other = match &definition.scope {
+            Scope::Below(id) => Scope::Workspace(id.clone()),
+            Scope::AllWorkspaces | Scope::Workspace(_) => {
+                Scope::Below(definition.scope.defining().unwrap_or(ROOT).into())
+            }
+        };
+        let mut changed = self.remove(&Definition { scope: other, name: definition.name.clone() });
+        self.0.entry(definition.scope.clone()).or_default().insert(definition.name);
+        changed.push(definition.scope);
+        changed
+    }
+
+    /// Removes a definition. Returns what has changed.
+    fn remove(&mut self, definition: &Definition) -> Vec<Scope> {
+        let Some(names) = self.0.get_mut(&definition.scope) else { return Vec::new() };
+        let is_known = names.remove(&definition.name);
+        if names.is_empty() {
+            self.0.remove(&definition.scope);
+        }
+        is_known.then(|| definition.scope.clone()).into_iter().collect()
+    }
+}
+
+/// Whether a workspace is another one or below it, or may have been before it was deleted.
+fn is_below(api: &ApiScope, workspace: &str, above: &str) -> bool {
+    api.ancestry(workspace).iter().any(|(id, _)| id == above) || api.root(workspace).is_err()
 }
 
 /// Enqueues objects by uid and workspace.

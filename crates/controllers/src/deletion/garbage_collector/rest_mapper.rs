@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use atoll_client::path;
-use atoll_informer::{ApiScope, Resource};
+use atoll_informer::{ApiScope, Resource, Scope};
 use atoll_meta::Status;
 use serde_json::Value;
 
@@ -27,17 +27,43 @@ pub struct ResourceTable {
 pub struct RestMapper {
     /// Resources of all workspaces.
     shared: RwLock<Arc<ResourceTable>>,
-    /// Additional resources by workspace.
-    own: RwLock<HashMap<String, Arc<ResourceTable>>>,
+    /// Additional resources by the workspaces that have them.
+    additional: RwLock<HashMap<Scope, Arc<ResourceTable>>>,
+}
+
+impl ResourceTable {
+    /// Whether it has a resource, in whatever version.
+    fn has(&self, resource: &Resource) -> bool {
+        self.collected.iter().any(|own| own.group == resource.group && own.plural == resource.plural)
+    }
 }
 
 impl RestMapper {
-    pub fn resource(&self, workspace: &str, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+    /// The resource of a kind in a workspace. It may be defined there, or given by a workspace above.
+    pub fn resource(
+        &self,
+        api: &ApiScope,
+        workspace: &str,
+        api_version: &str,
+        kind: &str,
+    ) -> Option<Arc<Resource>> {
         let asked = (api_version.to_string(), kind.to_string());
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let own = || self.own.read().unwrap_or_else(PoisonError::into_inner).get(workspace).cloned();
-        let found = shared.kinds.get(&asked).cloned();
-        found.or_else(|| own()?.kinds.get(&asked).cloned())
+        if let Some(found) = shared.kinds.get(&asked) {
+            return Some(found.clone());
+        }
+        let above = api.ancestry(workspace).into_iter().map(|(id, _)| Scope::Below(id));
+        let additional = self.additional.read().unwrap_or_else(PoisonError::into_inner);
+        let mut nearer: Vec<&ResourceTable> = Vec::new();
+        for scope in std::iter::once(Scope::Workspace(workspace.to_string())).chain(above) {
+            let Some(table) = additional.get(&scope) else { continue };
+            if let Some(found) = table.kinds.get(&asked) {
+                // A nearer definition hides it, even if that has other versions.
+                return Some(found.clone()).filter(|found| !nearer.iter().any(|nearer| nearer.has(found)));
+            }
+            nearer.push(table);
+        }
+        None
     }
 
     pub fn set_shared(&self, table: ResourceTable) -> Arc<ResourceTable> {
@@ -46,12 +72,12 @@ impl RestMapper {
         table
     }
 
-    pub fn set_own(&self, workspace: &str, table: ResourceTable) -> Arc<ResourceTable> {
+    pub fn set_additional(&self, scope: &Scope, table: ResourceTable) -> Arc<ResourceTable> {
         let table = Arc::new(table);
-        let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
+        let mut additional = self.additional.write().unwrap_or_else(PoisonError::into_inner);
         match table.kinds.is_empty() {
-            true => drop(own.remove(workspace)),
-            false => drop(own.insert(workspace.into(), table.clone())),
+            true => drop(additional.remove(scope)),
+            false => drop(additional.insert(scope.clone(), table.clone())),
         }
         table
     }

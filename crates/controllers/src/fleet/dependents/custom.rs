@@ -2,7 +2,7 @@
 //! `atoll.dev/needs` names.
 //!
 //! ```text
-//!   definitions ─► a watch of each, in its workspace, of the metadata of placed objects ─► Cache
+//!   definitions ─► a watch of each, where it is defined, of the metadata of placed objects ─► Cache
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -12,8 +12,8 @@ use std::time::Duration;
 use atoll_fleet::placement::is_never_placed;
 use atoll_fleet::scheduled::INTENT_LABEL;
 use atoll_informer::{
-    Cache, CacheContents, DefinedResources, DefinitionEvent, FollowedCache, Key, ListWatch, Queue, Resource,
-    Scope, WATCH_LIMITS, list_and_watch, resources,
+    ApiScope, Cache, CacheContents, DefinedResource, DefinedResources, DefinitionEvent, FollowedCache, Key,
+    ListWatch, Queue, Resource, Scope, WATCH_LIMITS, list_and_watch, resources,
 };
 use atoll_meta::Status;
 use serde_json::Value;
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Index of custom objects by what they need. They have no kind of their own here, because they refer to nothing else.
 const INDEX: fn(&Value) -> Vec<String> = |object| index_keys("", object);
 
-/// Caches of custom objects by the id of the workspace that defines their kinds.
+/// Caches of custom objects by where their kinds are defined.
 #[derive(Default)]
 pub struct CustomObjects {
     workspaces: RwLock<CustomCaches>,
@@ -36,17 +36,25 @@ pub struct CustomObjects {
 
 #[derive(Default)]
 struct CustomCaches {
-    by_workspace: HashMap<Arc<str>, HashMap<Resource, (FollowedCache, usize)>>,
+    by_scope: HashMap<Scope, HashMap<Resource, (FollowedCache, usize)>>,
     /// Whether all definitions are known.
     is_listed: bool,
 }
 
+impl CustomCaches {
+    /// The caches of the custom kinds that a workspace has: first its own, then those of the nearest workspace.
+    fn of(&self, api: &ApiScope, workspace: &str) -> impl Iterator<Item = &(FollowedCache, usize)> {
+        let above = api.ancestry(workspace).into_iter().map(|(id, _)| Scope::Below(id));
+        let scopes = std::iter::once(Scope::Workspace(workspace.to_string())).chain(above);
+        scopes.filter_map(|scope| self.by_scope.get(&scope)).flat_map(|caches| caches.values())
+    }
+}
+
 impl CustomObjects {
-    /// The caches of the kinds that a workspace defines, with the numbers of their indexes.
-    pub fn of(&self, workspace: &str) -> Vec<(Arc<Cache>, usize)> {
+    /// The caches of the custom kinds that a workspace has, with the numbers of their indexes.
+    pub fn of(&self, api: &ApiScope, workspace: &str) -> Vec<(Arc<Cache>, usize)> {
         let workspaces = self.read();
-        let caches = workspaces.by_workspace.get(workspace).into_iter().flatten();
-        caches.map(|(_, (followed, index))| (followed.cache.clone(), *index)).collect()
+        workspaces.of(api, workspace).map(|(followed, index)| (followed.cache.clone(), *index)).collect()
     }
 
     /// Whether all definitions are known, so that an object that is in no cache does not exist.
@@ -89,27 +97,27 @@ impl CustomObjects {
         let is_placeable =
             |resource: &Resource| resource.namespaced && !is_never_placed(&resource.group, &resource.plural);
         let tenant = |workspace: &str| context.api().tenant(workspace);
-        let wanted = defined.to_watch(WATCH_LIMITS, is_placeable, |_, _| false, tenant).watched;
-        let wanted: HashSet<(Arc<str>, Resource)> =
-            wanted.into_iter().map(|(key, resource)| (key.workspace, resource)).collect();
+        let wanted = defined.to_watch(WATCH_LIMITS, is_placeable, |_| false, tenant).watched;
+        let wanted: HashSet<DefinedResource> = wanted.into_iter().collect();
         let mut workspaces = self.write();
-        for (workspace, caches) in &mut workspaces.by_workspace {
+        for (scope, caches) in &mut workspaces.by_scope {
             caches.retain(|resource, (followed, _)| {
-                let is_kept = wanted.contains(&(workspace.clone(), resource.clone()));
+                let defined = DefinedResource { scope: scope.clone(), resource: resource.clone() };
+                let is_kept = wanted.contains(&defined);
                 if !is_kept {
                     followed.cache.remove_listeners();
                 }
                 is_kept
             });
         }
-        workspaces.by_workspace.retain(|_, caches| !caches.is_empty());
-        for (workspace, resource) in wanted {
-            let caches = workspaces.by_workspace.entry(workspace.clone()).or_default();
+        workspaces.by_scope.retain(|_, caches| !caches.is_empty());
+        for DefinedResource { scope, resource } in wanted {
+            let caches = workspaces.by_scope.entry(scope.clone()).or_default();
             if caches.contains_key(&resource) {
                 continue;
             }
             let contents = CacheContents {
-                scope: Scope::Workspace(workspace.to_string()),
+                scope,
                 labels: INTENT_LABEL.to_string(),
                 metadata_only: true,
                 by_discovery: true,
@@ -133,7 +141,9 @@ impl CustomObjects {
         namespace: &str,
     ) -> Result<Vec<Value>, Status> {
         let mut all = Vec::new();
-        for (cache, _) in self.of(workspace).into_iter().filter(|(cache, _)| !cache.is_synced()) {
+        for (cache, _) in
+            self.of(context.api(), workspace).into_iter().filter(|(cache, _)| !cache.is_synced())
+        {
             let resource = &cache.resource;
             match context.api().list(resource, workspace, namespace, true).await {
                 // It is not served.
@@ -145,18 +155,20 @@ impl CustomObjects {
     }
 
     /// The placed objects of a namespace that are in the caches.
-    pub fn list(&self, workspace: &str, namespace: &str) -> Vec<Arc<Value>> {
-        let caches = self.of(workspace).into_iter();
+    pub fn list(&self, api: &ApiScope, workspace: &str, namespace: &str) -> Vec<Arc<Value>> {
+        let caches = self.of(api, workspace).into_iter();
         caches.flat_map(|(cache, _)| cache.list(workspace, namespace)).collect()
     }
 
     /// An object by its kind.
-    pub fn get(&self, (group, kind): (&str, &str), at: &Key) -> Option<Arc<Value>> {
+    pub fn get(&self, api: &ApiScope, (group, kind): (&str, &str), at: &Key) -> Option<Arc<Value>> {
+        let is_of_kind = |resource: &Resource| resource.group == group && resource.kind == kind;
         let workspaces = self.read();
-        let mut caches = workspaces.by_workspace.get(&at.workspace)?.iter();
-        caches
-            .find(|(resource, _)| resource.group == group && resource.kind == kind)
-            .and_then(|(_, (followed, _))| followed.cache.get(at))
+        workspaces
+            .of(api, &at.workspace)
+            .map(|(followed, _)| &followed.cache)
+            .find(|cache| is_of_kind(&cache.resource))
+            .and_then(|cache| cache.get(at))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, CustomCaches> {

@@ -45,9 +45,7 @@ pub fn check(
     wanted: &WantedPlacement<'_>,
 ) -> Result<(), Status> {
     let resource = (row.group.as_str(), row.resource.as_str());
-    // Objects of other kinds are left to the scheduler when they ask for it.
-    let is_left = is_left_to_scheduler(resource, existing)
-        || (!is_workload(resource) && has_intent(existing) && is_placed_alone(existing));
+    let is_left = is_placed_by_scheduler(server, row, call, existing);
     let is_made_by_scheduler = is_left && !object::is_being_deleted(existing) && server.has_scheduler();
     if autoscaling::is_autoscaler(resource) {
         check_autoscaler(server, row, call, current, wanted)?;
@@ -66,6 +64,22 @@ pub fn check(
         intent(wanted.shares)
     );
     Err(Status::forbidden(&row.group, &row.resource, name, message))
+}
+
+/// Whether an object is left to a scheduler: a workload, an object of a kind that clusters have brought, or one of another
+/// kind that asks for it.
+fn is_placed_by_scheduler(server: &Server, row: &Row, call: &Call, existing: &Value) -> bool {
+    let resource = (row.group.as_str(), row.resource.as_str());
+    is_left_to_scheduler(resource, existing)
+        || (!is_workload(resource)
+            && is_placed_alone(existing)
+            && (has_intent(existing) || is_placed_by_default(server, row, call)))
+}
+
+/// Whether the scheduler places objects of a resource without any intent: workloads, and what clusters have brought.
+pub fn is_placed_by_default(server: &Server, row: &Row, call: &Call) -> bool {
+    let is_imported = |workspace| server.registry.is_imported(row, workspace);
+    is_workload((&row.group, &row.resource)) || (row.namespaced && call.workspace.id().is_ok_and(is_imported))
 }
 
 /// Checks that the client may put more of a workload on the clusters of workspaces above.

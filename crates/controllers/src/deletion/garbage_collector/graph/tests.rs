@@ -106,11 +106,30 @@ fn objects_missing_in_a_list_are_removed() {
     graph.update(&pods(), key("q"), &object("q", &[("s", true)], None));
     let item = graph.get(&node("p")).expect("it has an owner");
     graph.add_known_owner(&item, &item.owners[0], &sets());
-    assert_eq!(work(graph.retain_listed(&sets(), Some("elsewhere"), &HashSet::new())), NOTHING);
-    assert_eq!(work(graph.retain_listed(&sets(), None, &HashSet::from(["s".to_string()]))), NOTHING);
-    assert_eq!(work(graph.retain_listed(&sets(), None, &HashSet::new())), ["p", "q"], "their owner is gone");
-    graph.retain_listed(&pods(), Some("w"), &HashSet::from(["q".to_string()]));
+    assert_eq!(work(graph.retain_listed(&sets(), |place| place == "elsewhere", &HashSet::new())), NOTHING);
+    assert_eq!(work(graph.retain_listed(&sets(), |_| true, &HashSet::from(["s".to_string()]))), NOTHING);
+    assert_eq!(
+        work(graph.retain_listed(&sets(), |_| true, &HashSet::new())),
+        ["p", "q"],
+        "their owner is gone"
+    );
+    graph.retain_listed(&pods(), |place| place == "w", &HashSet::from(["q".to_string()]));
     assert!(graph.get(&node("p")).is_none() && graph.get(&node("q")).is_some());
+}
+
+#[test]
+fn objects_that_may_be_in_another_list_are_looked_at_again() {
+    let mut graph = Graph::default();
+    graph.update(&pods(), key("p"), &object("p", &[("s", true)], None));
+    let item = graph.get(&node("p")).expect("it has an owner");
+    graph.add_known_owner(&item, &item.owners[0], &sets());
+    assert_eq!(work(graph.look_again(&sets(), |place| place == "elsewhere", &HashSet::new())), NOTHING);
+    assert_eq!(work(graph.look_again(&sets(), |_| true, &HashSet::new())), ["p", "s"]);
+    assert!(!graph.is_known_owner(&item, &item.owners[0]), "the owner is read again");
+    assert_eq!(work(graph.look_again(&pods(), |_| true, &HashSet::new())), ["p"]);
+    assert!(graph.get(&node("p")).is_some());
+    graph.add_known_owner(&item, &item.owners[0], &sets());
+    assert!(graph.is_known_owner(&item, &item.owners[0]), "it may exist");
 }
 
 #[test]
