@@ -3,9 +3,9 @@
 use atoll_meta::object;
 use serde_json::{Map, Value};
 
-use crate::{api_access, marks};
 use crate::references::EVERYWHERE;
 use crate::shape::{is_local, shape};
+use crate::{api_access, marks};
 
 /// Annotation that kubectl compares with. It stays, because it describes what the user wrote.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

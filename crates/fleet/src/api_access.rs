@@ -149,12 +149,7 @@ fn pod_spec_path(object: &Value) -> Option<&'static str> {
 /// Lets the Pods of an object use the API of their workspace. `automounts` is whether the ServiceAccount has
 /// its token mounted in Pods that do not say otherwise. Returns whether the object now refers to the access
 /// Secret.
-pub fn give_access(
-    object: &mut Value,
-    account: &AccountRef,
-    automounts: bool,
-    address: SocketAddr,
-) -> bool {
+pub fn give_access(object: &mut Value, account: &AccountRef, automounts: bool, address: SocketAddr) -> bool {
     let Some(spec) = pod_spec_path(object).and_then(|path| object.pointer_mut(path)) else { return false };
     let name = account.secret_name();
     if items(&spec["volumes"]).iter().any(|volume| volume["name"] == *name) {
@@ -246,9 +241,7 @@ fn replace_sources(volume: &mut Value, secret: &str) -> bool {
     if !sources.iter().any(is_token) {
         return false;
     }
-    let item = |key: &str, path: &Value| {
-        json!({ "secret": { "name": secret, "optional": true, "items": [{ "key": key, "path": path }] } })
-    };
+    let item = |key: &str, path: &Value| json!({ "secret": { "name": secret, "optional": true, "items": [{ "key": key, "path": path }] } });
     for source in sources {
         if is_token(source) {
             *source = item("token", &source["serviceAccountToken"]["path"]);

@@ -114,13 +114,18 @@ fn projected_tokens_for_the_api_are_replaced() {
 fn accounts_are_those_of_objects_that_create_pods() {
     let spec = json!({ "serviceAccountName": "web", "containers": [] });
     let template = |annotations: Value| json!({ "metadata": { "annotations": annotations }, "spec": spec });
-    let of = |version: &str, kind: &str, spec: Value| json!({ "apiVersion": version, "kind": kind, "spec": spec });
+    let of =
+        |version: &str, kind: &str, spec: Value| json!({ "apiVersion": version, "kind": kind, "spec": spec });
     let whole = |value: Value| json!({ "template": template(value) });
     for (object, expected, invalid) in [
         (of("apps/v1", "Deployment", whole(json!({}))), Some("web"), None),
         (of("v1", "ReplicationController", whole(json!({}))), Some("web"), None),
         (of("batch/v1", "Job", whole(json!({}))), Some("web"), None),
-        (of("batch/v1", "CronJob", json!({ "jobTemplate": { "spec": whole(json!({})) } })), Some("web"), None),
+        (
+            of("batch/v1", "CronJob", json!({ "jobTemplate": { "spec": whole(json!({})) } })),
+            Some("web"),
+            None,
+        ),
         (of("v1", "Pod", spec.clone()), Some("web"), None),
         (of("example.com/v1", "Deployment", whole(json!({}))), None, None),
         (of("v1", "PodTemplate", whole(json!({}))), None, None),

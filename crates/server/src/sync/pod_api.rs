@@ -1,4 +1,4 @@
-//! What Pods in clusters need to reach this server.
+//! The address and the authority with which Pods in clusters reach this server.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -80,8 +80,7 @@ mod tests {
     #[test]
     fn removals_are_confirmed_by_their_cluster() {
         let removals = AccessRemovals::default();
-        let target =
-            AccountRef { workspace: "w".into(), namespace: "n".into(), name: "a".into() }.target();
+        let target = AccountRef { workspace: "w".into(), namespace: "n".into(), name: "a".into() }.target();
         let uid = target.uid.clone();
         let record = |state| Record { target: target.clone(), state, ..Record::default() };
         removals.request("c", &uid);
@@ -89,7 +88,8 @@ mod tests {
         assert!(removals.record("d", &record(State::Gone)) && !removals.take_confirmed("c", &uid));
         assert!(removals.record("c", &record(State::Gone)) && removals.take_confirmed("c", &uid));
         assert!(removals.removals().is_empty());
-        let other = Record { target: ObjectTarget { name: "a".into(), ..target.clone() }, ..Record::default() };
+        let other =
+            Record { target: ObjectTarget { name: "a".into(), ..target.clone() }, ..Record::default() };
         assert!(!removals.record("c", &other), "it is an object above");
     }
 }

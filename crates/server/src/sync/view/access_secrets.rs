@@ -31,6 +31,7 @@ pub struct AccessSecrets {
     next_check: Instant,
 }
 
+#[derive(PartialEq, Eq)]
 struct Workload {
     account: AccountRef,
     /// Whether it refers to the Secret.
@@ -98,6 +99,9 @@ impl AccessSecrets {
 
     /// Sets the account of a workload.
     fn set(&mut self, key: &Key, workload: Option<Workload>) {
+        if workload.is_some() && self.workloads.get(key) == workload.as_ref() {
+            return;
+        }
         let old = match workload {
             Some(new) => {
                 let account = self.accounts.entry(new.account.clone()).or_default();
@@ -131,13 +135,16 @@ impl AccessSecrets {
         self.changed.insert(account);
     }
 
-    /// Whether an account is in use, whose object has changed.
-    pub fn note_changed(&mut self, parts: &key::Parts<'_>) -> bool {
-        if (parts.group, parts.resource) != ("", "serviceaccounts") {
-            return false;
+    /// Checks the accounts soon if this object, which has changed, is one of them.
+    pub fn note_changed(&mut self, key: &Key) {
+        let Some(parts) = key.parts() else { return };
+        if (parts.api_group(), parts.resource) != ("", "serviceaccounts") {
+            return;
         }
         let [workspace, namespace, name] = [parts.workspace, parts.namespace, parts.name].map(String::from);
-        self.accounts.contains_key(&AccountRef { workspace, namespace, name })
+        if self.accounts.contains_key(&AccountRef { workspace, namespace, name }) {
+            self.next_check = Instant::now();
+        }
     }
 }
 
@@ -150,13 +157,7 @@ impl View {
     }
 
     /// Gives the Pods of a shaped object access to the API of their workspace, unless `stays`.
-    pub(super) fn give_access(
-        &mut self,
-        key: &Key,
-        parts: &key::Parts<'_>,
-        shaped: &mut Value,
-        stays: bool,
-    ) {
+    pub(super) fn give_access(&mut self, key: &Key, parts: &key::Parts<'_>, shaped: &mut Value, stays: bool) {
         let account = account_ref(parts, shaped);
         let (Some(address), Some(account)) = (self.address_for_pods(), account) else {
             return self.access.forget(key);
@@ -182,7 +183,8 @@ impl View {
         let key = Key::object("", "serviceaccounts", workspace, namespace, name);
         let found = self.server.registry.snapshot().get(&key);
         let found = found.and_then(|found| parse(&found.json()).ok());
-        let policies = self.server.policies.at(workspace, &Deadline::never());
+        let deadline = Deadline::never();
+        let policies = self.server.policies.at(workspace, &deadline);
         AccountAbove {
             uid: found.as_ref().map(|found| object::uid(found).to_string()),
             automounts: found.is_none_or(|found| found["automountServiceAccountToken"] != false),
@@ -190,17 +192,14 @@ impl View {
         }
     }
 
-    /// Sends the Secrets that workloads have come to need. The lines of these workloads follow.
-    pub(super) async fn send_needed_secrets(&mut self) -> Result<(), ViewEnded> {
-        let is_needed = |account: &&AccountRef| {
-            let known = self.access.accounts.get(*account);
-            known.is_some_and(|known| known.users > 0 && !matches!(known.secret, SecretState::Sent { .. }))
-        };
-        let needed: Vec<AccountRef> = self.access.changed.iter().filter(is_needed).cloned().collect();
-        for account in needed {
-            self.send_secret(&account).await?;
-        }
-        Ok(())
+    /// Sends the Secret that a workload has come to need. The line of the workload follows.
+    pub(super) async fn send_needed_secret(&mut self, workload: &Key) -> Result<(), ViewEnded> {
+        let Some(Workload { account, .. }) = self.access.workloads.get(workload) else { return Ok(()) };
+        let known = self.access.accounts.get(account);
+        let is_needed =
+            known.is_some_and(|known| known.users > 0 && !matches!(known.secret, SecretState::Sent { .. }));
+        let account = account.clone();
+        if is_needed { self.send_secret(&account).await } else { Ok(()) }
     }
 
     /// Sends all Secrets that have changed or are not needed any more.
@@ -257,7 +256,9 @@ impl View {
             server.access_removals.cancel(&self.uid, &target.uid);
             self.set_secret(account, SecretState::Sent { above, renew_at });
             let (drift, held) = (Drift::Correct, false);
-            return self.send(&SyncLine::Object { target, generation: now, object: secret, drift, held }).await;
+            return self
+                .send(&SyncLine::Object { target, generation: now, object: secret, drift, held })
+                .await;
         }
         match known.secret {
             SecretState::Sent { .. } => {
