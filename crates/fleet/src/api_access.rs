@@ -112,7 +112,12 @@ impl AccountRef {
 
 /// Whether an object of a cluster is an access Secret, from its metadata.
 pub fn is_access_secret(found: &Value) -> bool {
-    object::name(found).starts_with(PREFIX) && object::annotation(found, ACCOUNT).is_some()
+    is_reserved_name(object::name(found)) && object::annotation(found, ACCOUNT).is_some()
+}
+
+/// Whether a name is reserved for access Secrets.
+pub fn is_reserved_name(name: &str) -> bool {
+    name.starts_with(PREFIX)
 }
 
 /// Returns the value of the annotation on the Pod template of an object, if it is invalid.

@@ -48,6 +48,14 @@ impl AccessRemovals {
         if !is_secret || name != uid {
             return false;
         }
+        if !record.message.is_empty() {
+            tracing::warn!(
+                cluster,
+                secret = name,
+                message = record.message,
+                "the cluster has a problem with an access Secret"
+            );
+        }
         if record.state == State::Gone
             && let Some(is_confirmed) = self.removals().get_mut(&(cluster.into(), uid.clone()))
         {

@@ -10,7 +10,7 @@ use atoll_fleet::api_access::{self, AccountRef};
 use atoll_fleet::view::{Drift, SyncLine};
 use atoll_meta::{Deadline, Status, id, object, time};
 use atoll_registry::ObjectRef;
-use atoll_store::{Key, key};
+use atoll_store::{Key, Revision, key};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -45,6 +45,8 @@ struct Account {
     users: usize,
     /// The account above, as workloads were last shaped for it.
     above: AccountAbove,
+    /// Revision at which it was read.
+    revision: Option<Revision>,
     secret: SecretState,
 }
 
@@ -162,11 +164,15 @@ impl View {
         let (Some(address), Some(account)) = (self.address_for_pods(), account) else {
             return self.access.forget(key);
         };
-        let above = self.account_above(&account);
+        let (above, revision) = self.account_above(&account);
         let is_user = !stays && api_access::give_access(shaped, &account, above.automounts, address);
         self.access.set(key, Some(Workload { account: account.clone(), is_user }));
-        if let Some(known) = self.access.accounts.get_mut(&account) {
-            known.above = above;
+        let AccessSecrets { accounts, next_check, .. } = &mut self.access;
+        let Some(known) = accounts.get_mut(&account) else { return };
+        match known.workloads > 1 && known.above.automounts != above.automounts {
+            // The other workloads of the account follow.
+            true => *next_check = Instant::now(),
+            false => (known.above, known.revision) = (above, revision),
         }
     }
 
@@ -178,18 +184,26 @@ impl View {
         }
     }
 
-    fn account_above(&self, account: &AccountRef) -> AccountAbove {
+    /// Returns an account above, and the revision at which it was read.
+    fn account_above(&self, account: &AccountRef) -> (AccountAbove, Option<Revision>) {
         let AccountRef { workspace, namespace, name } = account;
         let key = Key::object("", "serviceaccounts", workspace, namespace, name);
         let found = self.server.registry.snapshot().get(&key);
-        let found = found.and_then(|found| parse(&found.json()).ok());
+        let revision = found.as_ref().map(|found| found.revision);
+        let known = self.access.accounts.get(account);
+        let known = known.filter(|known| revision.is_some() && known.revision == revision);
+        let (uid, automounts) = match known {
+            Some(known) => (known.above.uid.clone(), known.above.automounts),
+            None => {
+                let found = found.and_then(|found| parse(&found.json()).ok());
+                let uid = found.as_ref().map(|found| object::uid(found).to_string());
+                (uid, found.is_none_or(|found| found["automountServiceAccountToken"] != false))
+            }
+        };
         let deadline = Deadline::never();
         let policies = self.server.policies.at(workspace, &deadline);
-        AccountAbove {
-            uid: found.as_ref().map(|found| object::uid(found).to_string()),
-            automounts: found.is_none_or(|found| found["automountServiceAccountToken"] != false),
-            is_withheld: !self.controllers && policies.grants_any(namespace, name),
-        }
+        let is_withheld = !self.controllers && policies.grants_any(namespace, name);
+        (AccountAbove { uid, automounts, is_withheld }, revision)
     }
 
     /// Sends the Secret that a workload has come to need. The line of the workload follows.
@@ -222,10 +236,12 @@ impl View {
         let accounts: Vec<AccountRef> = self.access.accounts.keys().cloned().collect();
         let mut is_other = BTreeSet::new();
         for account in accounts {
-            let above = self.account_above(&account);
-            let known = self.access.accounts.get(&account);
-            if known.is_some_and(|known| known.workloads > 0 && known.above.automounts != above.automounts) {
-                is_other.insert(account.clone());
+            let (above, revision) = self.account_above(&account);
+            if let Some(known) = self.access.accounts.get_mut(&account) {
+                if known.workloads > 0 && known.above.automounts != above.automounts {
+                    is_other.insert(account.clone());
+                }
+                (known.above, known.revision) = (above, revision);
             }
             self.access.changed.insert(account);
         }
@@ -242,7 +258,7 @@ impl View {
         let Some(known) = self.access.accounts.get(account) else { return Ok(()) };
         let (target, server) = (account.target(), self.server.clone());
         if known.users > 0 {
-            let above = self.account_above(account);
+            let (above, _) = self.account_above(account);
             let now = server.registry.clock.seconds();
             let is_current = match &known.secret {
                 SecretState::Sent { above: sent, renew_at } => *sent == above && now < *renew_at,
