@@ -182,6 +182,11 @@ pub struct StartOptions {
         value_parser = clap::value_parser!(u32).range(3..))]
     pub certificate_lifetime: u32,
 
+    /// Lifetime of the tokens of ServiceAccounts in clusters, in seconds; they are renewed after four fifths of it
+    #[arg(long, env = "ATOLL_POD_TOKEN_LIFETIME", default_value_t = 3600, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(5..=86_400))]
+    pub pod_token_lifetime: u32,
+
     /// Admission plugins to enable in addition to the default ones
     #[arg(long, env = "ATOLL_ENABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
     pub enable_admission_plugins: Vec<String>,

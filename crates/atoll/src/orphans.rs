@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use atoll_fleet::{Locator, definitions, marks};
+use atoll_fleet::{Locator, api_access, definitions, marks};
 use atoll_informer::{Clock, SystemClock};
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
@@ -142,6 +142,10 @@ async fn find(connection: &ClusterConnection) -> Result<Vec<Orphan>, Failure> {
         }
         let why = match is_namespaces(&marked.resource) {
             true => namespace_reason(connection, &paths, &marked.found).await?,
+            // Generated for the cluster, and renewed as long as a workload there needs it.
+            false if api_access::is_access_secret(&marked.found) => {
+                has_expired(&marked.found, now()).then_some(OrphanReason::Gone)
+            }
             false if known.contains(marked.target().uid.as_str()) => None,
             false => object_reason(connection, &paths, &marked).await?,
         };
@@ -150,6 +154,12 @@ async fn find(connection: &ClusterConnection) -> Result<Vec<Orphan>, Failure> {
         }
     }
     Ok(orphans)
+}
+
+/// Whether the token in a Secret has expired.
+fn has_expired(found: &Value, now: i64) -> bool {
+    let expires = object::annotation(found, marks::EXPIRES).and_then(|text| time::parse(text).ok());
+    expires.is_none_or(|expires| expires.seconds <= now)
 }
 
 async fn object_reason(
@@ -381,6 +391,20 @@ async fn contents(connection: &ClusterConnection, namespace: &str) -> Result<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_with_expired_tokens_are_orphans() {
+        let secret =
+            |expires: &str| json!({ "metadata": { "annotations": { "atoll.dev/expires": expires } } });
+        for (found, expected) in [
+            (secret("1970-01-01T00:01:40Z"), true),
+            (secret("1970-01-01T00:01:41Z"), false),
+            (secret("x"), true),
+            (json!({}), true),
+        ] {
+            assert_eq!(has_expired(&found, 100), expected, "{found}");
+        }
+    }
 
     #[test]
     fn rows_have_kind_name_age_and_reason() {

@@ -56,6 +56,7 @@ fn settings(options: &StartOptions) -> Result<PlaneSettings, String> {
         issuer: options.service_account_issuer.clone(),
         key_days: options.service_account_key_days,
         certificate_lifetime: Duration::from_secs(options.certificate_lifetime.into()),
+        pod_token_lifetime: Duration::from_secs(options.pod_token_lifetime.into()),
         history: Duration::from_secs(options.history),
         history_bytes: options.history_size << 20,
         controllers: options.controllers.clone(),

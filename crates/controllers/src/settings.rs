@@ -4,12 +4,15 @@
 // upstream: pkg/controller/podautoscaler/config/v1alpha1/defaults.go
 // upstream: pkg/controller/podgc/config/v1alpha1/defaults.go
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Time without a heartbeat after which a cluster is not ready.
     pub cluster_grace_period: Duration,
+    /// Address of the API server for clients, if the conditions of clusters are to tell whether Pods reach it.
+    pub advertised: Option<SocketAddr>,
     /// Interval of node health checks.
     pub node_monitor_period: Duration,
     /// Time without a heartbeat after which a node is unknown.
@@ -48,6 +51,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             cluster_grace_period: Duration::from_secs(40),
+            advertised: None,
             node_monitor_period: Duration::from_secs(5),
             node_monitor_grace_period: Duration::from_secs(50),
             node_startup_grace_period: Duration::from_secs(60),

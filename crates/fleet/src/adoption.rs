@@ -3,9 +3,9 @@
 use atoll_meta::object;
 use serde_json::{Map, Value};
 
-use crate::marks;
 use crate::references::EVERYWHERE;
 use crate::shape::{is_local, shape};
+use crate::{api_access, marks};
 
 /// Annotation that kubectl compares with. It stays, because it describes what the user wrote.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -69,7 +69,7 @@ fn is_generated(found: &Value) -> bool {
     let of_every_namespace = [("ServiceAccount", "serviceaccounts"), ("ConfigMap", "configmaps")]
         .iter()
         .any(|(its_kind, resource)| kind == *its_kind && EVERYWHERE.contains(&(*resource, name)));
-    let is_token = kind == "Secret" && found["type"] == TOKEN;
+    let is_token = kind == "Secret" && (found["type"] == TOKEN || found["type"] == api_access::SECRET_TYPE);
     let is_api = kind == "Service" && (object::namespace(found), name) == ("default", "kubernetes");
     of_every_namespace || is_token || is_api
 }
@@ -230,6 +230,8 @@ mod tests {
         let of = |kind: &str, name: &str| json!({ "kind": kind, "metadata": { "name": name, "namespace": "default" } });
         let mut token = of("Secret", "builder-token-x");
         token["type"] = TOKEN.into();
+        let mut access = of("Secret", "atoll-api-x");
+        access["type"] = api_access::SECRET_TYPE.into();
         let going = json!({ "kind": "ConfigMap", "metadata": { "name": "a", "deletionTimestamp": "now" } });
         for (found, expected) in [
             (of("ConfigMap", "a"), None),
@@ -244,6 +246,7 @@ mod tests {
             (of("Service", "kubernetes"), Some(Obstacle::Generated)),
             (of("Service", "default"), None),
             (token, Some(Obstacle::Generated)),
+            (access, Some(Obstacle::Generated)),
         ] {
             assert_eq!(obstacle(&found, "me", "w"), expected, "{found}");
         }

@@ -11,6 +11,7 @@
 pub mod adoption;
 pub mod agent;
 pub mod aggregate;
+pub mod api_access;
 pub mod api_groups;
 pub mod autoscaling;
 pub mod cluster;

@@ -17,6 +17,9 @@ pub const APPLIED: &str = "atoll.dev/applied";
 pub const HELD: &str = "atoll.dev/held";
 /// Annotation of an adopted object, which existed before.
 pub const ADOPTED: &str = "atoll.dev/adopted";
+/// Annotation above: the digests of Pod templates that were adopted, by cluster, such as `east=x,west=y`. They
+/// stay as they are in the cluster until the template changes.
+pub const ADOPTED_TEMPLATES: &str = "atoll.dev/adopted-templates";
 /// Annotation of an object that is being released and must be left alone.
 pub const RELEASED: &str = "atoll.dev/released";
 /// Annotation: released objects that refer to it, such as `deployments.apps/web`. The object is never

@@ -90,7 +90,7 @@ pub fn is_consented(namespace: &Value, workspace: &str) -> bool {
 /// The hash is part of names that live as long as the namespaces, so it must never change. It distinguishes
 /// namespaces of users who share a cluster, but does not have to resist collisions on purpose: a namespace
 /// below is used only after its locator was verified.
-fn hash(parts: &[&str]) -> u64 {
+pub(crate) fn hash(parts: &[&str]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
@@ -98,7 +98,7 @@ fn hash(parts: &[&str]) -> u64 {
 }
 
 /// Encodes a number as thirteen letters and digits without ambiguous ones.
-fn base32(number: u64) -> String {
+pub(crate) fn base32(number: u64) -> String {
     const DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     (0..13).rev().map(|place| char::from(DIGITS[(number >> (place * 5) & 31) as usize])).collect()
 }

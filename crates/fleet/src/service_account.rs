@@ -1,6 +1,7 @@
 //! The ServiceAccount of an object's Pods. A workload whose account has permissions is a controller, and
 //! permissions are not placed on clusters.
 
+use atoll_meta::object;
 use serde_json::Value;
 
 use crate::references::POD_SPECS;
@@ -15,7 +16,11 @@ pub struct Account<'a> {
 
 /// Returns the ServiceAccount of an object's Pods, if it has a Pod template.
 pub fn account(object: &Value) -> Option<Account<'_>> {
-    let spec = POD_SPECS.iter().find_map(|path| object.pointer(path)).filter(|spec| spec.is_object())?;
+    let spec = match object::kind(object) {
+        "Pod" => object.get("spec"),
+        _ => POD_SPECS.iter().find_map(|path| object.pointer(path)),
+    };
+    let spec = spec.filter(|spec| spec.is_object())?;
     let named = ["serviceAccountName", "serviceAccount"].iter().filter_map(|field| spec[*field].as_str());
     let name = named.into_iter().find(|name| !name.is_empty()).unwrap_or("default");
     let token =
@@ -54,6 +59,7 @@ mod tests {
             ),
         ] {
             for object in [
+                json!({ "kind": "Pod", "spec": spec }),
                 json!({ "kind": "Deployment", "spec": { "template": { "spec": spec } } }),
                 json!({ "kind": "CronJob", "spec": { "jobTemplate": { "spec": { "template": { "spec": spec } } } } }),
             ] {

@@ -7,6 +7,7 @@ mod namespaces;
 mod parsed;
 mod policies;
 
+use atoll_fleet::api_access::is_reserved_name;
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
 use atoll_fleet::{Pause, Placement, placed_by, placed_condition, placement};
 use atoll_meta::{Status, object};
@@ -37,6 +38,9 @@ pub fn is_placeable(row: &Row) -> bool {
 pub fn unplaceable_reason(group: &str, resource: &str, object: &Value) -> Option<&'static str> {
     if object::namespace(object) == SYSTEM_NAMESPACE {
         return Some("objects in Atoll's system namespace stay in the control plane");
+    }
+    if (group, resource) == ("", "secrets") && is_reserved_name(object::name(object)) {
+        return Some("in clusters, names that begin with atoll-api- are those of the tokens of Pods");
     }
     let is_token = (group, resource) == ("", "secrets") && TOKENS.iter().any(|kind| object["type"] == *kind);
     is_token.then_some("tokens are valid in the control plane only; a cluster issues its own")

@@ -66,6 +66,7 @@ pub use atoll_admission::AdmissionChain;
 pub use body::Body;
 pub use discovery_cache::DiscoveryCache;
 pub use request::RequestInfo;
+pub use sync::PodApi;
 pub use workspace::resolve;
 
 use crate::advisor::PlacementAdvisor;
@@ -135,6 +136,8 @@ pub struct Server {
     pub kubelets: Arc<Kubelets>,
     /// Receiver of traces.
     pub tracer: Option<trace::Tracer>,
+    /// How Pods in clusters reach this server.
+    pub pod_api: Option<PodApi>,
     /// The server's address in discovery.
     pub advertised: String,
     /// Endpoints of the program around the server.
@@ -161,6 +164,8 @@ pub struct Server {
     pub(crate) event_limits: sync::EventLimits,
     /// Sequence numbers, by which outdated reports of clusters are ignored.
     pub(crate) report_sequences: sync::ReportSequences,
+    /// Access Secrets that clusters delete.
+    pub(crate) access_removals: sync::AccessRemovals,
     /// Open connections of clients.
     connections: Arc<Connections>,
     inflight: InFlight,
@@ -190,6 +195,7 @@ impl Server {
     ) -> Self {
         Server {
             discovery_cache,
+            pod_api: None,
             endpoints: Vec::new(),
             usage: None,
             advisor: None,
@@ -202,6 +208,7 @@ impl Server {
             open_views: sync::OpenViews::default(),
             event_limits: sync::EventLimits::default(),
             report_sequences: sync::ReportSequences::default(),
+            access_removals: sync::AccessRemovals::default(),
             connections: Connections::new(limits.connections),
             inflight: InFlight::new(limits.reading, limits.mutating, limits.watching, limits.header_timeout),
             admission: AdmissionChain::default(),

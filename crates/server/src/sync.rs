@@ -30,6 +30,7 @@ mod open_requests;
 mod open_views;
 pub mod pauses;
 pub mod placed;
+mod pod_api;
 mod records;
 mod report;
 pub mod tunnel;
@@ -56,6 +57,7 @@ pub use self::events::EventLimits;
 pub use self::lasting_access::LastingAccess;
 pub use self::open_requests::{OpenRequest, OpenRequests};
 pub use self::open_views::OpenViews;
+pub use self::pod_api::{AccessRemovals, PodApi};
 pub use self::report::ReportSequences;
 
 const PATH: &str = "/services/sync/";

@@ -1,10 +1,10 @@
 //! Executes an adoption plan step by step. If a step fails, the completed steps are undone.
 
 use atoll_fleet::adoption::{differences, differences_if_applied, portable};
-use atoll_fleet::marks::{ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
+use atoll_fleet::marks::{ADOPTED_TEMPLATES, ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
 use atoll_fleet::placement::{Placement, Share};
 use atoll_fleet::view::ObjectTarget;
-use atoll_fleet::{Overrides, placed_by, shape};
+use atoll_fleet::{Overrides, api_access, placed_by, shape};
 use atoll_meta::object;
 use atoll_syncer::adoption;
 use serde_json::{Value, json};
@@ -54,6 +54,8 @@ struct PreparedObject {
     target: ObjectTarget,
     /// The configuration that is applied in the cluster.
     configuration: Value,
+    /// Annotation above that keeps the Pod template in the cluster as it is.
+    adopted_template: Option<String>,
     /// Whether the object is a dependent. The dependents controller places it once the object that needs it
     /// is placed; before that, the controller would remove the placement again.
     is_dependent: bool,
@@ -142,6 +144,13 @@ impl<'a> Executor<'a> {
             if released {
                 let unsaid = json!({ "metadata": { "annotations": { RELEASED: null } } });
                 self.connection.below.merge(&prepared.path, &unsaid).await?;
+            }
+        }
+        for prepared in &ready {
+            if let Some(adopted) = &prepared.adopted_template {
+                let path = format!("{}?fieldManager={ADOPTER}", prepared.above);
+                let kept = json!({ "metadata": { "annotations": { ADOPTED_TEMPLATES: adopted } } });
+                self.connection.fleet.api.merge(&path, &kept).await?;
             }
         }
         for prepared in ready.iter().filter(|prepared| !prepared.is_dependent) {
@@ -253,6 +262,7 @@ impl<'a> Executor<'a> {
         object::set_type(&mut above, &resource.api_version(), &resource.kind);
         let share = Placement::of(&above).share(&connection.name).map(Share::numbers);
         let mut shaped = shape(&above, &connection.name, share.unwrap_or_default());
+        let adopted_template = api_access::with_adopted_template(&above, &shaped, &connection.name);
         self.overrides.apply(&mut shaped).map_err(|problem| {
             Failure::new(
                 format!("the overrides of {} do not fit {}: {problem}", connection.name, item.shown()),
@@ -291,7 +301,15 @@ impl<'a> Executor<'a> {
         }
         let is_dependent = matches!(item.why, AdoptionReason::Dependent(_));
         let (path, uid) = (item.path_below(), object::uid(&item.found).to_string());
-        Ok(PreparedObject { above: item.path_above(), path, uid, target, configuration, is_dependent })
+        Ok(PreparedObject {
+            above: item.path_above(),
+            path,
+            uid,
+            target,
+            configuration,
+            adopted_template,
+            is_dependent,
+        })
     }
 
     fn difference_failure(&self, item: &Item, fields: &[String]) -> Failure {

@@ -8,6 +8,7 @@ use atoll_client::dialing::TenantAddresses;
 use atoll_controllers::Setup;
 use atoll_controllers::catalog::ControllerSelection;
 use atoll_controllers::context::{Signers, WorkloadScope};
+use atoll_controllers::settings::Settings as ControllerSettings;
 use atoll_dialects::EnabledWorkspaces;
 use atoll_informer::{ApiScope, Informers, Tree};
 use atoll_registry::bootstrap;
@@ -141,7 +142,10 @@ impl ControlPlane {
             clock,
             workloads,
             controllers: settings.controllers,
-            settings: settings.controller_settings,
+            settings: ControllerSettings {
+                advertised: Some(self.advertised),
+                ..settings.controller_settings
+            },
             intents: Arc::new(atoll_dialects::named_clusters),
         }));
     }

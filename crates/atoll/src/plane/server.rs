@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use atoll_scheduler::SchedulerHandle;
 use atoll_server::metrics::Metrics;
-use atoll_server::{AgentSigner, Server};
+use atoll_server::{AgentSigner, PodApi, Server};
 
 use super::advisor::SchedulerAdvisor;
 use super::key_material::KeyMaterial;
@@ -44,6 +44,11 @@ pub fn create(
     let lifetime = settings.certificate_lifetime.min(AGENT_CERTIFICATES);
     let seconds = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);
     server.agents = Some(AgentSigner { authority: keys.workspaces.clone(), seconds });
+    server.pod_api = Some(PodApi {
+        advertised,
+        authority_pem: keys.authority.certificate_pem.clone(),
+        token_seconds: i64::try_from(settings.pod_token_lifetime.as_secs()).unwrap_or(i64::MAX),
+    });
     if let Some(simulation) = &settings.simulation {
         server.endpoints.push(simulation.clone());
     }

@@ -48,6 +48,8 @@ pub struct PlaneSettings {
     pub issuer: String,
     pub key_days: u32,
     pub certificate_lifetime: Duration,
+    /// Lifetime of the tokens that Pods in clusters get.
+    pub pod_token_lifetime: Duration,
     pub history: Duration,
     pub history_bytes: usize,
     pub controllers: ControllerSelection,
@@ -91,6 +93,7 @@ impl PlaneSettings {
             issuer: atoll_authn::ISSUER.into(),
             key_days: 90,
             certificate_lifetime: Duration::from_secs(365 * 86_400),
+            pod_token_lifetime: Duration::from_secs(3600),
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
             controllers: ControllerSelection::default(),

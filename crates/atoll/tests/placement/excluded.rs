@@ -66,6 +66,10 @@ async fn roles_bindings_and_tokens_are_not_placed() {
         let placed = admin.put(&format!("{collection}/{name}/placement"), east()).await;
         assert_eq!(placed.status, code, "{collection}: {}", placed.text());
     }
+    let secrets = "/api/v1/namespaces/default/secrets";
+    admin.post(secrets, json!({ "metadata": { "name": "atoll-api-a" } })).await.expect(201);
+    let placed = admin.put(&format!("{secrets}/atoll-api-a/placement"), east()).await;
+    assert_eq!(placed.status, 422, "{}", placed.text());
     let mut view = Watch::open(&admin, VIEW).await;
     assert_eq!(next_line(&mut view).await["name"], "a6");
     assert_eq!(next_line(&mut view).await["type"], "Synced");

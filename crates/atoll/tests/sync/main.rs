@@ -25,6 +25,7 @@ mod joining;
 mod moving;
 mod objects;
 mod pages;
+mod pod_access;
 mod pulling;
 mod reasons;
 mod tunnel_limits;

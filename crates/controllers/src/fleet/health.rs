@@ -177,7 +177,16 @@ impl Health {
         if tunnel.is_none() {
             changed_any |= conditions::remove_from(&mut changed, faults::TUNNEL);
         }
-        let all = faults::conditions(cluster, fault).into_iter().chain(mapping).chain(rights).chain(tunnel);
+        let reach = faults::pods_reach_api(cluster, self.context.settings.advertised);
+        if reach.is_none() {
+            changed_any |= conditions::remove_from(&mut changed, faults::PODS);
+        }
+        let all = faults::conditions(cluster, fault)
+            .into_iter()
+            .chain(mapping)
+            .chain(rights)
+            .chain(tunnel)
+            .chain(reach);
         for mut condition in all {
             condition["observedGeneration"] = object::generation(cluster).into();
             changed_any |= conditions::set_in(&mut changed, condition, &now);

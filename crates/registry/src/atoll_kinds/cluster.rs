@@ -137,7 +137,7 @@ fn status() -> Value {
     let condition = fields(
         "",
         &json!({
-            "type": text("Type of the condition: Ready, Reachable, Schedulable, NamespacesMapped where namespaces of other workspaces have plain names, or RightsComplete where the syncer lacks rights."),
+            "type": text("Type of the condition: Ready, Reachable, Schedulable, NamespacesMapped where namespaces of other workspaces have plain names, RightsComplete where the syncer lacks rights, or PodsReachApi."),
             "status": text("True, False or Unknown."),
             "reason": text("Reason in CamelCase."),
             "message": text("Explanation, and what to do next."),

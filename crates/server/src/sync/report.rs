@@ -91,7 +91,10 @@ pub async fn apply(
         outcome = outcome.and(heartbeats.release_lease(holder).await);
     }
     let scope = ClusterScope { workspace, cluster, uid };
-    records.retain(|record| scope.contains(&server.registry, &record.target.workspace));
+    records.retain(|record| {
+        scope.contains(&server.registry, &record.target.workspace)
+            && !server.access_removals.record(uid, record)
+    });
     let mut writing = JoinSet::new();
     for record in records {
         if writing.len() >= CONCURRENT_WRITES

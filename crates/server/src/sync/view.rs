@@ -1,5 +1,6 @@
 //! The sync view: a stream of everything that is placed on a cluster, then of every change.
 
+mod access_secrets;
 mod namespace_lines;
 mod object_lines;
 
@@ -21,7 +22,9 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use self::access_secrets::AccessSecrets;
 use super::cluster_scope::ClusterScope;
 use super::dialects;
 use super::heartbeat::ClusterHeartbeat;
@@ -64,6 +67,7 @@ pub fn handle(
         labels: HashMap::new(),
         workspace: workspace.to_string(),
         sent: HashMap::new(),
+        access: AccessSecrets::default(),
         open,
         hashes: RandomState::new(),
         chunk: Vec::new(),
@@ -115,6 +119,8 @@ struct View {
     workspace: String,
     /// Sent objects. They are kept because the UID of a deleted object is needed.
     sent: HashMap<Key, SentObject>,
+    /// The accounts of workloads, and the Secrets with their tokens.
+    access: AccessSecrets,
     open: OpenView,
     hashes: RandomState,
     chunk: Vec<u8>,
@@ -156,7 +162,9 @@ impl View {
         };
         self.send(&synced).await?;
         let mut namespaces = NamespaceWatch::new(&self.server);
+        let mut keepalive_at = Instant::now() + KEEPALIVE_INTERVAL;
         loop {
+            self.check_access().await?;
             self.flush().await?;
             self.burst.end();
             tokio::select! {
@@ -166,7 +174,9 @@ impl View {
                     self.send_labels(changes.relabelled).await?;
                     self.send_terminating(changes.terminating).await?;
                 }
-                () = tokio::time::sleep(KEEPALIVE_INTERVAL) => {
+                () = tokio::time::sleep_until(self.access.next_check()) => {}
+                () = tokio::time::sleep_until(keepalive_at) => {
+                    keepalive_at = Instant::now() + KEEPALIVE_INTERVAL;
                     self.send(&SyncLine::Alive).await?;
                     self.recheck_refused().await?;
                 }
@@ -204,8 +214,10 @@ impl View {
             if new.pod_security() != old.pod_security() {
                 relabelled.extend(self.labels.keys().cloned());
             }
-            let is_changed =
-                overrides != self.overrides || controllers != self.controllers || new.drift() != old.drift();
+            let is_changed = overrides != self.overrides
+                || controllers != self.controllers
+                || new.drift() != old.drift()
+                || new.mode() != old.mode();
             if is_changed {
                 (self.overrides, self.controllers) = (overrides, controllers);
                 keys.extend(self.sent.keys().cloned());
@@ -235,11 +247,20 @@ impl View {
             if let Some((workspace, namespace)) = self.terminating_namespace(&key, object.as_deref(), &read) {
                 self.send(&SyncLine::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
             }
-            if let Some(line) = self.changed_line(&key, object).await {
-                self.add(&line).await?;
-            }
+            self.access.note_changed(&key);
+            self.send_object(&key, object).await?;
         }
-        Ok(())
+        self.send_changed_secrets().await
+    }
+
+    /// Sends the line about an object, if it has changed.
+    async fn send_object(&mut self, key: &Key, object: Option<Arc<Value>>) -> Result<(), ViewEnded> {
+        let line = self.changed_line(key, object).await;
+        self.send_needed_secret(key).await?;
+        match line {
+            Some(line) => self.add(&line).await,
+            None => Ok(()),
+        }
     }
 
     /// Checks refused objects again: rights may have changed, which are not watched here.
@@ -247,12 +268,16 @@ impl View {
         let refused = self.sent.iter().filter(|(_, sent)| sent.hash.is_none());
         let mut keys: Vec<Key> = refused.map(|(key, _)| key.clone()).collect();
         keys.sort_unstable();
+        self.send_again(keys).await?;
+        self.send_changed_secrets().await
+    }
+
+    /// Sends the lines about objects that have not changed, as far as the lines have.
+    async fn send_again(&mut self, keys: Vec<Key>) -> Result<(), ViewEnded> {
         for key in keys {
             let found = self.server.registry.snapshot().get(&key);
             let object = self.read(&key, found).await;
-            if let Some(line) = self.changed_line(&key, object).await {
-                self.add(&line).await?;
-            }
+            self.send_object(&key, object).await?;
         }
         Ok(())
     }
@@ -314,7 +339,7 @@ impl View {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        if !self.open.track(self.sent.len()) {
+        if !self.open.track(self.sent.len() + self.access.len()) {
             return Err(ViewEnded);
         }
         let chunk = Bytes::from(std::mem::take(&mut self.chunk));

@@ -1,10 +1,10 @@
 //! Warnings for clients that write objects: that nothing runs yet, or that deletion waits.
 
-use atoll_fleet::Placement;
 use atoll_fleet::placed_by::{self, REFERENCE};
 use atoll_fleet::placed_condition;
 use atoll_fleet::placement_refusal::ClusterChoice;
 use atoll_fleet::scheduled::CLUSTERS;
+use atoll_fleet::{Placement, api_access};
 use atoll_meta::object;
 use atoll_registry::dialect::Intent;
 use atoll_registry::placement::is_placeable;
@@ -142,6 +142,18 @@ pub fn paused(server: &Server, workspace: &Workspace, old: &Value) -> Option<Str
     let placement = Placement::of(old);
     let why = pauses::pause_reason(server, workspace, &placement)?;
     Some(format!("it stays until its clusters have deleted it, and {why}"))
+}
+
+/// Returns a warning about an annotation on a Pod template that does not name an API, if it is new.
+pub fn invalid_api(new: &Value, old: Option<&Value>) -> Option<String> {
+    let invalid = api_access::invalid_choice(new)?;
+    let is_new = old.and_then(api_access::invalid_choice) != Some(invalid);
+    is_new.then(|| {
+        format!(
+            "the annotation {} of the Pod template has the unknown value {invalid:?} and is ignored: use \"cluster\" or \"workspace\"",
+            api_access::ANNOTATION
+        )
+    })
 }
 
 /// Returns a warning that the placement annotation cannot be written by clients.

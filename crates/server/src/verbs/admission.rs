@@ -175,6 +175,7 @@ impl Admission for RequestAdmission<'_> {
                     unplaced.into_iter().for_each(|text| self.warnings.add(text));
                 }
                 if part.is_empty() {
+                    warnings::invalid_api(new, old).into_iter().for_each(|text| self.warnings.add(text));
                     let not_followed =
                         || warnings::not_followed(self.server, self.row, &self.object_ref, new, old);
                     let not_followed =

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use atoll_client::path;
-use atoll_fleet::ClusterView;
 use atoll_fleet::marks::{CONTROL_PLANE, SYSTEM_NAMESPACE, UID};
+use atoll_fleet::{ClusterView, api_access};
 use atoll_meta::object;
 use atoll_meta::views::conditions;
 use http::Method;
@@ -155,6 +155,11 @@ async fn remove_marks_of(
             let path = path::object(&resource.collection(namespace), name);
             if copied_marks::is_deployments(resource) {
                 removal.deployments.push(path.clone());
+            }
+            if resource.name == "secrets" && api_access::is_access_secret(item) {
+                // A token of the control plane must not stay in a cluster that leaves. Pods start without it.
+                below.delete_this(&path, json!({ "uid": object::uid(item) })).await?;
+                continue;
             }
             match below.merge(&path, &atoll_fleet::release(item)).await {
                 Ok(_) => removal.count += 1,

@@ -1,9 +1,10 @@
 //! Derives faults and conditions of a cluster.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use atoll_fleet::ClusterView;
 use atoll_fleet::health::{ClusterProblem, Reach, syncer_advice};
+use atoll_fleet::{ClusterView, api_access};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
@@ -205,6 +206,33 @@ pub fn tunnel(cluster: &Value, has_tunnel: Option<bool>) -> Option<Value> {
     })
 }
 
+/// Condition that tells whether Pods of the cluster reach the API of their workspace.
+pub const PODS: &str = "PodsReachApi";
+
+/// Returns the condition; `None` for a cluster that gets no Pods, and if the address is not known.
+pub fn pods_reach_api(cluster: &Value, advertised: Option<SocketAddr>) -> Option<Value> {
+    let view = ClusterView::of(cluster);
+    let address = advertised.filter(|_| !view.is_observed())?;
+    let (status, reason, message) = match () {
+        () if view.mode() == "pull" => (
+            "False",
+            "NoRelay",
+            "Pods reach the API of the cluster only: an agent does not relay requests of Pods to the control plane".to_string(),
+        ),
+        () if !api_access::is_reachable(address.ip()) => (
+            "False",
+            "LoopbackAddress",
+            format!(
+                "Pods reach the API of the cluster only: they cannot reach the address {} of the control plane. Next: start it \
+                 with --advertise-address and an address that Pods can reach, and with --listen on that address",
+                address.ip()
+            ),
+        ),
+        () => ("True", "Direct", format!("Pods reach the API of their workspace at https://{address}")),
+    };
+    Some(json!({ "type": PODS, "status": status, "reason": reason, "message": message }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +250,29 @@ mod tests {
             let expected = expected.map(|(status, reason)| (json!(status), json!(reason)));
             assert_eq!(found.map(|one| (one["status"].clone(), one["reason"].clone())), expected, "{mode}");
         }
+    }
+
+    #[test]
+    fn pods_reach_addresses_of_other_machines() {
+        let cluster = |spec: Value| json!({ "spec": spec });
+        let (own, other) = ("127.0.0.1:6443".parse().unwrap(), "192.0.2.7:6443".parse().unwrap());
+        for (spec, address, expected) in [
+            (json!({}), Some(other), Some(("True", "Direct"))),
+            (json!({ "mode": "none" }), Some(other), Some(("True", "Direct"))),
+            (json!({ "mode": "pull" }), Some(other), Some(("False", "NoRelay"))),
+            (json!({}), Some(own), Some(("False", "LoopbackAddress"))),
+            (json!({ "access": "observe" }), Some(other), None),
+            (json!({}), None, None),
+        ] {
+            let found = pods_reach_api(&cluster(spec.clone()), address);
+            let expected = expected.map(|(status, reason)| (json!(status), json!(reason)));
+            assert_eq!(found.map(|one| (one["status"].clone(), one["reason"].clone())), expected, "{spec}");
+        }
+        let message = pods_reach_api(&cluster(json!({})), Some(own)).unwrap()["message"].to_string();
+        assert!(
+            message.contains("address 127.0.0.1 of") && message.contains("--advertise-address"),
+            "{message}"
+        );
     }
 
     #[test]

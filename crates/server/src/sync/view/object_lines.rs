@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use atoll_fleet::placement::Share;
 use atoll_fleet::view::{Drift, ObjectTarget, SyncLine};
-use atoll_fleet::{Placement, placement, shape};
+use atoll_fleet::{Placement, api_access, placement, shape};
 use atoll_meta::object;
 use atoll_registry::placement::RegisteredCluster;
 use atoll_registry::{run_in_place, size_of};
@@ -30,6 +30,7 @@ impl View {
     /// Returns the line about an object, if it concerns this cluster.
     async fn line(&mut self, key: &Key, object: Option<Arc<Value>>) -> Option<SyncLine> {
         let Some(object) = object else {
+            self.access.forget(key);
             return self.sent.remove(key).map(|SentObject { target, .. }| SyncLine::Forget { target });
         };
         let parts = key.parts()?;
@@ -37,6 +38,7 @@ impl View {
         let placement = Placement::of(&object);
         let share = scope.share(registry, parts.workspace, &placement);
         if share.is_none() && !scope.is_leaving(registry, parts.workspace, &placement) {
+            self.access.forget(key);
             return self.sent.remove(key).map(|SentObject { target, .. }| SyncLine::Forget { target });
         }
         let target = target(&parts, &object);
@@ -60,18 +62,20 @@ impl View {
                 let turn = self.begin(key, size).await;
                 let shaped = run_in_place(size, || self.shape((key, &parts), &object, share));
                 drop(turn);
-                let shaped = match shaped {
+                let (mut shaped, stays) = match shaped {
                     Ok(shaped) => shaped,
                     Err(message) => {
                         self.refuse(key, target, message).await;
                         return None;
                     }
                 };
+                self.give_access(key, &parts, &mut shaped, stays);
                 let drift = Drift::of(&self.registered, &object);
                 let (generation, held) = (object::generation(&object), share.held);
                 SyncLine::Object { target, generation, object: shaped, drift, held }
             }
             _ => {
+                self.end_access(key, &parts, &object);
                 let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key);
                 // If it has changed meanwhile, another change follows.
                 SyncLine::Remove { target, since: since? }
@@ -79,15 +83,17 @@ impl View {
         })
     }
 
-    /// Returns the form of an object for the cluster, or why the cluster does not get it.
+    /// Returns the form of an object for the cluster, or why the cluster does not get it, and whether its Pod
+    /// template must stay as it was adopted.
     fn shape(
         &self,
         (key, parts): (&Key, &key::Parts<'_>),
         object: &Arc<Value>,
         share: &Share,
-    ) -> Result<Value, String> {
+    ) -> Result<(Value, bool), String> {
         let undivided = self.server.registry.placements.parsed.undivided_shape(key, object);
         let mut shaped = shape::divided(undivided, object, share);
+        let stays = api_access::has_adopted_template(object, &shaped, &self.cluster);
         dialects::add_metadata(&self.server, parts, &self.registered, object, &mut shaped);
         if let Some(message) = self.pod_security_violation(parts, object, &shaped) {
             return Err(message);
@@ -95,7 +101,7 @@ impl View {
         self.overrides.as_ref().map_err(String::clone)?.apply(&mut shaped)?;
         match exclusions::exclusion_reason(&self.server, parts, object, &shaped, self.controllers) {
             Some(message) => Err(message),
-            None => Ok(shaped),
+            None => Ok((shaped, stays)),
         }
     }
 
