@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use atoll_meta::{Status, object};
-use atoll_negotiation::{AllUsed, ClusterDefinition, ImportedDefinition, Objects, Usage, Verdict, negotiate};
+use atoll_negotiation::{
+    AllUsed, ClusterDefinition, ImportedDefinition, Objects, TimeLimit, Usage, Verdict, negotiate,
+};
 use atoll_store::Key;
 use atoll_store::key::custom_group;
 use atoll_watch::{Scope, Watcher};
@@ -29,6 +31,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum number of objects that are compared with a narrower schema. If there are more, nothing is narrowed.
 const MOST_OBJECTS: usize = 1_000;
+/// Maximum time of the comparison with one cluster. A definition that takes longer is incompatible.
+const LONGEST_COMPARISON: Duration = Duration::from_secs(5);
 /// Longest message of a condition.
 const LONGEST_MESSAGE: usize = 2_000;
 
@@ -304,7 +308,9 @@ fn judge(imports: Vec<Value>, objects: Option<&[Value]>) -> Vec<Judged> {
         Some(objects) => &Objects(objects),
         None => &AllUsed,
     };
-    let negotiated = negotiate(former.as_ref(), &clusters, usage);
+    let began = Instant::now();
+    let time = TimeLimit { now: &|| began.elapsed(), limit: LONGEST_COMPARISON };
+    let negotiated = negotiate(former.as_ref(), &clusters, usage, &time);
     let offered = negotiated.offered.map(|offered| offered.to_definition()["spec"].take());
     let first = candidates.first().map(|first| name_of_cluster(first).to_string()).unwrap_or_default();
     let distinct: Vec<Value> = distinct.into_iter().cloned().collect();
