@@ -159,6 +159,8 @@ pub struct Server {
     pub(crate) open_views: sync::OpenViews,
     /// Limits on events of member clusters.
     pub(crate) event_limits: sync::EventLimits,
+    /// Reports of definitions that are processed.
+    pub(crate) definition_reports: sync::OpenDefinitionReports,
     /// Sequence numbers, by which outdated reports of clusters are ignored.
     pub(crate) report_sequences: sync::ReportSequences,
     /// Open connections of clients.
@@ -201,6 +203,7 @@ impl Server {
             open_requests: sync::OpenRequests::default(),
             open_views: sync::OpenViews::default(),
             event_limits: sync::EventLimits::default(),
+            definition_reports: sync::OpenDefinitionReports::default(),
             report_sequences: sync::ReportSequences::default(),
             connections: Connections::new(limits.connections),
             inflight: InFlight::new(limits.reading, limits.mutating, limits.watching, limits.header_timeout),

@@ -7,14 +7,16 @@
 //!
 //! A report is about one cluster and changes its own ApiImports only. They count for the limits of the workspace.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_fleet::view::{DefinitionReport, ReportedDefinition};
 use atoll_meta::{Status, names, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::imports::{self, RESOURCE};
-use atoll_registry::{Admission, LimitsOnly, NoAdmission, ObjectRef, Row, Update, set_condition};
+use atoll_registry::{
+    Admission, LimitsOnly, NoAdmission, ObjectRef, Registry, Row, Stage, Update, set_condition, size_of,
+};
 use atoll_watch::Scope;
 use serde_json::{Value, json};
 
@@ -32,6 +34,8 @@ const LONGEST_PROBLEM: usize = 1_000;
 /// Longest name of an object.
 const LONGEST_NAME: usize = 253;
 const CONDITION: &str = "ApisImported";
+/// Seconds after which a cluster whose report is refused tries again.
+const RETRY_AFTER: u32 = 1;
 
 /// Refuses a report that is too large, or that has names that no definition can have.
 pub fn check(report: &DefinitionReport) -> Result<(), Status> {
@@ -50,6 +54,36 @@ pub fn check(report: &DefinitionReport) -> Result<(), Status> {
     {
         true => Ok(()),
         false => Err(Status::bad_request("the report has a definition with an invalid name or digest")),
+    }
+}
+
+/// The uids of clusters of which a report of definitions is processed. Each has one at a time.
+#[derive(Default)]
+pub struct OpenDefinitionReports(Arc<Mutex<HashSet<String>>>);
+
+/// A report that counts until this is dropped.
+pub struct OpenDefinitionReport {
+    open: Arc<Mutex<HashSet<String>>>,
+    uid: String,
+}
+
+impl OpenDefinitionReports {
+    pub fn open(&self, cluster: &str, uid: &str) -> Result<OpenDefinitionReport, Status> {
+        let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_string());
+        match is_new {
+            true => Ok(OpenDefinitionReport { open: self.0.clone(), uid: uid.to_string() }),
+            false => {
+                let message =
+                    format!("another report of the definitions of cluster {cluster} is being processed");
+                Err(Status::too_many_requests(message, RETRY_AFTER))
+            }
+        }
+    }
+}
+
+impl Drop for OpenDefinitionReport {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.uid);
     }
 }
 
@@ -77,7 +111,7 @@ impl ImportingCluster<'_> {
             self.import(&row, reported).await?;
         }
         let Some(digests) = &report.digests else { return Ok(Vec::new()) };
-        let known = self.known()?;
+        let known = self.known().await?;
         for (name, import) in &known {
             let is_served = digests.contains_key(name);
             if is_served != import.is_served {
@@ -97,24 +131,11 @@ impl ImportingCluster<'_> {
     }
 
     /// The ApiImports of the cluster by the names of their definitions.
-    fn known(&self) -> Result<BTreeMap<String, KnownImport>, Status> {
-        let scope = Scope::new(ATOLL, RESOURCE, Some(self.workspace), Some(""));
-        let (snapshot, suffix) = (self.server.registry.snapshot(), format!(".{}", self.cluster));
-        let mut known = BTreeMap::new();
-        for import in snapshot.list_borrowed(&scope, None) {
-            let Some(name) = import.name().strip_suffix(&suffix) else { continue };
-            let spec = super::parse(&import.json())?["spec"].take();
-            // Imports of an earlier Cluster of this name are replaced or garbage collected.
-            if spec["clusterUID"] == self.uid {
-                let import = KnownImport {
-                    digest: spec["digest"].as_str().unwrap_or_default().to_string(),
-                    is_served: spec["served"] == true,
-                    problem: spec["problem"].as_str().map(str::to_string),
-                };
-                known.insert(name.to_string(), import);
-            }
-        }
-        Ok(known)
+    async fn known(&self) -> Result<BTreeMap<String, KnownImport>, Status> {
+        let registry = self.server.registry.clone();
+        let [workspace, cluster, uid] = [self.workspace, self.cluster, self.uid].map(str::to_string);
+        let read = move || known_imports(&registry, &workspace, &cluster, &uid);
+        self.server.registry.run_blocking(self.workspace, read).await
     }
 
     /// Writes the ApiImport of a definition. One that cannot be imported gets the reason instead.
@@ -126,7 +147,10 @@ impl ImportingCluster<'_> {
             "cluster": self.cluster, "clusterUID": self.uid, "group": group, "resource": resource,
             "digest": reported.digest, "served": true,
         });
-        let problem = match imports::read(&reported.definition) {
+        let definition = &reported.definition;
+        let (size, read) = (size_of(definition), || imports::read(definition));
+        let read = self.server.registry.run_sized(self.workspace, size, Stage::Started, read).await?;
+        let problem = match read {
             Ok(read) => {
                 spec["kind"] = read.kind.into();
                 spec["definition"] = read.spec;
@@ -248,9 +272,47 @@ impl ImportingCluster<'_> {
     }
 }
 
+/// The ApiImports of a cluster by the names of their definitions.
+fn known_imports(
+    registry: &Registry,
+    workspace: &str,
+    cluster: &str,
+    uid: &str,
+) -> BTreeMap<String, KnownImport> {
+    let scope = Scope::new(ATOLL, RESOURCE, Some(workspace), Some(""));
+    let (snapshot, suffix) = (registry.snapshot(), format!(".{cluster}"));
+    let mut known = BTreeMap::new();
+    for import in snapshot.list_borrowed(&scope, None) {
+        let Some(name) = import.name().strip_suffix(&suffix) else { continue };
+        // The definitions may be large: nothing is parsed.
+        let field = |name: &str| import.facts.fields.iter().find(|(field, _)| *field == name);
+        let text = |name: &str| field(name).map(|(_, value)| value.to_string());
+        // Imports of an earlier Cluster of this name are replaced or garbage collected.
+        if text(imports::CLUSTER_UID).as_deref() == Some(uid) {
+            let import = KnownImport {
+                digest: text(imports::DIGEST).unwrap_or_default(),
+                is_served: text(imports::SERVED).as_deref() == Some("true"),
+                problem: text(imports::PROBLEM),
+            };
+            known.insert(name.to_string(), import);
+        }
+    }
+    known
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_has_one_report_of_definitions_at_a_time() {
+        let reports = OpenDefinitionReports::default();
+        let first = reports.open("east", "1").unwrap();
+        assert_eq!(reports.open("east", "1").err().map(|status| status.code()), Some(429));
+        assert!(reports.open("west", "2").is_ok());
+        drop(first);
+        assert!(reports.open("east", "1").is_ok());
+    }
 
     #[test]
     fn reports_are_checked() {
