@@ -82,7 +82,7 @@ where
     let Ok(mut info) = parsed else {
         return finish(respond::not_found_page(), id);
     };
-    // Caches may keep the documents for verifiers of tokens, whoever asks for them.
+    // The documents for verifiers of tokens are the same for all clients: caches may keep them.
     let depends_on_token = info.workspace.is_none() && !openid::is_document(&info.path);
     if depends_on_token && !peer.hidden_api.as_ref().is_some_and(|hidden| hidden.workspaces) {
         info.workspace = server.workspace_of_token(&peer.certificate, request.headers());

@@ -122,7 +122,7 @@ async fn a_slow_comparison_ends_and_delays_no_other_tenant() {
             random ^= random << 13;
             random ^= random >> 17;
             random ^= random << 5;
-            if random % 2 == 0 { 'a' } else { 'b' }
+            if random & 1 == 0 { 'a' } else { 'b' }
         })
         .collect();
     let object = json!({

@@ -55,7 +55,7 @@ async fn tokens_are_valid_in_their_workspace_only() {
     let document = http.get_accepting("/.well-known/openid-configuration", "*/*").await.unwrap().json();
     assert_eq!(document["issuer"], format!("https://kubernetes.default.svc/clusters/{id}"));
     assert_eq!(document["jwks_uri"], format!("https://{}/clusters/root:first/openid/v1/jwks", atoll.address));
-    // The documents of a bare URL are those of root, whoever asks: caches may keep them.
+    // The documents of a bare URL are those of root for every client: caches may keep them.
     let own = request_token(&first, "a", json!({})).await;
     for path in ["/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks"]
     {

@@ -128,7 +128,7 @@ enum Offer {
     Unserved,
 }
 
-/// What became of the imports of a definition.
+/// The result for the imports of a definition.
 enum Outcome {
     Nothing,
     InUse,
