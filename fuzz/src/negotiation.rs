@@ -16,16 +16,16 @@ use crate::Accepted;
 pub fn schemas(bytes: &[u8]) -> Accepted {
     let Value::Array(parts) = json::parse(bytes).ok()?.value else { return None };
     let [offered, cluster, object] = <[Value; 3]>::try_from(parts).ok()?;
-    let own = compare(&offered, &offered);
+    let own = compare(&offered, &offered, &Deadline::never());
     if own.contradictions.is_empty() {
         assert!(own.losses.is_empty() && own.merged == offered, "a schema differs from itself");
     }
-    let comparison = compare(&offered, &cluster);
+    let comparison = compare(&offered, &cluster, &Deadline::never());
     let _ = comparison.losses.describe("east");
     if !comparison.contradictions.is_empty() {
         return None;
     }
-    let again = compare(&comparison.merged, &cluster);
+    let again = compare(&comparison.merged, &cluster, &Deadline::never());
     assert!(again.losses.is_empty(), "{:?}", again.losses);
     assert_eq!(canonical_text(&again.merged), canonical_text(&comparison.merged));
     let merged = Schema::compile(Some(&comparison.merged), false);

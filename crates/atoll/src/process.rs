@@ -2,11 +2,16 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command::{LogFormat, LogOptions};
 use crate::open_files;
+
+/// How long the process waits for work on other threads after the server has ended. Checks of what users wrote may
+/// take longer.
+const LONGEST_SHUTDOWN: Duration = Duration::from_secs(2);
 
 /// Runs a server until it ends.
 pub fn run(log: &LogOptions, serve: impl Future<Output = Result<(), String>>) -> Result<(), String> {
@@ -16,7 +21,9 @@ pub fn run(log: &LogOptions, serve: impl Future<Output = Result<(), String>>) ->
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    runtime.block_on(serve)
+    let served = runtime.block_on(serve);
+    runtime.shutdown_timeout(LONGEST_SHUTDOWN);
+    served
 }
 
 /// Runs a command that is not a server.

@@ -21,6 +21,7 @@ mod objects;
 mod rules;
 mod types;
 
+use atoll_meta::Deadline;
 use serde_json::Value;
 
 use crate::bounds::{self, MOST_STEPS};
@@ -41,9 +42,17 @@ pub struct Comparison {
     pub remarks: Differences,
 }
 
-/// Compares the schemas of complete objects, in the form of `openAPIV3Schema`.
-pub fn compare(offered: &Value, cluster: &Value) -> Comparison {
-    let mut walk = SchemaWalk::default();
+/// Compares the schemas of complete objects, in the form of `openAPIV3Schema`. The result is invalid once the deadline
+/// has passed.
+pub fn compare(offered: &Value, cluster: &Value, deadline: &Deadline<'_>) -> Comparison {
+    let mut walk = SchemaWalk {
+        deadline,
+        path: Vec::new(),
+        steps: 0,
+        losses: Differences::default(),
+        contradictions: Differences::default(),
+        remarks: Differences::default(),
+    };
     if offered == cluster {
         return walk.finish(offered.clone());
     }
@@ -62,8 +71,8 @@ pub fn compare(offered: &Value, cluster: &Value) -> Comparison {
 }
 
 /// The state of a comparison.
-#[derive(Default)]
 struct SchemaWalk<'s> {
+    deadline: &'s Deadline<'s>,
     path: Vec<SchemaPathStep<'s>>,
     steps: usize,
     losses: Differences,
@@ -110,9 +119,10 @@ impl<'s> SchemaWalk<'s> {
         let before = self.steps;
         self.steps = before.saturating_add(steps);
         if before <= MOST_STEPS && self.steps > MOST_STEPS {
-            self.contradict("a schema that can be compared", "a schema that takes too long to compare");
+            let Difference { offered, cluster, .. } = Difference::too_slow();
+            self.contradict(offered, cluster);
         }
-        self.steps > MOST_STEPS
+        self.steps > MOST_STEPS || self.deadline.steps(steps)
     }
 
     /// Compares one value. Returns the merged schema; after a contradiction that is the offered one.

@@ -15,8 +15,14 @@ pub trait Usage {
     fn has_objects(&self, version: &str) -> bool;
 
     /// The losses that objects of the version make use of. The objects are valid in the offered schema, and
-    /// would have to be valid in `merged`.
-    fn used(&self, version: &str, merged: &Value, losses: &Differences) -> Differences;
+    /// would have to be valid in `merged`. The result is invalid once the deadline has passed.
+    fn used(
+        &self,
+        version: &str,
+        merged: &Value,
+        losses: &Differences,
+        deadline: &Deadline<'_>,
+    ) -> Differences;
 }
 
 /// No object exists, so that everything may be narrowed.
@@ -33,7 +39,7 @@ impl Usage for Unused {
         false
     }
 
-    fn used(&self, _: &str, _: &Value, _: &Differences) -> Differences {
+    fn used(&self, _: &str, _: &Value, _: &Differences, _: &Deadline<'_>) -> Differences {
         Differences::default()
     }
 }
@@ -43,7 +49,7 @@ impl Usage for AllUsed {
         true
     }
 
-    fn used(&self, _: &str, _: &Value, losses: &Differences) -> Differences {
+    fn used(&self, _: &str, _: &Value, losses: &Differences, _: &Deadline<'_>) -> Differences {
         losses.clone()
     }
 }
@@ -53,14 +59,23 @@ impl Usage for Objects<'_> {
         !self.0.is_empty()
     }
 
-    fn used(&self, version: &str, merged: &Value, losses: &Differences) -> Differences {
+    fn used(
+        &self,
+        version: &str,
+        merged: &Value,
+        losses: &Differences,
+        deadline: &Deadline<'_>,
+    ) -> Differences {
         let schema = json!({ "openAPIV3Schema": merged });
         let version = json!({ "name": version, "served": true, "storage": true, "schema": schema });
         let definition = Definition::compile(&json!({ "spec": { "versions": [version] } }));
         let mut used = Vec::new();
         let Some(version) = definition.storage_version() else { return losses.clone() };
         for object in self.0 {
-            for problem in check_version(version, object, &Deadline::never()) {
+            if deadline.step() {
+                break;
+            }
+            for problem in check_version(version, object, deadline) {
                 let found = of_loss(&problem, losses).cloned();
                 let found = found.unwrap_or_else(|| {
                     Difference::new(problem.field.clone(), "used by an object", problem.words())
@@ -107,22 +122,24 @@ pub struct Denominator {
 ///
 /// # Errors
 ///
-/// The fields for which the cluster is incompatible. The offered schema then stays as it is.
+/// The fields for which the cluster is incompatible. The offered schema then stays as it is. The result is invalid
+/// once the deadline has passed.
 pub fn lowest_common_denominator(
     version: &str,
     offered: &Value,
     cluster: &Value,
     usage: &dyn Usage,
+    deadline: &Deadline<'_>,
 ) -> Result<Denominator, Differences> {
     if offered == cluster {
         let schema = offered.clone();
         return Ok(Denominator { schema, lost: Differences::default(), remarks: Differences::default() });
     }
-    let comparison = compare(offered, cluster);
+    let comparison = compare(offered, cluster, deadline);
     let mut refused = comparison.contradictions;
     if !comparison.losses.is_empty() && (refused.is_empty() || usage.has_objects(version)) {
         // After a contradiction the merged schema is not complete, but the losses are.
-        refused.extend(usage.used(version, &comparison.merged, &comparison.losses));
+        refused.extend(usage.used(version, &comparison.merged, &comparison.losses, deadline));
     }
     if !refused.is_empty() {
         return Err(refused);

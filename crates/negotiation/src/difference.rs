@@ -27,6 +27,11 @@ impl Difference {
         Difference { field: field.into(), offered: offered.into(), cluster: cluster.into() }
     }
 
+    /// The comparison with the cluster takes too long.
+    pub(crate) fn too_slow() -> Difference {
+        Difference::new(".", "a schema that can be compared", "a schema that takes too long to compare")
+    }
+
     /// The difference as a sentence: `.spec.replicas: integer in the offered schema, string in cluster east`.
     pub fn describe(&self, cluster: &str) -> String {
         format!(
@@ -80,6 +85,12 @@ impl Differences {
             sentences.push(format!("and {} more", self.omitted));
         }
         sentences
+    }
+}
+
+impl From<Difference> for Differences {
+    fn from(one: Difference) -> Differences {
+        Differences { listed: vec![one], omitted: 0 }
     }
 }
 

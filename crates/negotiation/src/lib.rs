@@ -36,4 +36,6 @@ pub use denominator::{AllUsed, Denominator, Objects, Unused, Usage, lowest_commo
 pub use difference::{Difference, Differences, MOST_LISTED};
 pub use discovered::DiscoveredResource;
 pub use imported::{ImportedDefinition, ImportedVersion};
-pub use negotiate::{ClusterDefinition, Negotiated, Verdict, negotiate, negotiate_own};
+pub use negotiate::{
+    ClusterDefinition, Load, Negotiated, TimeLimit, Verdict, negotiate, negotiate_loaded, negotiate_own,
+};

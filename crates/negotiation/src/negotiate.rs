@@ -1,5 +1,9 @@
 //! Negotiates one type among the clusters that serve a workspace.
 
+use std::borrow::Cow;
+use std::time::Duration;
+
+use atoll_meta::Deadline;
 use serde_json::Value;
 
 use crate::compare::compare;
@@ -41,9 +45,36 @@ pub struct Negotiated {
 /// lack the field that contradicted.
 const MOST_PASSES: usize = 8;
 
+/// The time that the comparison with each cluster may take. The caller supplies the clock.
+pub struct TimeLimit<'t> {
+    /// The time since a fixed point.
+    pub now: &'t dyn Fn() -> Duration,
+    pub limit: Duration,
+}
+
+impl TimeLimit<'static> {
+    pub fn none() -> TimeLimit<'static> {
+        TimeLimit { now: &|| Duration::ZERO, limit: Duration::MAX }
+    }
+}
+
+impl TimeLimit<'_> {
+    /// Runs work that checks its deadline. Returns `None` if it took too long.
+    fn run<T>(&self, work: impl FnOnce(&Deadline<'_>) -> T) -> Option<T> {
+        let began = (self.now)();
+        let is_over = || (self.now)().saturating_sub(began) > self.limit;
+        let deadline = Deadline::new(&is_over);
+        let done = work(&deadline);
+        (!deadline.has_passed()).then_some(done)
+    }
+}
+
 /// Judges clusters against a workspace's own definition, which is never changed.
 pub fn negotiate_own(own: &ImportedDefinition, clusters: &[ClusterDefinition<'_>]) -> Negotiated {
-    fold(Some(own.clone()), clusters, &AllUsed)
+    let load = |index: usize| clusters.get(index)?.definition.map(Cow::Borrowed);
+    let time = TimeLimit::none();
+    let mut negotiation = Negotiation::new(clusters.len(), &load, &AllUsed, &time);
+    negotiation.fold(Some(own.clone()))
 }
 
 /// Negotiates a type that only clusters define. `former` is the definition that was offered so far: as long
@@ -52,68 +83,124 @@ pub fn negotiate(
     former: Option<&ImportedDefinition>,
     clusters: &[ClusterDefinition<'_>],
     usage: &dyn Usage,
+    time: &TimeLimit<'_>,
 ) -> Negotiated {
-    let negotiated = fold(None, clusters, usage);
+    let load = |index: usize| clusters.get(index)?.definition.map(Cow::Borrowed);
+    negotiate_loaded(former, clusters.len(), &load, usage, time)
+}
+
+/// As [`negotiate`], with definitions that are loaded when they are compared: `load` returns that of each of the
+/// clusters, or `None` if the cluster does not serve the type. One is loaded at a time.
+pub fn negotiate_loaded(
+    former: Option<&ImportedDefinition>,
+    clusters: usize,
+    load: &Load<'_>,
+    usage: &dyn Usage,
+    time: &TimeLimit<'_>,
+) -> Negotiated {
+    let mut negotiation = Negotiation::new(clusters, load, usage, time);
+    let negotiated = negotiation.fold(None);
     match (former, &negotiated.offered) {
-        (Some(former), Some(offered)) if !accepts_objects_of(offered, former, usage) => {
-            fold(Some(former.clone()), clusters, usage)
+        (Some(former), Some(offered)) if !negotiation.accepts_objects_of(offered, former) => {
+            negotiation.fold(Some(former.clone()))
         }
         _ => negotiated,
     }
 }
 
-/// Whether a definition accepts all objects of the former one.
-fn accepts_objects_of(offered: &ImportedDefinition, former: &ImportedDefinition, usage: &dyn Usage) -> bool {
-    let mut used = former.versions.iter().filter(|version| usage.has_objects(&version.name)).peekable();
-    if used.peek().is_none() {
-        return true;
-    }
-    differences_of_names(former, offered).is_empty()
-        && used.all(|version| {
-            let Some(other) = offered.version(&version.name) else { return false };
-            if version.schema == other.schema {
-                return true;
-            }
-            let comparison = compare(&version.schema, &other.schema);
-            comparison.contradictions.is_empty()
-                && (comparison.losses.is_empty()
-                    || usage.used(&version.name, &comparison.merged, &comparison.losses).is_empty())
-        })
+/// Returns the definition of the cluster with an index.
+pub type Load<'d> = dyn Fn(usize) -> Option<Cow<'d, ImportedDefinition>> + 'd;
+
+struct Negotiation<'n, 'd> {
+    load: &'n Load<'d>,
+    usage: &'n dyn Usage,
+    time: &'n TimeLimit<'n>,
+    /// Whether the comparison with each cluster took too long. It is not repeated.
+    too_slow: Vec<bool>,
 }
 
-/// Considers the clusters in their order. The first one defines the type, unless there is a definition.
-fn fold(
-    mut offered: Option<ImportedDefinition>,
-    clusters: &[ClusterDefinition<'_>],
+impl<'n, 'd> Negotiation<'n, 'd> {
+    fn new(clusters: usize, load: &'n Load<'d>, usage: &'n dyn Usage, time: &'n TimeLimit<'n>) -> Self {
+        Negotiation { load, usage, time, too_slow: vec![false; clusters] }
+    }
+
+    /// Whether a definition accepts all objects of the former one. If it takes too long to know, it does not.
+    fn accepts_objects_of(&self, offered: &ImportedDefinition, former: &ImportedDefinition) -> bool {
+        let usage = self.usage;
+        let mut used = former.versions.iter().filter(|version| usage.has_objects(&version.name)).peekable();
+        if used.peek().is_none() {
+            return true;
+        }
+        let accepts = |deadline: &Deadline<'_>| {
+            used.all(|version| {
+                let Some(other) = offered.version(&version.name) else { return false };
+                if version.schema == other.schema {
+                    return true;
+                }
+                let comparison = compare(&version.schema, &other.schema, deadline);
+                let losses = &comparison.losses;
+                comparison.contradictions.is_empty()
+                    && (losses.is_empty()
+                        || usage.used(&version.name, &comparison.merged, losses, deadline).is_empty())
+            })
+        };
+        differences_of_names(former, offered).is_empty() && self.time.run(accepts).unwrap_or_default()
+    }
+
+    /// Considers the clusters in their order. The first one defines the type, unless there is a definition.
+    fn fold(&mut self, mut offered: Option<ImportedDefinition>) -> Negotiated {
+        let mut verdicts = vec![Verdict::NotServed; self.too_slow.len()];
+        for pass in 0..MOST_PASSES {
+            let mut is_changed = false;
+            for (index, verdict) in verdicts.iter_mut().enumerate() {
+                if pass > 0 && (self.too_slow[index] || !matches!(verdict, Verdict::Incompatible(_))) {
+                    continue;
+                }
+                let definition = (self.load)(index).filter(|definition| !definition.versions.is_empty());
+                let Some(definition) = definition else { continue };
+                let before = std::mem::discriminant(verdict);
+                let offered = offered.get_or_insert_with(|| definition.clone().into_owned());
+                let considered = match self.too_slow[index] {
+                    true => None,
+                    false => self.time.run(|deadline| consider(offered, &definition, self.usage, deadline)),
+                };
+                self.too_slow[index] = considered.is_none();
+                *verdict = match considered {
+                    Some((verdict, schemas)) => {
+                        narrow(offered, schemas);
+                        verdict
+                    }
+                    None => Verdict::Incompatible(Difference::too_slow().into()),
+                };
+                is_changed |= std::mem::discriminant(verdict) != before;
+            }
+            if !is_changed {
+                break;
+            }
+        }
+        Negotiated { offered, verdicts }
+    }
+}
+
+/// Replaces the schemas of the versions that are narrowed.
+fn narrow(offered: &mut ImportedDefinition, schemas: Vec<Option<Value>>) {
+    for (version, schema) in offered.versions.iter_mut().zip(schemas) {
+        if let Some(schema) = schema {
+            version.schema = schema;
+        }
+    }
+}
+
+/// Considers one cluster. Returns the narrower schemas of the offered versions, if it is compatible.
+fn consider(
+    offered: &ImportedDefinition,
+    definition: &ImportedDefinition,
     usage: &dyn Usage,
-) -> Negotiated {
-    let mut verdicts = vec![Verdict::NotServed; clusters.len()];
-    for pass in 0..MOST_PASSES {
-        let mut is_changed = false;
-        for (ClusterDefinition { definition, .. }, verdict) in clusters.iter().zip(&mut verdicts) {
-            let Some(definition) = definition.filter(|definition| !definition.versions.is_empty()) else {
-                continue;
-            };
-            if pass > 0 && !matches!(verdict, Verdict::Incompatible(_)) {
-                continue;
-            }
-            let before = std::mem::discriminant(verdict);
-            let offered = offered.get_or_insert_with(|| definition.clone());
-            *verdict = consider(offered, definition, usage);
-            is_changed |= std::mem::discriminant(verdict) != before;
-        }
-        if !is_changed {
-            break;
-        }
-    }
-    Negotiated { offered, verdicts }
-}
-
-/// Considers one cluster and narrows the offered definition if it is compatible.
-fn consider(offered: &mut ImportedDefinition, definition: &ImportedDefinition, usage: &dyn Usage) -> Verdict {
+    deadline: &Deadline<'_>,
+) -> (Verdict, Vec<Option<Value>>) {
     let mut refused = differences_of_names(offered, definition);
     if !refused.is_empty() {
-        return Verdict::Incompatible(refused);
+        return (Verdict::Incompatible(refused), Vec::new());
     }
     let mut remarks = Differences::default();
     let (mut versions, mut schemas) = (Vec::new(), Vec::new());
@@ -125,7 +212,7 @@ fn consider(offered: &mut ImportedDefinition, definition: &ImportedDefinition, u
         };
         compare_subresources(version, other, &mut refused, &mut remarks);
         versions.push(version.name.clone());
-        match lowest_common_denominator(&version.name, &version.schema, &other.schema, usage) {
+        match lowest_common_denominator(&version.name, &version.schema, &other.schema, usage, deadline) {
             Ok(common) => {
                 remarks.extend(common.remarks);
                 schemas.push((!common.lost.is_empty()).then_some(common.schema));
@@ -137,17 +224,12 @@ fn consider(offered: &mut ImportedDefinition, definition: &ImportedDefinition, u
         }
     }
     if versions.is_empty() {
-        return Verdict::OtherVersion { versions: definition.version_names() };
+        return (Verdict::OtherVersion { versions: definition.version_names() }, Vec::new());
     }
     if !refused.is_empty() {
-        return Verdict::Incompatible(refused);
+        return (Verdict::Incompatible(refused), Vec::new());
     }
-    for (version, schema) in offered.versions.iter_mut().zip(schemas) {
-        if let Some(schema) = schema {
-            version.schema = schema;
-        }
-    }
-    Verdict::Compatible { versions, remarks }
+    (Verdict::Compatible { versions, remarks }, schemas)
 }
 
 /// The differences that concern the type as a whole.

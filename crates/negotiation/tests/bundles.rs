@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use atoll_meta::Deadline;
 use atoll_negotiation::{
     AllUsed, Comparison, ImportedDefinition, Unused, canonical_text, compare, lowest_common_denominator,
 };
@@ -265,8 +266,8 @@ fn verdicts_of_widely_used_definitions() {
     for Pair { offered, cluster, edits, expected } in &pairs {
         let (one, mut other) = (schemas.get(offered), schemas.get(cluster).clone());
         edits.iter().for_each(|change| edit(&mut other, change));
-        let found = lowest_common_denominator("v1", one, &other, &Unused);
-        let in_use = lowest_common_denominator("v1", one, &other, &AllUsed);
+        let found = lowest_common_denominator("v1", one, &other, &Unused, &Deadline::never());
+        let in_use = lowest_common_denominator("v1", one, &other, &AllUsed, &Deadline::never());
         let (is_same, found) = match found {
             Ok(common) => (common.lost.is_empty(), Ok(common.lost.describe("east"))),
             Err(fields) => (false, Err(fields.describe("east"))),
@@ -297,12 +298,12 @@ fn all_variants_and_versions_can_be_compared() {
                 continue;
             }
             compared += 1;
-            let Comparison { merged, losses, contradictions, .. } = compare(one, other);
+            let Comparison { merged, losses, contradictions, .. } = compare(one, other, &Deadline::never());
             if name == other_name {
                 assert!(losses.is_empty() && contradictions.is_empty() && merged == *one, "{name}");
             }
             if contradictions.is_empty() {
-                let again = compare(&merged, other);
+                let again = compare(&merged, other, &Deadline::never());
                 assert!(again.losses.is_empty() && again.contradictions.is_empty(), "{name} {other_name}");
                 assert_eq!(canonical_text(&again.merged), canonical_text(&merged));
             }

@@ -5,8 +5,8 @@
 use atoll_crd::Definition;
 use atoll_meta::Deadline;
 use atoll_negotiation::{
-    ClusterDefinition, ImportedDefinition, Negotiated, Objects, Unused, Usage, Verdict, check_object,
-    negotiate, negotiate_own,
+    ClusterDefinition, ImportedDefinition, Negotiated, Objects, TimeLimit, Unused, Usage, Verdict,
+    check_object, negotiate, negotiate_own,
 };
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn imported(definition: &Value) -> ImportedDefinition {
 }
 
 fn judge(definitions: &[Option<&ImportedDefinition>], usage: &dyn Usage) -> Negotiated {
-    negotiate(None, &clusters(definitions), usage)
+    negotiate(None, &clusters(definitions), usage, &TimeLimit::none())
 }
 
 fn clusters<'d>(definitions: &[Option<&'d ImportedDefinition>]) -> Vec<ClusterDefinition<'d>> {
@@ -98,17 +98,53 @@ fn the_former_offer_stays_while_its_objects_need_it() {
     let object = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "x" }, "spec": { "a": "1" } });
     let all = clusters(&[Some(&number), Some(&text)]);
     // The cluster that comes first has changed the type of a field.
-    let negotiated = negotiate(Some(&text), &all, &Objects(std::slice::from_ref(&object)));
+    let negotiated =
+        negotiate(Some(&text), &all, &Objects(std::slice::from_ref(&object)), &TimeLimit::none());
     let sentence = ".spec.a: string in the offered schema, integer in cluster east";
     assert_eq!(words(&negotiated), [sentence, "v1"]);
     assert_eq!(properties(&negotiated), ["a", "b"]);
     // Without objects the clusters define the type anew.
-    let negotiated = negotiate(Some(&text), &all, &Unused);
+    let negotiated = negotiate(Some(&text), &all, &Unused, &TimeLimit::none());
     assert_eq!(words(&negotiated), ["v1", ".spec.a: integer in the offered schema, string in cluster west"]);
     // A field that no object uses may go, and new ones may come.
     let other = imported(&widgets(json!({ "a": { "type": "string" }, "c": { "type": "string" } })));
-    let negotiated = negotiate(Some(&text), &clusters(&[Some(&other)]), &Objects(&[object]));
+    let negotiated =
+        negotiate(Some(&text), &clusters(&[Some(&other)]), &Objects(&[object]), &TimeLimit::none());
     assert_eq!(properties(&negotiated), ["a", "c"]);
+}
+
+/// Only the cluster whose schema takes too long loses, and it is not asked twice.
+#[test]
+fn a_comparison_has_a_time_limit() {
+    let list = |items: Value| imported(&widgets(json!({ "t": { "type": "array", "items": items } })));
+    let text = list(json!({ "type": "string" }));
+    let slow = list(json!({ "type": "string", "pattern": "^[ab]*$" }));
+    let other = imported(&widgets(json!({ "t": { "type": "integer" } })));
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "x" },
+        "spec": { "t": vec!["ab"; 20_000] },
+    });
+    let objects = Objects(std::slice::from_ref(&object));
+    let all = clusters(&[Some(&text), Some(&slow), Some(&other), Some(&text)]);
+    let unlimited = negotiate(None, &all, &objects, &TimeLimit::none());
+    assert_eq!(words(&unlimited)[1], "v1");
+    let (clock, reads) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    // Each look at the clock takes a second.
+    let now = || {
+        reads.set(reads.get() + 1);
+        clock.set(clock.get() + 1);
+        std::time::Duration::from_secs(clock.get())
+    };
+    let time = TimeLimit { now: &now, limit: std::time::Duration::from_secs(5) };
+    let integer = ".spec.t: array in the offered schema, integer in cluster north";
+    let sentence = ".: a schema that can be compared in the offered schema, a schema that takes too long to compare in cluster west";
+    for former in [None, Some(&text)] {
+        reads.set(0);
+        let negotiated = negotiate(former, &all, &objects, &time);
+        assert_eq!(words(&negotiated), ["v1", sentence, integer, "v1"]);
+        assert_eq!(negotiated.offered.as_ref(), Some(&text));
+        assert!(reads.get() < 20, "{}", reads.get());
+    }
 }
 
 #[test]

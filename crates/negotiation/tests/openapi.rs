@@ -202,7 +202,7 @@ fn documents_of_kubernetes_become_definitions() {
             let schema = &definition.versions[0].schema;
             assert_eq!(bounds::check(schema), Ok(()), "{}", definition.names.kind);
             assert!(schema.pointer("/properties").is_some(), "{}", definition.names.kind);
-            let own = compare(schema, schema);
+            let own = compare(schema, schema, &Deadline::never());
             assert!(own.losses.is_empty() && own.contradictions.is_empty(), "{own:?}");
             count += 1;
         }
@@ -252,7 +252,11 @@ fn fields_that_another_version_lacks_are_lost() {
     assert_eq!(lost_fields(&older, &object), [".spec.behavior", ".spec.metrics"]);
     let newer = Schema::compile(Some(&find(&two, name).versions[0].schema), false);
     assert_eq!(lost_fields(&newer, &object), Vec::<String>::new());
-    let comparison = compare(&find(&two, name).versions[0].schema, &find(&one, name).versions[0].schema);
+    let comparison = compare(
+        &find(&two, name).versions[0].schema,
+        &find(&one, name).versions[0].schema,
+        &Deadline::never(),
+    );
     let lost: Vec<&str> = comparison.losses.listed().iter().map(|loss| loss.field.as_str()).collect();
     assert!(lost.starts_with(&[".spec.behavior", ".spec.metrics", ".status.conditions"]), "{lost:?}");
 }

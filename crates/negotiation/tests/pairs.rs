@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use atoll_meta::Deadline;
 use atoll_negotiation::{AllUsed, Differences, Unused, canonical_text, compare, lowest_common_denominator};
 use serde_json::{Value, json};
 
@@ -60,7 +61,13 @@ fn verdicts_and_words_are_those_of_the_table() {
     assert!(pairs.len() >= 60, "{} pairs", pairs.len());
     let mut wrong = Vec::new();
     for pair in &pairs {
-        let found = lowest_common_denominator("v1", &object(&pair.offered), &object(&pair.cluster), &Unused);
+        let found = lowest_common_denominator(
+            "v1",
+            &object(&pair.offered),
+            &object(&pair.cluster),
+            &Unused,
+            &Deadline::never(),
+        );
         let actual = match &found {
             Ok(common) => {
                 (Some(canonical_text(&common.schema)), sentences(&common.lost), sentences(&common.remarks))
@@ -80,7 +87,7 @@ fn verdicts_and_words_are_those_of_the_table() {
 fn a_schema_in_use_is_never_narrowed() {
     for pair in pairs() {
         let (offered, cluster) = (object(&pair.offered), object(&pair.cluster));
-        let found = lowest_common_denominator("v1", &offered, &cluster, &AllUsed);
+        let found = lowest_common_denominator("v1", &offered, &cluster, &AllUsed, &Deadline::never());
         match pair.merged {
             Some(merged) if merged == pair.offered => {
                 assert_eq!(found.map(|common| common.schema), Ok(offered), "{}", pair.name);
@@ -101,12 +108,12 @@ fn a_schema_in_use_is_never_narrowed() {
 fn a_merged_schema_needs_no_more_changes() {
     for pair in pairs() {
         let (offered, cluster) = (object(&pair.offered), object(&pair.cluster));
-        let once = compare(&offered, &cluster);
+        let once = compare(&offered, &cluster, &Deadline::never());
         if !once.contradictions.is_empty() {
             continue;
         }
         for other in [&offered, &cluster, &once.merged] {
-            let again = compare(&once.merged, other);
+            let again = compare(&once.merged, other, &Deadline::never());
             assert!(again.losses.is_empty() && again.contradictions.is_empty(), "{}: {again:?}", pair.name);
             assert_eq!(canonical_text(&again.merged), canonical_text(&once.merged), "{}", pair.name);
         }
@@ -117,7 +124,10 @@ fn a_merged_schema_needs_no_more_changes() {
 fn both_orders_lead_to_the_same_schema() {
     for pair in pairs().into_iter().filter(|pair| pair.merged.is_some()) {
         let (offered, cluster) = (object(&pair.offered), object(&pair.cluster));
-        let (one, other) = (compare(&offered, &cluster), compare(&cluster, &offered));
+        let (one, other) = (
+            compare(&offered, &cluster, &Deadline::never()),
+            compare(&cluster, &offered, &Deadline::never()),
+        );
         let text = pair.offered.to_string() + &pair.cluster.to_string();
         let is_ordered =
             ["default", "self.b", "additionalProperties", "colour"].iter().any(|word| text.contains(word));

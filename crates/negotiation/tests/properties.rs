@@ -169,7 +169,7 @@ proptest! {
             // The API server accepts no definition with invalid defaults.
             without_defaults(&mut offered);
         }
-        let comparison = compare(&offered, &cluster);
+        let comparison = compare(&offered, &cluster, &Deadline::never());
         if !comparison.contradictions.is_empty() {
             return Ok(());
         }
@@ -195,12 +195,12 @@ proptest! {
     #[test]
     fn merging_again_changes_nothing(seed in any::<u64>(), with_rules in any::<bool>()) {
         let (offered, cluster) = pair(&mut Generator::new(seed), with_rules);
-        let once = compare(&offered, &cluster);
-        let own = compare(&offered, &offered);
+        let once = compare(&offered, &cluster, &Deadline::never());
+        let own = compare(&offered, &offered, &Deadline::never());
         prop_assert!(own.losses.is_empty() && own.contradictions.is_empty(), "{own:?}");
         prop_assert_eq!(&own.merged, &offered);
         if once.contradictions.is_empty() {
-            let again = compare(&once.merged, &cluster);
+            let again = compare(&once.merged, &cluster, &Deadline::never());
             prop_assert!(
                 again.losses.is_empty() && again.contradictions.is_empty(),
                 "{:?}\n{offered}\n{cluster}\n{}", again, once.merged
@@ -216,7 +216,7 @@ proptest! {
         let generator = &mut Generator::new(seed);
         let (mut offered, cluster) = pair(generator, false);
         without_defaults(&mut offered);
-        let (one, other) = (compare(&offered, &cluster), compare(&cluster, &offered));
+        let (one, other) = (compare(&offered, &cluster, &Deadline::never()), compare(&cluster, &offered, &Deadline::never()));
         if !one.contradictions.is_empty() || !other.contradictions.is_empty() {
             return Ok(());
         }
@@ -238,7 +238,7 @@ proptest! {
         let before = version(&offered);
         let mut objects: Vec<Value> = (0..6).map(|_| generator.object(&offered)).collect();
         objects.retain_mut(|object| errors(&before, object).is_empty());
-        if let Ok(common) = lowest_common_denominator("v1", &offered, &cluster, &Objects(&objects)) {
+        if let Ok(common) = lowest_common_denominator("v1", &offered, &cluster, &Objects(&objects), &Deadline::never()) {
             let after = definition(&common.schema);
             for object in &objects {
                 let problems = check_object(&after, object, &Deadline::never());
@@ -250,13 +250,13 @@ proptest! {
 
     #[test]
     fn any_json_can_be_compared(one in any_json(), other in any_json()) {
-        let comparison = compare(&one, &other);
+        let comparison = compare(&one, &other, &Deadline::never());
         let _ = canonical_text(&comparison.merged);
         let _ = comparison.contradictions.describe("east");
         let root = |schema: &Value| json!({ "type": "object", "properties": { "spec": schema } });
-        let wrapped = compare(&root(&one), &root(&other));
-        prop_assert_eq!(&wrapped, &compare(&root(&one), &root(&other)));
-        let own = compare(&one, &one);
+        let wrapped = compare(&root(&one), &root(&other), &Deadline::never());
+        prop_assert_eq!(&wrapped, &compare(&root(&one), &root(&other), &Deadline::never()));
+        let own = compare(&one, &one, &Deadline::never());
         prop_assert!(own.losses.is_empty() && own.contradictions.is_empty(), "{own:?}");
     }
 }

@@ -32,6 +32,12 @@ use crate::row::Row;
 pub use offering::run;
 
 pub const RESOURCE: &str = "apiimports";
+/// Selectable fields of ApiImports.
+pub const CLUSTER_UID: &str = "spec.clusterUID";
+pub const DIGEST: &str = "spec.digest";
+pub const SERVED: &str = "spec.served";
+pub const PROBLEM: &str = "spec.problem";
+pub const MISFIT: &str = "status.misfit";
 /// The condition of the ApiImport whose definition the workspaces inherit.
 const OFFERED: &str = "Offered";
 
@@ -210,5 +216,16 @@ mod tests {
         import["spec"]["definition"]["group"] = "apps".into();
         import["spec"]["definition"]["names"]["plural"] = "deployments".into();
         assert!(!conditions::is_true(&offered_definition(&import).unwrap(), "Established"));
+    }
+
+    /// Reports of clusters are compared with these, so no definition is parsed for them.
+    #[test]
+    fn facts_say_what_reports_are_compared_with() {
+        let catalog = Catalog::new(crate::Profile::Minimal);
+        let row = catalog.stored(ATOLL, RESOURCE).unwrap().clone();
+        let spec = json!({ "cluster": "east", "clusterUID": "u", "digest": "0a", "served": true, "problem": "none" });
+        let facts = facts::of(&catalog, &row, &json!({ "metadata": { "name": "a.b.east" }, "spec": spec }));
+        let fields: Vec<(&str, &str)> = facts.fields.iter().map(|(name, value)| (*name, &**value)).collect();
+        assert_eq!(fields, [(CLUSTER_UID, "u"), (DIGEST, "0a"), (SERVED, "true"), (PROBLEM, "none")]);
     }
 }

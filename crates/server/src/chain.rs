@@ -82,7 +82,9 @@ where
     let Ok(mut info) = parsed else {
         return finish(respond::not_found_page(), id);
     };
-    if info.workspace.is_none() && !peer.hidden_api.as_ref().is_some_and(|hidden| hidden.workspaces) {
+    // The documents for verifiers of tokens are the same for all clients: caches may keep them.
+    let depends_on_token = info.workspace.is_none() && !openid::is_document(&info.path);
+    if depends_on_token && !peer.hidden_api.as_ref().is_some_and(|hidden| hidden.workspaces) {
         info.workspace = server.workspace_of_token(&peer.certificate, request.headers());
     }
     let info = Arc::new(info);

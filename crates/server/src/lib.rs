@@ -162,6 +162,8 @@ pub struct Server {
     pub(crate) open_views: sync::OpenViews,
     /// Limits on events of member clusters.
     pub(crate) event_limits: sync::EventLimits,
+    /// Reports of definitions that are processed.
+    pub(crate) definition_reports: sync::OpenDefinitionReports,
     /// Sequence numbers, by which outdated reports of clusters are ignored.
     pub(crate) report_sequences: sync::ReportSequences,
     /// Access Secrets that clusters delete.
@@ -207,6 +209,7 @@ impl Server {
             open_requests: sync::OpenRequests::default(),
             open_views: sync::OpenViews::default(),
             event_limits: sync::EventLimits::default(),
+            definition_reports: sync::OpenDefinitionReports::default(),
             report_sequences: sync::ReportSequences::default(),
             access_removals: sync::AccessRemovals::default(),
             connections: Connections::new(limits.connections),

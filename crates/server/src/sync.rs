@@ -54,6 +54,7 @@ use crate::respond;
 use crate::workspace::Workspace;
 
 pub use self::events::EventLimits;
+pub use self::imports::OpenDefinitionReports;
 pub use self::lasting_access::LastingAccess;
 pub use self::open_requests::{OpenRequest, OpenRequests};
 pub use self::open_views::OpenViews;
@@ -87,6 +88,10 @@ pub async fn handle(
             let read = || report::read(&body);
             let mut report = server.registry.run_sized(workspace, body.len(), Stage::New, read).await??;
             let definitions = report.definitions.take();
+            let _open = match definitions {
+                Some(_) => Some(server.definition_reports.open(cluster, &uid)?),
+                None => None,
+            };
             report::apply(server, workspace, cluster, &uid, report).await?;
             let mut answer = heartbeat::response(server);
             if let Some(definitions) = definitions {

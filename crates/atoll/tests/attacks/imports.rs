@@ -95,6 +95,62 @@ async fn clusters_define_nothing_that_is_reserved() {
     bob.post("/services/sync/east", strange).await.expect_status(400, "BadRequest");
 }
 
+/// A report of a few KB whose comparison with objects takes minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_comparison_ends_and_delays_no_other_tenant() {
+    let server = TenantServer::start(&["ann", "bob"], &[]);
+    let admin = server.admin();
+    create_tenant_workspace(&admin, "root", "ann", "ann").await;
+    create_tenant_workspace(&admin, "root", "bob", "bob").await;
+    let (ann, bob) = (server.user("ann", "root:ann"), server.user("bob", "root:bob"));
+    for (user, cluster) in [(&ann, "east"), (&ann, "west"), (&bob, "east")] {
+        let cluster = json!({ "metadata": { "name": cluster }, "spec": { "mode": "none" } });
+        user.post(CLUSTERS, cluster).await.expect(201);
+    }
+    let texts = |items: Value| {
+        let properties = json!({ "t": { "type": "array", "items": items } });
+        definition("example.com", "widgets", json!({ "type": "object", "properties": properties }))
+    };
+    let east = texts(json!({ "type": "string" }));
+    ann.post("/services/sync/east", report(&[east])).await.expect(200);
+    let objects = "/apis/example.com/v1/namespaces/default/widgets";
+    eventually("it is served", async || ann.get(objects).await.status == 200).await;
+    // Random text: a pattern that counts has many states for it.
+    let mut random = 1_u32;
+    let text: String = (0..65_536)
+        .map(|_| {
+            random ^= random << 13;
+            random ^= random >> 17;
+            random ^= random << 5;
+            if random & 1 == 0 { 'a' } else { 'b' }
+        })
+        .collect();
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "One", "metadata": { "name": "one" }, "t": vec![text; 40],
+    });
+    ann.post(objects, object).await.expect(201);
+    let patterns: Vec<Value> = (0..40)
+        .map(|number| json!({ "pattern": format!("^([ab]*a[ab]{{{}}}|[ab]*)$", 950 + number) }))
+        .collect();
+    let west = texts(json!({ "type": "string", "allOf": patterns }));
+    ann.post("/services/sync/west", report(&[west])).await.expect(200);
+    let other = definition("example.org", "gadgets", json!({ "type": "object" }));
+    bob.post("/services/sync/east", report(&[other])).await.expect(200);
+    eventually("another tenant's definition is offered", async || {
+        names(&bob.get(DEFINITIONS).await.expect(200)) == ["gadgets.example.org"]
+    })
+    .await;
+    let compatible = async |cluster: &str| {
+        let import = ann.get(&format!("{IMPORTS}/widgets.example.com.{cluster}")).await.expect(200);
+        import["status"]["conditions"][1].clone()
+    };
+    eventually("the slow one is judged", async || compatible("west").await.is_object()).await;
+    let slow = compatible("west").await;
+    assert_eq!(slow["reason"], "Incompatible");
+    assert!(slow["message"].as_str().unwrap().contains("takes too long to compare"), "{slow}");
+    assert_eq!(compatible("east").await["reason"], "Compatible");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn imports_count_for_the_limits_of_the_workspace() {
     let server = TenantServer::start(&["bob"], &[]);

@@ -55,8 +55,13 @@ async fn tokens_are_valid_in_their_workspace_only() {
     let document = http.get_accepting("/.well-known/openid-configuration", "*/*").await.unwrap().json();
     assert_eq!(document["issuer"], format!("https://kubernetes.default.svc/clusters/{id}"));
     assert_eq!(document["jwks_uri"], format!("https://{}/clusters/root:first/openid/v1/jwks", atoll.address));
-    // A workspace that is created again with the same name is a different workspace.
+    // The documents of a bare URL are those of root for every client: caches may keep them.
     let own = request_token(&first, "a", json!({})).await;
+    for path in ["/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks"]
+    {
+        admin.token(&own).get(path).await.expect_status_code(401);
+    }
+    // A workspace that is created again with the same name is a different workspace.
     admin.delete(&format!("{WORKSPACES}/first")).await.expect(200);
     eventually("the token of the deleted workspace is rejected", async || {
         user_name(&first.token(&own)).await == Err(401)

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use atoll_crd::validate_defaults::validate;
-use atoll_meta::{Deadline, FieldError, FieldPath};
+use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
 use super::SchemaWalk;
@@ -14,7 +14,7 @@ impl SchemaWalk<'_> {
     /// A default is part of every object without the field, so it is not removed: if the cluster does not
     /// accept it, the schemas contradict.
     pub(super) fn check_defaults(&mut self, offered: &Value, merged: &Value) {
-        let errors = |schema: &Value| validate(schema, &FieldPath::nil(), true, &Deadline::never());
+        let errors = |schema: &Value| validate(schema, &FieldPath::nil(), true, self.deadline);
         let found = errors(merged);
         if found.is_empty() {
             return;

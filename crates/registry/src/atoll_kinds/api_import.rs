@@ -50,6 +50,7 @@ pub fn schema() -> Value {
                         "type": "array",
                         "items": condition,
                     },
+                    "misfit": text("Why the definition is of no use in the workspace, although the cluster serves it."),
                     "definition": definition(
                         "The spec that is offered, if it is narrower than the one of the cluster because of other clusters."
                     ),

@@ -13,7 +13,7 @@ use crate::imports;
 use crate::modify::set_condition;
 
 use super::effects::Effects;
-use super::{ONLY_STATUS, REVALIDATED, Strategy, spec_differs};
+use super::{ONLY_STATUS, REVALIDATED, Strategy, field, spec_differs};
 
 pub static DEFINITION: Strategy = Strategy {
     generation: true,
@@ -51,6 +51,14 @@ pub static API_IMPORT: Strategy = Strategy {
     generation: true,
     raises_generation: spec_differs,
     compile: Some(imports::compiled),
+    // Reports of clusters are compared with these: an ApiImport is not parsed for that.
+    fields: &[
+        field(imports::CLUSTER_UID),
+        field(imports::DIGEST),
+        field(imports::SERVED),
+        field(imports::PROBLEM),
+        field(imports::MISFIT),
+    ],
     ..Strategy::GENERIC
 };
 

@@ -7,14 +7,16 @@
 //!
 //! A report is about one cluster and changes its own ApiImports only. They count for the limits of the workspace.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_fleet::view::{DefinitionReport, ReportedDefinition};
 use atoll_meta::{Status, names, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::imports::{self, RESOURCE};
-use atoll_registry::{Admission, LimitsOnly, NoAdmission, ObjectRef, Row, Update, set_condition};
+use atoll_registry::{
+    Admission, LimitsOnly, NoAdmission, ObjectRef, Registry, Row, Stage, Update, set_condition, size_of,
+};
 use atoll_watch::Scope;
 use serde_json::{Value, json};
 
@@ -33,8 +35,8 @@ const LONGEST_PROBLEM: usize = 1_000;
 const LONGEST_NAME: usize = 253;
 const LONGEST_MESSAGE: usize = 2_000;
 const CONDITION: &str = "ApisImported";
-/// Reasons of the conditions of an ApiImport whose definition is of no use in the workspace.
-const MISFITS: [&str; 4] = ["Incompatible", "Invalid", "LimitExceeded", "OtherVersion"];
+/// Seconds after which a cluster whose report is refused tries again.
+const RETRY_AFTER: u32 = 1;
 
 /// Refuses a report that is too large, or that has names that no definition can have.
 pub fn check(report: &DefinitionReport) -> Result<(), Status> {
@@ -53,6 +55,36 @@ pub fn check(report: &DefinitionReport) -> Result<(), Status> {
     {
         true => Ok(()),
         false => Err(Status::bad_request("the report has a definition with an invalid name or digest")),
+    }
+}
+
+/// The uids of clusters of which a report of definitions is processed. Each has one at a time.
+#[derive(Default)]
+pub struct OpenDefinitionReports(Arc<Mutex<HashSet<String>>>);
+
+/// A report that counts until this is dropped.
+pub struct OpenDefinitionReport {
+    open: Arc<Mutex<HashSet<String>>>,
+    uid: String,
+}
+
+impl OpenDefinitionReports {
+    pub fn open(&self, cluster: &str, uid: &str) -> Result<OpenDefinitionReport, Status> {
+        let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_string());
+        match is_new {
+            true => Ok(OpenDefinitionReport { open: self.0.clone(), uid: uid.to_string() }),
+            false => {
+                let message =
+                    format!("another report of the definitions of cluster {cluster} is being processed");
+                Err(Status::too_many_requests(message, RETRY_AFTER))
+            }
+        }
+    }
+}
+
+impl Drop for OpenDefinitionReport {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.uid);
     }
 }
 
@@ -91,7 +123,7 @@ impl ImportingCluster<'_> {
             self.import(&row, reported).await?;
         }
         let Some(digests) = &report.digests else { return Ok(Vec::new()) };
-        let known = self.known()?;
+        let known = self.known().await?;
         for (name, import) in &known {
             let is_served = digests.contains_key(name);
             if is_served != import.is_served {
@@ -113,26 +145,11 @@ impl ImportingCluster<'_> {
     }
 
     /// The ApiImports of the cluster by the names of their definitions.
-    fn known(&self) -> Result<BTreeMap<String, KnownImport>, Status> {
-        let scope = Scope::new(ATOLL, RESOURCE, Some(self.workspace), Some(""));
-        let (snapshot, suffix) = (self.server.registry.snapshot(), format!(".{}", self.cluster));
-        let mut known = BTreeMap::new();
-        for import in snapshot.list_borrowed(&scope, None) {
-            let Some(name) = import.name().strip_suffix(&suffix) else { continue };
-            let mut import = super::parse(&import.json())?;
-            let spec = import["spec"].take();
-            // Imports of an earlier Cluster of this name are replaced or garbage collected.
-            if spec["clusterUID"] == self.uid {
-                let import = KnownImport {
-                    digest: spec["digest"].as_str().unwrap_or_default().to_string(),
-                    is_served: spec["served"] == true,
-                    problem: spec["problem"].as_str().map(str::to_string),
-                    misfit: misfit(&import),
-                };
-                known.insert(name.to_string(), import);
-            }
-        }
-        Ok(known)
+    async fn known(&self) -> Result<BTreeMap<String, KnownImport>, Status> {
+        let registry = self.server.registry.clone();
+        let [workspace, cluster, uid] = [self.workspace, self.cluster, self.uid].map(str::to_string);
+        let read = move || known_imports(&registry, &workspace, &cluster, &uid);
+        self.server.registry.run_blocking(self.workspace, read).await
     }
 
     /// Writes the ApiImport of a definition. One that cannot be imported gets the reason instead.
@@ -144,7 +161,10 @@ impl ImportingCluster<'_> {
             "cluster": self.cluster, "clusterUID": self.uid, "group": group, "resource": resource,
             "digest": reported.digest, "served": true,
         });
-        let problem = match imports::read(&reported.definition) {
+        let definition = &reported.definition;
+        let (size, read) = (size_of(definition), || imports::read(definition));
+        let read = self.server.registry.run_sized(self.workspace, size, Stage::Started, read).await?;
+        let problem = match read {
             Ok(read) => {
                 spec["kind"] = read.kind.into();
                 spec["definition"] = read.spec;
@@ -281,21 +301,33 @@ impl ImportResult<'_> {
     }
 }
 
-/// Why the definition of an ApiImport is of no use in the workspace, although the cluster serves it.
-fn misfit(import: &Value) -> Option<String> {
-    let conditions = import["status"]["conditions"].as_array().into_iter().flatten();
-    let is_misfit = |condition: &&Value| {
-        let reason = condition["reason"].as_str().unwrap_or_default();
-        condition["status"] == "False" && MISFITS.contains(&reason)
-    };
-    let found = conditions.into_iter().find(is_misfit)?;
-    Some(
-        found["message"]
-            .as_str()
-            .filter(|message| !message.is_empty())
-            .unwrap_or("it does not fit")
-            .to_string(),
-    )
+/// The ApiImports of a cluster by the names of their definitions.
+fn known_imports(
+    registry: &Registry,
+    workspace: &str,
+    cluster: &str,
+    uid: &str,
+) -> BTreeMap<String, KnownImport> {
+    let scope = Scope::new(ATOLL, RESOURCE, Some(workspace), Some(""));
+    let (snapshot, suffix) = (registry.snapshot(), format!(".{cluster}"));
+    let mut known = BTreeMap::new();
+    for import in snapshot.list_borrowed(&scope, None) {
+        let Some(name) = import.name().strip_suffix(&suffix) else { continue };
+        // The definitions may be large: nothing is parsed.
+        let field = |name: &str| import.facts.fields.iter().find(|(field, _)| *field == name);
+        let text = |name: &str| field(name).map(|(_, value)| value.to_string());
+        // Imports of an earlier Cluster of this name are replaced or garbage collected.
+        if text(imports::CLUSTER_UID).as_deref() == Some(uid) {
+            let import = KnownImport {
+                digest: text(imports::DIGEST).unwrap_or_default(),
+                is_served: text(imports::SERVED).as_deref() == Some("true"),
+                problem: text(imports::PROBLEM),
+                misfit: text(imports::MISFIT),
+            };
+            known.insert(name.to_string(), import);
+        }
+    }
+    known
 }
 
 #[cfg(test)]
@@ -304,22 +336,16 @@ mod tests {
 
     #[test]
     fn condition_tells_what_is_of_no_use() {
-        let import = |reason: &str| {
-            let condition =
-                json!({ "type": "Compatible", "status": "False", "reason": reason, "message": ".spec.size" });
-            KnownImport {
-                digest: String::new(),
-                is_served: true,
-                problem: None,
-                misfit: misfit(&json!({ "status": { "conditions": [condition] } })),
-            }
+        let import = |misfit: &str| {
+            let misfit = Some(misfit.to_string()).filter(|misfit| !misfit.is_empty());
+            KnownImport { digest: String::new(), is_served: true, problem: None, misfit }
         };
-        let known = |reason: &str| BTreeMap::from([("widgets.example.com".to_string(), import(reason))]);
+        let known = |misfit: &str| BTreeMap::from([("widgets.example.com".to_string(), import(misfit))]);
         let long = format!("{}.example.com", "w".repeat(240));
-        for (reason, too_long, omitted, expected) in [
-            ("OtherCluster", vec![], 0, ["True", "Imported", "1 definitions of custom resources"]),
+        for (misfit, too_long, omitted, expected) in [
+            ("", vec![], 0, ["True", "Imported", "1 definitions of custom resources"]),
             (
-                "Incompatible",
+                ".spec.size",
                 vec![],
                 0,
                 [
@@ -328,14 +354,24 @@ mod tests {
                     "1 definitions of custom resources, of which 1 do not fit; widgets.example.com: .spec.size",
                 ],
             ),
-            ("LimitExceeded", vec![], 2, ["False", "TooMany", "2 definitions are not imported"]),
-            ("Invalid", vec![&long], 2, ["False", "NotImported", "3 definitions are not imported; www"]),
+            ("too large", vec![], 2, ["False", "TooMany", "2 definitions are not imported"]),
+            ("invalid", vec![&long], 2, ["False", "NotImported", "3 definitions are not imported; www"]),
         ] {
             let [status, found, message] =
-                ImportResult { known: &known(reason), too_long, omitted }.condition();
+                ImportResult { known: &known(misfit), too_long, omitted }.condition();
             assert_eq!([&*status, &*found], expected[..2], "{message}");
             assert!(message.starts_with(expected[2]), "{message}");
         }
+    }
+
+    #[test]
+    fn a_cluster_has_one_report_of_definitions_at_a_time() {
+        let reports = OpenDefinitionReports::default();
+        let first = reports.open("east", "1").unwrap();
+        assert_eq!(reports.open("east", "1").err().map(|status| status.code()), Some(429));
+        assert!(reports.open("west", "2").is_ok());
+        drop(first);
+        assert!(reports.open("east", "1").is_ok());
     }
 
     #[test]

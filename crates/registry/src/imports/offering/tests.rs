@@ -1,6 +1,12 @@
-use super::*;
+use atoll_watch::{Facts, Object};
+use serde_json::json;
 
-fn import(cluster: &str, properties: Value, offered: bool, served: bool) -> Value {
+use super::judging::{MOST_DISTINCT, name_of_cluster};
+use super::*;
+use crate::definitions::conditions;
+use crate::imports::OFFERED;
+
+fn import(cluster: &str, properties: Value, offered: bool, served: bool) -> Import {
     let version = json!({
         "name": "v1", "served": true, "storage": true,
         "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": {
@@ -18,7 +24,9 @@ fn import(cluster: &str, properties: Value, offered: bool, served: bool) -> Valu
     if offered {
         conditions::set(&mut import, [OFFERED, "True", "Offered", ""], "");
     }
-    import
+    let key = Key::object(ATOLL, RESOURCE, "w", "", object::name(&import));
+    let json = atoll_meta::json::to_vec(&import).into();
+    Import::read(Arc::new(Object::complete(key, 1, json, Facts::none()))).unwrap()
 }
 
 /// Cluster, whether it offers the definition, and the reason and the message of its compatibility.
@@ -66,4 +74,33 @@ fn a_cluster_that_no_longer_serves_it_hands_over() {
     let found = results(&judge(imports, None));
     assert_eq!((&*found[0].0, &*found[0].1), ("west", "True"));
     assert_eq!((&*found[1].0, &*found[1].1, &*found[1].2), ("east", "False", "NotServed"));
+}
+
+/// The definitions themselves are not read to tell them apart.
+#[test]
+fn imports_are_read_without_their_definitions() {
+    let east = import("east", json!({ "size": { "type": "integer" } }), true, true);
+    assert_eq!(east.head["spec"], json!({ "cluster": "east", "served": true }));
+    assert!(east.is_offered() && east.is_candidate());
+    assert_eq!(east.whole().unwrap()["spec"]["definition"]["group"], "example.com");
+}
+
+#[test]
+fn few_different_definitions_are_compared() {
+    let of = |number: usize| json!({ "size": { "type": "integer", "minimum": number } });
+    let all = MOST_DISTINCT + 2;
+    let mut imports: Vec<Import> =
+        (0..all).map(|number| import(&format!("c{number}"), of(number), false, true)).collect();
+    // A definition that was compared is not a further one.
+    imports.push(import("equal", of(3), false, true));
+    let found = results(&judge(imports, Some(&[])));
+    let reasons: Vec<&str> = found.iter().map(|(_, _, reason, _)| &**reason).collect();
+    let mut expected = vec!["Compatible"; MOST_DISTINCT];
+    expected.extend(["Incompatible", "Incompatible", "Compatible"]);
+    assert_eq!(reasons, expected);
+    assert!(
+        found[MOST_DISTINCT].3.contains("more than 16 different definitions"),
+        "{}",
+        found[MOST_DISTINCT].3
+    );
 }
