@@ -15,6 +15,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::cluster_scope::ClusterScope;
 use super::heartbeat::ClusterHeartbeat;
+use super::object_facts::FactsReader;
 use super::{events, records};
 use crate::Server;
 
@@ -106,10 +107,11 @@ pub async fn apply(
             apply_record(&server, scope, &record).await
         });
     }
+    let mut objects = FactsReader::new(&server.registry);
     events.retain(|event| scope.contains(&server.registry, &event.target.workspace));
     for event in &events {
         // A lost event is not an error.
-        if let Err(status) = events::record(server, scope, event).await {
+        if let Err(status) = events::record(server, scope, &mut objects, event).await {
             tracing::debug!(%status, cluster, "cannot record an event of the cluster");
         }
     }
