@@ -31,10 +31,18 @@ impl ObjectFacts {
     }
 }
 
+/// Returns the placement of a stored object. Returns `None` if the JSON is invalid.
+pub fn placement(stored: &[u8]) -> Option<Placement> {
+    Some(Placement::of(&metadata_of(stored, &["annotations"])?))
+}
+
 /// Returns an object with at least these fields of the metadata.
 fn metadata(object: &Object, fields: &[&str]) -> Option<Value> {
-    let stored = object.json_cow();
-    json::metadata_fields(&stored, fields).or_else(|| Some(json::parse(&stored).ok()?.value))
+    metadata_of(&object.json_cow(), fields)
+}
+
+fn metadata_of(stored: &[u8], fields: &[&str]) -> Option<Value> {
+    json::metadata_fields(stored, fields).or_else(|| Some(json::parse(stored).ok()?.value))
 }
 
 /// Reads the facts of objects for one request of an agent.
