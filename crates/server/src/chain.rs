@@ -294,7 +294,7 @@ where
             sync::tunnel::handle(server, &workspace, cluster, &user, access, parts)
         }
         path if let Some(cluster) = sync::placed::cluster(path) => {
-            sync::placed::handle(server, &workspace, cluster, &parts.method)
+            sync::placed::handle(server, &workspace, cluster, &parts.method).await
         }
         path if let Some(cluster) = sync::cluster(path) => {
             let access = lasting_access(&parts.headers);

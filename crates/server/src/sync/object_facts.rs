@@ -36,6 +36,19 @@ pub fn placement(stored: &[u8]) -> Option<Placement> {
     Some(Placement::of(&metadata_of(stored, &["annotations"])?))
 }
 
+/// Returns an object with its kind, version, uid and annotations.
+pub fn head(object: &Object) -> Option<Value> {
+    let stored = object.json_cow();
+    let Some(mut metadata) = json::metadata_fields(&stored, &["annotations", "uid"]) else {
+        return Some(json::parse(&stored).ok()?.value);
+    };
+    let mut start = stored[..json::prefix_len(&stored) - 1].to_vec();
+    start.push(b'}');
+    let mut head = json::parse(&start).ok()?.value;
+    head["metadata"] = metadata["metadata"].take();
+    Some(head)
+}
+
 /// Returns an object with at least these fields of the metadata.
 fn metadata(object: &Object, fields: &[&str]) -> Option<Value> {
     metadata_of(&object.json_cow(), fields)
@@ -134,6 +147,17 @@ mod tests {
         let plain = object("a", 2, json!({ "name": "a", "uid": "v" }), "deletionTimestamp");
         let facts = ObjectFacts { uid: "v".into(), ..ObjectFacts::default() };
         assert_eq!(ObjectFacts::of(&plain), Some(facts));
+    }
+
+    #[test]
+    fn heads_leave_out_the_rest() {
+        let metadata = json!({ "name": "a", "uid": "u", "annotations": { "a": "b" } });
+        let found = head(&object("a", 1, metadata, "x")).unwrap();
+        let expected = json!({
+            "kind": "ConfigMap", "apiVersion": "v1",
+            "metadata": { "uid": "u", "annotations": { "a": "b" } },
+        });
+        assert_eq!(found, expected);
     }
 
     #[test]
