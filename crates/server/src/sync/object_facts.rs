@@ -31,6 +31,11 @@ impl ObjectFacts {
     }
 }
 
+/// Whether a stored object is being deleted.
+pub fn is_being_deleted(object: &Object) -> bool {
+    metadata(object, &["deletionTimestamp"]).is_some_and(|found| object::is_being_deleted(&found))
+}
+
 /// Returns the placement of a stored object. Returns `None` if the JSON is invalid.
 pub fn placement(stored: &[u8]) -> Option<Placement> {
     Some(Placement::of(&metadata_of(stored, &["annotations"])?))
@@ -144,9 +149,11 @@ mod tests {
         let facts = ObjectFacts::of(&deleted).unwrap();
         assert_eq!((facts.uid.as_str(), facts.is_being_deleted), ("u", true));
         assert!(facts.placement.share("east").is_some());
+        assert!(is_being_deleted(&deleted));
         let plain = object("a", 2, json!({ "name": "a", "uid": "v" }), "deletionTimestamp");
         let facts = ObjectFacts { uid: "v".into(), ..ObjectFacts::default() };
         assert_eq!(ObjectFacts::of(&plain), Some(facts));
+        assert!(!is_being_deleted(&plain));
     }
 
     #[test]
