@@ -29,9 +29,16 @@ impl Failure {
         Failure { message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// A refusal with the server's message.
+    /// A refusal with the server's message. Servers other than Atoll may send none.
     pub fn refused(status: &Status) -> Failure {
-        Failure { message: status.message().to_string(), hint: hint_for(status) }
+        let message = match (status.message(), status.reason()) {
+            ("", "") => format!("the server refused the request with the status {}", status.code()),
+            ("", reason) => {
+                format!("the server refused the request with the status {} ({reason})", status.code())
+            }
+            (message, _) => message.to_string(),
+        };
+        Failure { message, hint: hint_for(status) }
     }
 }
 
@@ -98,6 +105,27 @@ pub fn join_names(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_without_a_message_are_explained() {
+        let refused = |status: serde_json::Value| {
+            let mut status = status;
+            status["apiVersion"] = "v1".into();
+            status["kind"] = "Status".into();
+            Failure::refused(&Status::from_value(&status).unwrap()).message
+        };
+        let cases = [
+            (serde_json::json!({ "code": 409, "reason": "Conflict", "message": "changed" }), "changed"),
+            (
+                serde_json::json!({ "code": 418, "reason": "Teapot" }),
+                "the server refused the request with the status 418 (Teapot)",
+            ),
+            (serde_json::json!({ "code": 418 }), "the server refused the request with the status 418"),
+        ];
+        for (status, expected) in cases {
+            assert_eq!(refused(status), expected);
+        }
+    }
 
     #[test]
     fn names_are_joined_and_truncated() {

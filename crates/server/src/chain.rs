@@ -98,9 +98,11 @@ where
         (false, "watch") => Ok(server.limits.request_timeout),
         _ => deadline(query.get("timeout").unwrap_or_default(), server.limits.request_timeout),
     };
+    let mut response_limits = None;
     let outcome = match timeout {
         Ok(timeout) => {
-            tokio::time::timeout(timeout, catch_panic(route(server, peer, request, &info, query))).await
+            let routed = route(server, peer, request, &info, query, &mut response_limits);
+            tokio::time::timeout(timeout, catch_panic(routed)).await
         }
         Err(status) => Ok(Ok(Err(status))),
     };
@@ -120,6 +122,10 @@ where
             let message = "request did not complete within the allotted timeout";
             failed(&Status::timeout(message, 0))
         }
+    };
+    let response = match response_limits {
+        Some(limits) => limits.reserve(response).unwrap_or_else(|status| failed(&status)),
+        None => response,
     };
     server.metrics.request(&server.registry.catalog, &info, response.status(), started.elapsed());
     if let Some((tracer, headers)) = traced {
@@ -153,13 +159,14 @@ fn deadline(given: &str, most: Duration) -> Result<Duration, Status> {
 }
 
 /// Authenticates and authorizes the request and takes permits, then dispatches to health, discovery or a
-/// verb.
+/// verb. Sets the limits of the response once the request is counted for its sender.
 async fn route<B>(
     server: &Arc<Server>,
     peer: &Peer,
     request: Request<B>,
     info: &Arc<RequestInfo>,
     query: Query,
+    counted_response: &mut Option<ResponseLimits>,
 ) -> Result<Response<Body>, Status>
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
@@ -203,6 +210,7 @@ where
     // managed fields.
     let is_controller = info.is_resource && peer.address.is_none() && sender.is_none();
     let mut in_flight = server.inflight.start(info, sender)?;
+    *counted_response = Some(in_flight.response_limits());
     if is_controller {
         in_flight.allow_stored_objects();
     }
@@ -296,7 +304,7 @@ where
             sync::tunnel::handle(server, &workspace, cluster, &user, access, parts)
         }
         path if let Some(cluster) = sync::placed::cluster(path) => {
-            sync::placed::handle(server, &workspace, cluster, &parts.method)
+            sync::placed::handle(server, &workspace, cluster, &parts.method).await
         }
         path if let Some(cluster) = sync::cluster(path) => {
             let access = lasting_access(&parts.headers);

@@ -26,6 +26,7 @@ pub mod heartbeat_times;
 mod imports;
 mod lasting_access;
 mod namespaces;
+mod object_facts;
 mod open_requests;
 mod open_views;
 pub mod pauses;

@@ -1,6 +1,10 @@
 //! Messages about objects that cannot be adopted.
 
 use atoll_fleet::adoption::Obstacle;
+use atoll_fleet::references;
+use atoll_meta::names::{dns1123_subdomain, path_segment_name};
+use atoll_meta::object;
+use serde_json::Value;
 
 use crate::advice::{Failure, invocation};
 
@@ -48,9 +52,36 @@ pub fn obstacle_failure(shown: &str, obstacle: &Obstacle) -> Failure {
     }
 }
 
+/// Returns why an object with an impossible name, or with a reference to such a name, cannot be adopted. Only a
+/// hostile cluster has such objects.
+pub fn name_failure(shown: &str, found: &Value) -> Option<Failure> {
+    let hint = "correct the object in the cluster";
+    if !path_segment_name(object::name(found)).is_empty() {
+        return Some(Failure::new(format!("{shown} has a name that is not valid"), hint));
+    }
+    let bad = references(found).into_iter().find(|one| !dns1123_subdomain(&one.name).is_empty())?;
+    let message = format!("{shown} refers to {} {:?}, which is not a valid name", bad.resource, bad.name);
+    Some(Failure::new(message, hint))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn names_must_be_possible() {
+        let pod = |name: &str, secret: &str| {
+            let volume = json!({ "name": "v", "secret": { "secretName": secret } });
+            json!({ "kind": "Pod", "metadata": { "name": name }, "spec": { "volumes": [volume] } })
+        };
+        assert_eq!(name_failure("Pod a", &pod("a", "top.secret")), None);
+        let reference = name_failure("Pod a", &pod("a", "../../x")).unwrap();
+        assert_eq!(reference.message, "Pod a refers to secrets \"../../x\", which is not a valid name");
+        let name = name_failure("Pod a/b", &pod("a/b", "top")).unwrap();
+        assert_eq!(name.message, "Pod a/b has a name that is not valid");
+    }
 
     #[test]
     fn failures_have_hints() {

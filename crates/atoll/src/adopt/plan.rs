@@ -9,7 +9,9 @@ use atoll_fleet::{Locator, Placement, marks, references};
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::obstacles::{in_namespace, is_kubernetes, namespace_flag, obstacle_failure, unknown_resource};
+use super::obstacles::{
+    in_namespace, is_kubernetes, name_failure, namespace_flag, obstacle_failure, unknown_resource,
+};
 use super::sent_objects::{self, SentObject, dependent_resources};
 use crate::advice::{Failure, invocation};
 use crate::cluster::connection::ClusterConnection;
@@ -354,6 +356,14 @@ impl Planner<'_> {
                     }
                 }
                 continue;
+            }
+            match name_failure(&shown, &found) {
+                Some(failure) if strictly => return Err(failure),
+                Some(failure) => {
+                    self.plan.notes.push(format!("{}; left out.", failure.message));
+                    continue;
+                }
+                None => {}
             }
             if resource.namespaced {
                 self.plan_namespace(object::namespace(&found)).await?;

@@ -2,6 +2,12 @@
 
 use atoll_testkit::wait::eventually;
 use atoll_testkit::{Client, Setup};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 
 use crate::bindings::{
@@ -159,6 +165,59 @@ async fn unread_answers_use_up_the_share_of_one_user_only() {
     assert!(whole.expect(200)["items"].as_array().is_some_and(|items| items.len() >= 20));
     ann.get(&format!("{CONFIG_MAPS}/large-1")).await.expect_status_code(200);
     drop(unread);
+    eventually("the share of closed connections is free again", async || ann.get(&path).await.status == 200)
+        .await;
+}
+
+/// Sends requests on a connection whose windows are closed, so that the server can send no body. Returns the answers
+/// that it holds, and the status of the last one if that is an error.
+async fn read_nothing(
+    client: &Client,
+    path: &str,
+    token: &str,
+    most: usize,
+) -> (Vec<Response<Incoming>>, u16) {
+    let stream = client.stream(&["h2"]).await.unwrap();
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(0);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let mut unread = Vec::new();
+    while unread.len() < most {
+        let request =
+            Request::get(format!("https://server{path}")).header("Authorization", format!("Bearer {token}"));
+        sender.ready().await.unwrap();
+        let answer = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
+        match answer.status().as_u16() {
+            200 => unread.push(answer),
+            status => return (unread, status),
+        }
+    }
+    (unread, 200)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_unread_answers_of_moderate_size_use_up_the_share_of_one_user() {
+    let server = TenantServer::start(&["ann", "bob"], &[]);
+    let admin = server.admin();
+    for name in ["ann", "bob"] {
+        bind(&admin, name, "edit", json!({ "kind": "User", "name": name })).await;
+    }
+    admin.post(CONFIG_MAPS, config_map_with("moderate", &"x".repeat(250_000))).await.expect(201);
+    let path = format!("{CONFIG_MAPS}/moderate");
+    let mut unread = Vec::new();
+    let refused = loop {
+        let (more, status) = read_nothing(&admin.anonymous(), &path, "ann", 150).await;
+        unread.extend(more);
+        if status != 200 || unread.len() >= 1500 {
+            break status;
+        }
+    };
+    // A quarter of a gibibyte.
+    assert_eq!((refused, unread.len() / 100), (429, 10), "{}", unread.len());
+    server.user("bob", "root").get(&path).await.expect_status_code(200);
+    drop(unread);
+    let ann = server.user("ann", "root");
     eventually("the share of closed connections is free again", async || ann.get(&path).await.status == 200)
         .await;
 }

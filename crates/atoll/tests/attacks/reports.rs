@@ -34,12 +34,23 @@ async fn users_cannot_write_reports() {
         "workspace": id, "namespace": "default", "name": "web", "uid": service["metadata"]["uid"],
         "state": "Applied", "generation": 1, "observed": true, "status": balanced("10.9.9.9"),
     });
-    bob.post("/services/sync/east", json!({ "records": [record], "run": 1, "number": 1 })).await.expect(200);
+    let report = json!({ "records": [&record], "run": 1, "number": 1 });
+    bob.post("/services/sync/east", report).await.expect(200);
     let address = async || {
         let service = bob.get(&format!("{SERVICES}/web")).await.expect(200);
         service["status"]["loadBalancer"]["ingress"][0]["ip"].clone()
     };
     eventually("the report is in the status", async || address().await == "10.9.9.9").await;
+    // The kind is not the agent's to choose.
+    let mut renamed = record.clone();
+    renamed["resource"]["kind"] = "Other".into();
+    renamed["status"] = balanced("10.6.6.6");
+    for (number, record) in [(2, renamed), (3, record)] {
+        let report = json!({ "records": [record], "run": 1, "number": number });
+        bob.post("/services/sync/east", report).await.expect(200);
+        let statuses = bob.get(STATUSES).await.expect(200)["items"].clone();
+        assert_eq!(statuses[0]["status"]["status"], balanced("10.9.9.9"));
+    }
     let reports = async || bob.get(STATUSES).await.expect(200)["items"].clone();
     let before = reports().await;
     let name = before[0]["metadata"]["name"].as_str().unwrap().to_owned();

@@ -1,5 +1,5 @@
-//! Serialization of large responses: on blocking threads, a few at once, with memory counted until they are
-//! sent.
+//! Serialization of large responses: on blocking threads, a few at once. The memory of all but small responses is
+//! counted until they are sent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,6 +17,10 @@ use crate::body::Body;
 
 /// Responses of at least this many bytes, or made of this much JSON, are large.
 pub const LARGE: usize = 256 << 10;
+
+/// Responses of at least this many bytes are counted until they are sent. A client that reads none of them could
+/// otherwise have hundreds on each connection for free.
+const COUNTED_FROM: usize = 16 << 10;
 
 /// Memory for making a response from less JSON than that without a permit.
 pub const SMALL_OUTPUT: usize = 4 * LARGE;
@@ -150,12 +154,17 @@ impl ResponseLimits {
         Ok(with_reservation(response, reserved))
     }
 
-    /// Counts the memory of a complete response until it has been sent.
+    /// Counts the memory of a complete response until it has been sent, unless it is small or counted already.
     pub fn reserve(&self, response: Response<Body>) -> Result<Response<Body>, Status> {
         let size = match response.body() {
-            Body::Full(Some(bytes)) if bytes.len() >= LARGE => bytes.len(),
+            Body::Full(Some(bytes)) if bytes.len() >= COUNTED_FROM => bytes.len(),
             _ => return Ok(response),
         };
+        let reservation = response.extensions().get::<ResponseReservation>();
+        // A response that was compressed since has other bytes.
+        if self.is_trusted() || reservation.is_some_and(|known| known.alive.strong_count() > 0) {
+            return Ok(response);
+        }
         let mut reserved = self.empty_reservation();
         self.reserve_bytes(&mut reserved, size)?;
         Ok(with_reservation(response, reserved))
@@ -193,7 +202,7 @@ impl ResponseLimits {
 /// Attaches the reservation to the bytes: it is released when the last of them is dropped.
 fn with_reservation(mut response: Response<Body>, reserved: Reservation) -> Response<Body> {
     if let Body::Full(Some(bytes)) = response.body_mut()
-        && bytes.len() >= LARGE
+        && bytes.len() >= COUNTED_FROM
     {
         let alive = Arc::new(());
         let reservation = ResponseReservation { bytes: bytes.len(), alive: Arc::downgrade(&alive) };
@@ -254,6 +263,26 @@ mod tests {
         assert!(write(&ann, LARGE).await.is_ok());
         drop(held);
         assert_eq!(memory.reserved(), (0, 0), "memory of dropped responses is released");
+    }
+
+    #[test]
+    fn all_but_small_responses_count_once() {
+        let memory = Memory::new(1 << 30, 1 << 30);
+        let limits = limits(&memory, Some(sender("ann")));
+        let response = |size: usize| {
+            let text = respond::with_type(StatusCode::OK, "text/plain", Body::from(vec![b'x'; size]));
+            limits.reserve(text).unwrap()
+        };
+        let small = response(COUNTED_FROM - 1);
+        assert_eq!(memory.reserved().0, 0);
+        let counted = limits.reserve(response(LARGE - 1)).unwrap();
+        assert_eq!(memory.reserved().0, LARGE - 1);
+        assert!(counted.extensions().get::<ResponseReservation>().is_some());
+        // A body that replaces a counted one is counted instead.
+        let replaced = limits.reserve(counted.map(|_| Body::from(vec![b'y'; COUNTED_FROM]))).unwrap();
+        assert_eq!(memory.reserved().0, COUNTED_FROM);
+        drop((small, replaced));
+        assert_eq!(memory.reserved(), (0, 0));
     }
 
     #[tokio::test]

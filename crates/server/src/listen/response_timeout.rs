@@ -1,5 +1,5 @@
-//! Timeout for reading large responses and the events of watches. What is never read would keep its memory
-//! from others. A watch without unread events has no timeout.
+//! Timeout for reading responses that are not small, and the events of watches. What is never read would keep its
+//! memory from others. A watch without unread events has no timeout.
 
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const BASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum bytes per second after that.
 const MIN_RATE: u32 = 512 << 10;
 
-/// The large responses and the watches that a connection is sending.
+/// The responses that are not small, and the watches, that a connection is sending.
 #[derive(Default)]
 pub struct ResponseTimeout {
     sent: Mutex<SentResponses>,
@@ -24,8 +24,8 @@ pub struct ResponseTimeout {
 
 #[derive(Default)]
 struct SentResponses {
-    /// Large responses, with the time at which they must have been read.
-    large: Vec<(Instant, Weak<()>)>,
+    /// Responses that are not small, with the time at which they must have been read.
+    counted: Vec<(Instant, Weak<()>)>,
     watches: Vec<Weak<WatchBuffer>>,
 }
 
@@ -44,8 +44,8 @@ impl ResponseTimeout {
         }
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         sent.forget_ended();
-        let large = reservation.map(|large| (Instant::now() + allowed(large.bytes), large.alive));
-        sent.large.extend(large);
+        let counted = reservation.map(|response| (Instant::now() + allowed(response.bytes), response.alive));
+        sent.counted.extend(counted);
         sent.watches.extend(watch.map(|watch| watch.0));
         self.changed.notify_one();
     }
@@ -70,19 +70,19 @@ impl ResponseTimeout {
     fn deadline(&self) -> Option<Instant> {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         sent.forget_ended();
-        let large = sent.large.iter().map(|(deadline, _)| *deadline);
+        let responses = sent.counted.iter().map(|(deadline, _)| *deadline);
         let watches = sent.watches.iter().filter_map(Weak::upgrade).map(|watch| match watch.unread() {
             Some(unread) => unread.since + allowed(unread.bytes),
             // Look again later: there may be unread events then.
             None => Instant::now() + BASE_TIMEOUT,
         });
-        large.chain(watches).min()
+        responses.chain(watches).min()
     }
 }
 
 impl SentResponses {
     fn forget_ended(&mut self) {
-        self.large.retain(|(_, alive)| alive.strong_count() > 0);
+        self.counted.retain(|(_, alive)| alive.strong_count() > 0);
         self.watches.retain(|watch| watch.strong_count() > 0);
     }
 }

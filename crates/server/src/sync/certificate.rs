@@ -91,7 +91,7 @@ pub async fn handle(
         let key = request.key_id().map_err(Status::bad_request)?;
         join_token.use_for(&key, &certificate).await?;
     }
-    tracing::info!(cluster, user = user.name, "issued a certificate to the agent of a cluster");
+    tracing::debug!(cluster, user = user.name, "issued a certificate to the agent of a cluster");
     Ok(respond::json(&json!({ "certificate": certificate })))
 }
 

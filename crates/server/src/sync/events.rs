@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use atoll_fleet::rate_limit::{Rate, RateLimiter};
 use atoll_fleet::view::{EventReport, ObjectTarget};
-use atoll_fleet::{Placement, event, marks};
+use atoll_fleet::{event, marks};
 use atoll_meta::{Status, object, time};
 use atoll_registry::{LimitsOnly, ObjectRef, Row, Update};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::cluster_scope::ClusterScope;
+use super::object_facts::FactsReader;
 use super::report::MANAGER;
 use crate::Server;
 
@@ -42,9 +43,10 @@ impl EventLimits {
 pub async fn record(
     server: &Arc<Server>,
     scope: ClusterScope<'_>,
+    objects: &mut FactsReader<'_>,
     report: &EventReport,
 ) -> Result<(), Status> {
-    let ClusterScope { cluster, uid, .. } = scope;
+    let ClusterScope { workspace, cluster, uid } = scope;
     let registry = &server.registry;
     let target = &report.target;
     let resource = &target.resource;
@@ -56,14 +58,18 @@ pub async fn record(
     if !registry.placements.is_on(cluster, uid, &row.key(&object_ref)) {
         return Ok(());
     }
-    let known = super::parse(&registry.get(&row, &object_ref)?.json())?;
-    if !scope.may_have(registry, &target.workspace, &Placement::of(&known)) {
+    // Nothing is read for events beyond the limit.
+    if !server.event_limits.allow(workspace, cluster) {
         return Ok(());
     }
-    if object::uid(&known) != target.uid || is_foreign(server, report) {
+    let Some(known) = objects.read(&row.key(&object_ref)).await else { return Ok(()) };
+    if !scope.may_have(registry, &target.workspace, &known.placement) || known.uid != target.uid {
         return Ok(());
     }
-    write(server, scope, report, &row.kind).await
+    if is_foreign(server, objects, report).await {
+        return Ok(());
+    }
+    write(server, scope, objects, report, &row.kind).await
 }
 
 /// Records that an object that is no longer placed on a cluster stays there, and why. The object itself may
@@ -100,25 +106,29 @@ async fn write_own(
     id: &str,
     mut event: Value,
 ) -> Result<(), Status> {
+    if !server.event_limits.allow(scope.workspace, scope.cluster) {
+        return Ok(());
+    }
     let now = time::format(server.registry.clock.seconds());
     event["count"] = 1.into();
     event["firstTimestamp"] = now.as_str().into();
     event["lastTimestamp"] = now.into();
     event["source"] = json!({ "component": MANAGER });
     let report = EventReport { target: target.clone(), id: id.into(), about: Value::Null, event };
-    write(server, scope, &report, kind).await
+    write(server, scope, &mut FactsReader::new(&server.registry), &report, kind).await
 }
 
-/// Writes an event, unless it is unchanged or the rate limit is exceeded. `kind` is that of the object above.
+/// Writes an event, unless it is unchanged. `kind` is that of the object above.
 async fn write(
     server: &Arc<Server>,
     scope: ClusterScope<'_>,
+    objects: &mut FactsReader<'_>,
     report: &EventReport,
     kind: &str,
 ) -> Result<(), Status> {
-    let ClusterScope { workspace, cluster, .. } = scope;
+    let cluster = scope.cluster;
     let (registry, target) = (&server.registry, &report.target);
-    if is_namespace_terminating(server, report)? {
+    if is_namespace_terminating(server, objects, report).await? {
         return Ok(());
     }
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
@@ -129,9 +139,7 @@ async fn write(
     if report.about.is_null() {
         shown["involvedObject"]["kind"] = kind.into();
     }
-    if registry.get(events, &at).is_ok_and(|found| is_unchanged(&found.json(), &shown))
-        || !server.event_limits.allow(workspace, cluster)
-    {
+    if objects.parse(&events.key(&at)).await.is_some_and(|found| is_unchanged(&found, &shown)) {
         return Ok(());
     }
     let transform = |existing: Option<&Value>| {
@@ -160,7 +168,7 @@ async fn write(
 
 /// Whether an event of an object that a cluster has created is not to be shown: its kind is not created by
 /// controllers, or the object is known above as one of its own.
-fn is_foreign(server: &Server, report: &EventReport) -> bool {
+async fn is_foreign(server: &Server, objects: &mut FactsReader<'_>, report: &EventReport) -> bool {
     let about = &report.about;
     if about.is_null() {
         return false;
@@ -172,23 +180,26 @@ fn is_foreign(server: &Server, report: &EventReport) -> bool {
     let Some(row) = server.registry.catalog.find(group, version, plural) else { return false };
     let object_ref =
         ObjectRef { workspace: &target.workspace, namespace: &target.namespace, name: text("name") };
-    let known = server.registry.get(row, &object_ref).and_then(|found| super::parse(&found.json()));
-    known.is_ok_and(|known| object::uid(&known) == text("uid"))
+    objects.read(&row.key(&object_ref)).await.is_some_and(|known| known.uid == text("uid"))
 }
 
 /// Whether the namespace of an event is being deleted.
-fn is_namespace_terminating(server: &Server, report: &EventReport) -> Result<bool, Status> {
+async fn is_namespace_terminating(
+    server: &Server,
+    objects: &mut FactsReader<'_>,
+    report: &EventReport,
+) -> Result<bool, Status> {
     let namespaces = server.registry.catalog.find("", "v1", "namespaces");
     let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
     let object_ref =
         ObjectRef { workspace: &report.target.workspace, namespace: "", name: report.namespace() };
-    let namespace = super::parse(&server.registry.get(namespaces, &object_ref)?.json())?;
-    Ok(object::is_being_deleted(&namespace))
+    let namespace = objects.read(&namespaces.key(&object_ref)).await;
+    let namespace = namespace.ok_or_else(|| Status::not_found("", "namespaces", object_ref.name))?;
+    Ok(namespace.is_being_deleted)
 }
 
 /// Whether an existing event has the same content.
-fn is_unchanged(existing: &[u8], shown: &Value) -> bool {
-    let Ok(existing) = super::parse(existing) else { return false };
+fn is_unchanged(existing: &Value, shown: &Value) -> bool {
     let fields = shown.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
     fields.into_iter().all(|(field, value)| existing.get(field) == Some(value))
 }

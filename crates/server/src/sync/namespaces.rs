@@ -1,22 +1,26 @@
-//! Namespaces in all workspaces that are deleted or whose Pod Security labels change.
+//! Namespaces in the workspaces that a cluster serves that are deleted or whose Pod Security labels change.
 
 use std::sync::Arc;
 
 use atoll_fleet::pod_security::LABELS;
-use atoll_meta::object;
 use atoll_watch::{Event, Object, Scope, Watcher};
 use memchr::memmem;
 
-use super::parse;
 use crate::Server;
 
 /// Namespaces with their workspaces.
 #[derive(Default)]
 pub struct NamespaceChanges {
-    /// Being deleted, or deleted.
-    pub terminating: Vec<(String, String)>,
+    pub terminating: Vec<TerminatingNamespace>,
     /// With changed Pod Security labels.
     pub relabelled: Vec<(String, String)>,
+}
+
+/// A namespace that may be being deleted, or deleted.
+pub struct TerminatingNamespace {
+    pub place: (String, String),
+    /// Its last form. It tells whether it is.
+    pub seen: Arc<Object>,
 }
 
 /// Reports namespaces that are being deleted or were deleted, starting with the oldest revision in the
@@ -24,12 +28,14 @@ pub struct NamespaceChanges {
 /// not necessarily deleted: an old backup may have been restored.
 pub struct NamespaceWatch {
     server: Arc<Server>,
+    /// The workspace whose namespaces, and those of its descendants, are reported.
+    workspace: String,
     watcher: Option<Watcher>,
 }
 
 impl NamespaceWatch {
-    pub fn new(server: &Arc<Server>) -> NamespaceWatch {
-        NamespaceWatch { server: server.clone(), watcher: None }
+    pub fn new(server: &Arc<Server>, workspace: &str) -> NamespaceWatch {
+        NamespaceWatch { server: server.clone(), workspace: workspace.to_owned(), watcher: None }
     }
 
     /// Waits for the next changes.
@@ -48,8 +54,9 @@ impl NamespaceWatch {
                 self.watcher = None;
                 continue;
             };
-            let terminating: Vec<(String, String)> =
-                events.iter().filter_map(|event| terminating(event)).collect();
+            // Nothing is awaited from here on: the caller may stop to wait, and would lose the events.
+            let terminating: Vec<TerminatingNamespace> =
+                events.iter().filter_map(|event| self.may_be_terminating(event)).collect();
             let relabelled: Vec<(String, String)> = events
                 .iter()
                 .filter(|event| is_relabelled(event))
@@ -60,14 +67,16 @@ impl NamespaceWatch {
             }
         }
     }
-}
 
-fn terminating(event: &Event) -> Option<(String, String)> {
-    let seen = event.object.as_ref().or(event.previous.as_ref())?;
-    // Cheap check first: most namespaces are not being deleted, and every view looks at all of them.
-    memmem::find(&seen.json_cow(), b"deletionTimestamp")?;
-    let namespace = parse(&seen.json()).ok()?;
-    object::is_being_deleted(&namespace).then(|| key_of(event)).flatten()
+    /// Returns the namespace of an event, if it may be being deleted and the cluster serves its workspace. Every
+    /// view sees the namespaces of all tenants, most of which are not being deleted.
+    fn may_be_terminating(&self, event: &Event) -> Option<TerminatingNamespace> {
+        let seen = event.object.as_ref().or(event.previous.as_ref())?;
+        memmem::find(&seen.json_cow(), b"deletionTimestamp")?;
+        let place = key_of(event)?;
+        let ancestry = self.server.registry.ancestry(&place.0);
+        ancestry.contains(&self.workspace).then(|| TerminatingNamespace { place, seen: seen.clone() })
+    }
 }
 
 fn is_relabelled(event: &Event) -> bool {

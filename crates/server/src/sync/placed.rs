@@ -6,12 +6,13 @@ use atoll_fleet::view::ObjectTarget;
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::is_namespace;
+use atoll_registry::{Burst, run_in_place};
 use http::{Method, Response};
 use serde_json::json;
 
 use super::cluster_scope::ClusterScope;
-use super::parse;
 use super::view::target;
+use super::{object_facts, parse};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -25,7 +26,7 @@ pub fn cluster(path: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains('/')).then_some(name)
 }
 
-pub fn handle(
+pub async fn handle(
     server: &Server,
     workspace: &Workspace,
     cluster: &str,
@@ -41,16 +42,21 @@ pub fn handle(
     let uid = object::uid(&parse(&registered.json())?).to_string();
     let scope = ClusterScope { workspace, cluster, uid: &uid };
     let mut found: Vec<ObjectTarget> = Vec::new();
+    let mut burst = Burst::default();
     for (key, _) in registry.placements.on(cluster) {
         let Some((parts, object)) = key.parts().zip(snapshot.get(&key)) else { continue };
         // Placements of namespaces are only bookkeeping.
         if is_namespace(&parts) {
             continue;
         }
-        let object = parse(&object.json())?;
-        if scope.may_have(registry, parts.workspace, &Placement::of(&object)) {
-            found.push(target(&parts, &object));
-        }
+        // The placement is in the metadata. Objects need not be parsed, which takes long for all of a cluster.
+        let _turn = burst.begin(registry, parts.workspace, object.size()).await;
+        let of_cluster = run_in_place(object.size(), || {
+            let object = object_facts::head(&object)?;
+            let may_have = scope.may_have(registry, parts.workspace, &Placement::of(&object));
+            may_have.then(|| target(&parts, &object))
+        });
+        found.extend(of_cluster);
     }
     found.sort_unstable();
     found.dedup();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use atoll_fleet::Placement;
 use atoll_fleet::heartbeat;
 use atoll_fleet::report_order::ReportOrder;
-use atoll_fleet::view::{Record, Report, State};
+use atoll_fleet::view::{ObjectTarget, Record, Report, State};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::{NoAdmission, ObjectRef, Row};
@@ -15,7 +15,8 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::cluster_scope::ClusterScope;
 use super::heartbeat::ClusterHeartbeat;
-use super::{events, records};
+use super::object_facts::FactsReader;
+use super::{events, object_facts, records};
 use crate::Server;
 
 /// Maximum number of clusters whose sequence numbers are kept. The next report of a forgotten cluster is
@@ -57,13 +58,23 @@ pub fn read(body: &[u8]) -> Result<Report, Status> {
     if let Some(definitions) = &report.definitions {
         super::imports::check(definitions)?;
     }
-    let mut seen = HashSet::with_capacity(records);
-    let is_last: Vec<bool> =
-        report.records.iter().rev().map(|record| seen.insert(record.target.clone())).collect();
-    let mut is_last = is_last.into_iter().rev();
-    report.records.retain(|_| is_last.next().unwrap_or(true));
+    retain_last(&mut report.records);
     report.records = report.records.into_iter().map(Record::bounded).collect();
     Ok(report)
+}
+
+/// Keeps the last of several records about an object. The version and kind that the agent names make no difference.
+fn retain_last(records: &mut Vec<Record>) {
+    let mut seen = HashSet::with_capacity(records.len());
+    let is_last = |record: &Record| {
+        let (target, resource) = (&record.target, &record.target.resource);
+        let object =
+            [&resource.group, &resource.resource, &target.workspace, &target.namespace, &target.name];
+        seen.insert((object.map(String::clone), target.uid.clone()))
+    };
+    let is_last: Vec<bool> = records.iter().rev().map(is_last).collect();
+    let mut is_last = is_last.into_iter().rev();
+    records.retain(|_| is_last.next().unwrap_or(true));
 }
 
 /// Processes a report. Records of objects that are not placed on the cluster are ignored, because a syncer
@@ -95,8 +106,10 @@ pub async fn apply(
         scope.contains(&server.registry, &record.target.workspace)
             && !server.access_removals.record(uid, record)
     });
+    let mut objects = FactsReader::new(&server.registry);
     let mut writing = JoinSet::new();
     for record in records {
+        let Some(reported) = ReportedObject::of(server, scope, &mut objects, &record).await else { continue };
         if writing.len() >= CONCURRENT_WRITES
             && let Some(written) = writing.join_next().await
         {
@@ -106,13 +119,13 @@ pub async fn apply(
         let (cluster, uid) = (cluster.to_string(), uid.to_string());
         writing.spawn(async move {
             let scope = ClusterScope { workspace: &workspace, cluster: &cluster, uid: &uid };
-            apply_record(&server, scope, &record).await
+            apply_record(&server, scope, &record, reported).await
         });
     }
     events.retain(|event| scope.contains(&server.registry, &event.target.workspace));
     for event in &events {
         // A lost event is not an error.
-        if let Err(status) = events::record(server, scope, event).await {
+        if let Err(status) = events::record(server, scope, &mut objects, event).await {
             tracing::debug!(%status, cluster, "cannot record an event of the cluster");
         }
     }
@@ -127,31 +140,59 @@ fn finished(written: Result<Result<(), Status>, JoinError>) -> Result<(), Status
     written.unwrap_or_else(|error| Err(Status::internal_error(error.to_string())))
 }
 
-async fn apply_record(server: &Arc<Server>, scope: ClusterScope<'_>, record: &Record) -> Result<(), Status> {
+/// The object of a record.
+struct ReportedObject {
+    row: Arc<Row>,
+    is_being_deleted: bool,
+    /// Records are named by the cluster's name: while another cluster of that name has the object, the record
+    /// belongs to that one.
+    belongs_to_other_cluster: bool,
+}
+
+impl ReportedObject {
+    /// Returns the object of a record, if the cluster may report on it: it is placed there.
+    async fn of(
+        server: &Server,
+        scope: ClusterScope<'_>,
+        objects: &mut FactsReader<'_>,
+        record: &Record,
+    ) -> Option<ReportedObject> {
+        let (registry, target, resource) = (&server.registry, &record.target, &record.target.resource);
+        let (group, version) = (resource.group.as_str(), resource.version.as_str());
+        let row = registry.find(Some(&target.workspace), group, version, &resource.resource)?;
+        if !resource.kind.is_empty() && resource.kind != row.kind {
+            return None;
+        }
+        let key = row.key(&object_ref(target));
+        if !registry.placements.is_on(scope.cluster, scope.uid, &key) {
+            return None;
+        }
+        let found = objects.read(&key).await?;
+        // An object with the same name but another UID is another object.
+        if found.uid != target.uid || !scope.may_have(registry, &target.workspace, &found.placement) {
+            return None;
+        }
+        let belongs_to_other_cluster = found.placement.share(scope.cluster).is_some()
+            && scope.share(registry, &target.workspace, &found.placement).is_none();
+        Some(ReportedObject { row, is_being_deleted: found.is_being_deleted, belongs_to_other_cluster })
+    }
+}
+
+fn object_ref(target: &ObjectTarget) -> ObjectRef<'_> {
+    ObjectRef { workspace: &target.workspace, namespace: &target.namespace, name: &target.name }
+}
+
+async fn apply_record(
+    server: &Arc<Server>,
+    scope: ClusterScope<'_>,
+    record: &Record,
+    reported: ReportedObject,
+) -> Result<(), Status> {
     let target = &record.target;
-    let resource = &target.resource;
-    let row =
-        server.registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
-    let Some(row) = row else { return Ok(()) };
-    let object_ref =
-        ObjectRef { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
-    // A cluster may only report on objects that are placed on it.
-    if !server.registry.placements.is_on(scope.cluster, scope.uid, &row.key(&object_ref)) {
-        return Ok(());
-    }
-    // An object with the same name but another UID is another object.
-    let Ok(found) = server.registry.get(&row, &object_ref) else { return Ok(()) };
-    let found = super::parse(&found.json())?;
-    let placement = Placement::of(&found);
-    if object::uid(&found) != target.uid || !scope.may_have(&server.registry, &target.workspace, &placement) {
-        return Ok(());
-    }
-    // Records are named by the cluster's name: while another cluster of that name has the object, the record
-    // belongs to that one.
-    let belongs_to_other_cluster = placement.share(scope.cluster).is_some()
-        && scope.share(&server.registry, &target.workspace, &placement).is_none();
+    let ReportedObject { row, is_being_deleted, belongs_to_other_cluster } = reported;
+    let object_ref = object_ref(target);
     let outcome = match record.state {
-        State::Refused if target.is_namespace() && object::is_being_deleted(&found) => {
+        State::Refused if target.is_namespace() && is_being_deleted => {
             events::record_waiting(server, scope, target, &row.kind, &record.message).await
         }
         // Namespaces have no status from clusters.
@@ -207,7 +248,8 @@ async fn confirm_deleted(
         .registry
         .place(row, object_ref, Some(&record.target.uid), false, &NoAdmission, &change)
         .await?;
-    if Placement::of(&super::parse(&placed.json)?).share(scope.cluster).is_some() {
+    let left = object_facts::placement(&placed.json);
+    if left.is_some_and(|placement| placement.share(scope.cluster).is_some()) {
         return Ok(false);
     }
     match records::delete(server, scope.cluster, record).await {
@@ -242,6 +284,23 @@ mod tests {
         let found: Vec<(&str, &str)> =
             report.records.iter().map(|one| (one.target.name.as_str(), one.message.as_str())).collect();
         assert_eq!(found, [("b", "2"), ("a", "3")]);
+    }
+
+    #[test]
+    fn version_and_kind_do_not_make_another_object() {
+        let changed = |number: usize, field: &str, value: Value| {
+            let mut record = record("a", &number.to_string());
+            record["resource"][field] = value;
+            record
+        };
+        let mut records: Vec<Value> =
+            (0..1000).map(|number| changed(number, "kind", format!("Kind{number}").into())).collect();
+        records.push(changed(1000, "version", "v2".into()));
+        records.push(changed(1001, "namespaced", false.into()));
+        records.push(record("b", ""));
+        let report = read(json!({ "records": records }).to_string().as_bytes()).unwrap();
+        let messages: Vec<&str> = report.records.iter().map(|one| one.message.as_str()).collect();
+        assert_eq!(messages, ["1001", ""]);
     }
 
     #[test]

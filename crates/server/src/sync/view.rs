@@ -161,7 +161,7 @@ impl View {
             observe: ClusterView::of(&cluster).is_observed(),
         };
         self.send(&synced).await?;
-        let mut namespaces = NamespaceWatch::new(&self.server);
+        let mut namespaces = NamespaceWatch::new(&self.server, &self.workspace);
         let mut keepalive_at = Instant::now() + KEEPALIVE_INTERVAL;
         loop {
             self.check_access().await?;
@@ -241,10 +241,13 @@ impl View {
         keys.sort_unstable();
         for key in keys {
             let object = self.read(&key, snapshot.get(&key)).await;
-            if let Some(line) = object.as_deref().and_then(|object| self.first_labels(&key, object)) {
+            if let Some(object) = object.as_deref()
+                && let Some(line) = self.first_labels(&key, object).await
+            {
                 self.send(&line).await?;
             }
-            if let Some((workspace, namespace)) = self.terminating_namespace(&key, object.as_deref(), &read) {
+            let terminating = self.terminating_namespace(&key, object.as_deref()).await;
+            if let Some((workspace, namespace)) = terminating {
                 self.send(&SyncLine::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
             }
             self.access.note_changed(&key);

@@ -4,20 +4,23 @@ use atoll_fleet::Placement;
 use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::{ObjectTarget, SyncLine};
 use atoll_meta::{Status, object};
+use atoll_registry::run_in_place;
 use atoll_store::{Key, key};
+use atoll_watch::Object;
 use serde_json::Value;
 
-use super::super::{dialects, parse};
+use super::super::dialects;
+use super::super::namespaces::TerminatingNamespace;
+use super::super::object_facts::is_being_deleted;
 use super::{View, ViewEnded};
 
 impl View {
     /// Returns the namespace of an object that is being deleted, if the namespace is being deleted as well
     /// and this was not sent yet.
-    pub(super) fn terminating_namespace(
+    pub(super) async fn terminating_namespace(
         &mut self,
         key: &Key,
         object: Option<&Value>,
-        read: &dyn Fn(&Key) -> Option<Value>,
     ) -> Option<(String, String)> {
         let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
         let place = (parts.workspace.to_string(), parts.namespace.to_string());
@@ -32,23 +35,23 @@ impl View {
         {
             return None;
         }
-        let namespace = read(&Key::object("", "namespaces", parts.workspace, "", parts.namespace))?;
-        object::is_being_deleted(&namespace).then(|| {
-            self.terminating.insert(place.clone());
-            place
-        })
+        if !self.is_namespace_deleted(&place).await? {
+            return None;
+        }
+        self.terminating.insert(place.clone());
+        Some(place)
     }
 
     /// Returns a line with the Pod Security labels of an object's namespace, if it is the first object in it
     /// and the labels are not the defaults.
-    pub(super) fn first_labels(&mut self, key: &Key, object: &Value) -> Option<SyncLine> {
+    pub(super) async fn first_labels(&mut self, key: &Key, object: &Value) -> Option<SyncLine> {
         let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
         let place = (parts.workspace.to_string(), parts.namespace.to_string());
         if self.labels.contains_key(&place) {
             return None;
         }
         self.scope().share(&self.server.registry, parts.workspace, &Placement::of(object))?;
-        let (labels, below) = self.required(&place);
+        let (labels, below) = self.required(&place).await;
         let is_news = labels != Labels::fallback(place.0 == self.workspace) || below.is_some();
         self.labels.insert(place.clone(), labels.clone());
         let (workspace, namespace) = place;
@@ -58,9 +61,9 @@ impl View {
     /// Sends changed Pod Security labels of namespaces.
     pub(super) async fn send_labels(&mut self, places: Vec<(String, String)>) -> Result<(), ViewEnded> {
         for place in places {
-            let Some(before) = self.labels.get(&place) else { continue };
-            let (labels, below) = self.required(&place);
-            if labels != *before {
+            let Some(before) = self.labels.get(&place).cloned() else { continue };
+            let (labels, below) = self.required(&place).await;
+            if labels != before {
                 self.labels.insert(place.clone(), labels.clone());
                 let (workspace, namespace) = place;
                 self.send(&SyncLine::Namespace { workspace, namespace, labels, below }).await?;
@@ -70,10 +73,10 @@ impl View {
     }
 
     /// Returns the Pod Security labels of a namespace below, and its prescribed name.
-    pub(super) fn required(&self, (workspace, namespace): &(String, String)) -> (Labels, Option<String>) {
+    async fn required(&mut self, (workspace, namespace): &(String, String)) -> (Labels, Option<String>) {
         let key = Key::object("", "namespaces", workspace, "", namespace);
         let found = self.server.registry.snapshot().get(&key);
-        let object = found.and_then(|found| parse(&found.json()).ok()).unwrap_or_default();
+        let object = self.read(&key, found).await.unwrap_or_default();
         let labels = Labels::of(&self.registered, *workspace == self.workspace, &object);
         let below = dialects::namespace_below(&self.server, workspace, namespace, &object, &self.registered);
         (labels, below)
@@ -81,22 +84,33 @@ impl View {
 
     /// Sends that namespaces are being deleted or were deleted, so that the syncer deletes what is left in
     /// them.
-    pub(super) async fn send_terminating(&mut self, ended: Vec<(String, String)>) -> Result<(), ViewEnded> {
-        let scope = self.scope();
-        let snapshot = self.server.registry.snapshot();
-        let is_there = |(workspace, name): &(String, String)| {
-            let found = snapshot.get(&Key::object("", "namespaces", workspace, "", name));
-            let found = found.and_then(|found| parse(&found.json()).ok());
-            found.is_some_and(|found| !object::is_being_deleted(&found))
-        };
-        let ended: Vec<(String, String)> = ended
-            .into_iter()
-            .filter(|place| !is_there(place) && scope.contains(&self.server.registry, &place.0))
-            .collect();
-        for (workspace, namespace) in ended {
+    pub(super) async fn send_terminating(
+        &mut self,
+        ended: Vec<TerminatingNamespace>,
+    ) -> Result<(), ViewEnded> {
+        for TerminatingNamespace { place, seen } in ended {
+            let is_ending =
+                self.is_deleted(&seen).await && self.is_namespace_deleted(&place).await != Some(false);
+            if !is_ending {
+                continue;
+            }
+            let (workspace, namespace) = place;
             self.send(&SyncLine::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
         }
         Ok(())
+    }
+
+    /// Whether a namespace is being deleted. Returns `None` if it does not exist.
+    async fn is_namespace_deleted(&mut self, (workspace, name): &(String, String)) -> Option<bool> {
+        let key = Key::object("", "namespaces", workspace, "", name);
+        let found = self.server.registry.snapshot().get(&key)?;
+        Some(self.is_deleted(&found).await)
+    }
+
+    /// Whether an object is being deleted, which is read in a turn of its tenant.
+    async fn is_deleted(&mut self, object: &Object) -> bool {
+        let _turn = self.begin(&object.key, object.size()).await;
+        run_in_place(object.size(), || is_being_deleted(object))
     }
 
     /// Records on the namespace of an object that the cluster may have a copy of the namespace.
