@@ -1,4 +1,4 @@
-//! What the metadata of stored objects says, read without parsing the rest and in turns of their tenants: an agent
+//! Facts about stored objects, read from their metadata without parsing the rest, and in turns of their tenants: an agent
 //! can report and ask about large objects as often as it likes.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use atoll_store::{Key, Revision};
 use atoll_watch::Object;
 use serde_json::Value;
 
-/// What is read of an object.
+/// Facts that are read of an object.
 #[derive(Debug, Default, PartialEq)]
 pub struct ObjectFacts {
     pub uid: String,

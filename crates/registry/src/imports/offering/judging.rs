@@ -151,7 +151,8 @@ impl Judged {
     /// Why the definition is of no use in the workspace, although the cluster serves it.
     fn misfit(&self) -> Option<&str> {
         let conditions = [&self.offered, &self.compatible].into_iter();
-        let mut misfits = conditions.filter(|[status, reason, _]| status == "False" && MISFITS.contains(&&**reason));
+        let mut misfits =
+            conditions.filter(|[status, reason, _]| status == "False" && MISFITS.contains(&&**reason));
         let [_, _, message] = misfits.next()?;
         Some(if message.is_empty() { "it does not fit" } else { message })
     }
