@@ -108,7 +108,7 @@ impl Peak {
 #[track_caller]
 fn assert_refused(answer: &ApiResponse) {
     answer.expect_status_code(413);
-    assert!(answer.text().contains("MiB of memory to answer this request"), "{}", answer.text());
+    assert!(answer.text().contains("MiB of memory to respond to this request"), "{}", answer.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
