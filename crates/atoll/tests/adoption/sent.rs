@@ -94,6 +94,8 @@ async fn objects_that_stay_above_are_no_reason_to_refuse() {
     let mut pods = plain_pods();
     pods["imagePullSecrets"] = json!([{ "name": "payroll" }]);
     create(&below, "/apis/apps/v1/namespaces/shop/deployments", web(1, pods)).await;
+    // Its controller must not change it while it is adopted.
+    wait_for("the workload is available", &below, WEB, |web| web["status"]["readyReplicas"] == 1).await;
     let printed = fleet.run(ADOPT);
     assert!(!printed.contains("payroll"), "{printed}");
 }
