@@ -31,6 +31,8 @@ use crate::scopes::ChangeScope;
 /// Delay after which objects are balanced: changes that belong together, such as several clusters that join,
 /// are one cause.
 const SETTLING: Duration = Duration::from_secs(5);
+/// Delay before the objects on a Cluster are looked for again that has changed meanwhile.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Seconds after which a cluster that has just joined takes over replicas of others.
 const JOINED_SECONDS: i64 = 10;
 /// A cluster that became Ready within this many seconds of its registration, and has not failed since, has joined, and
@@ -55,6 +57,8 @@ struct ChangedClusters {
     open: HashSet<Arc<str>>,
     /// The time at which all objects of the workspaces that these clusters serve are balanced.
     settles: Option<Instant>,
+    /// The time at which the objects on Clusters are looked for that changed while they were looked for before.
+    retries: Option<Instant>,
 }
 
 /// The parts of a Cluster that decide which shares it keeps, and which it takes.
@@ -99,6 +103,28 @@ impl Rebalancing {
             clusters.settles.get_or_insert_with(|| Instant::now() + SETTLING);
         }
         self.changed.notify_one();
+    }
+
+    /// Keeps Clusters, by uid with the ids of their workspaces, whose last change is not in the ledger yet.
+    fn put_back(&self, uids: Vec<(String, Arc<str>)>) {
+        let mut clusters = self.clusters();
+        if !uids.is_empty() {
+            clusters.retries.get_or_insert_with(|| Instant::now() + RETRY_DELAY);
+        }
+        clusters.uids.extend(uids);
+    }
+
+    /// Takes the changed Clusters.
+    fn take(&self) -> HashMap<String, Arc<str>> {
+        let mut clusters = self.clusters();
+        clusters.retries = None;
+        std::mem::take(&mut clusters.uids)
+    }
+
+    /// The time at which changed Clusters are due, apart from those of throttled workspaces.
+    fn due(&self) -> Option<Instant> {
+        let clusters = self.clusters();
+        clusters.settles.into_iter().chain(clusters.retries).min()
     }
 
     /// Notes that changes of Clusters wait because their workspace is throttled.
@@ -157,8 +183,7 @@ impl Rebalancing {
 pub async fn run(scheduler: &Scheduler) {
     let rebalancing = &scheduler.rebalancing;
     loop {
-        let settles = rebalancing.clusters().settles;
-        match settles.into_iter().chain(scheduler.throttle.due()).min() {
+        match rebalancing.due().into_iter().chain(scheduler.throttle.due()).min() {
             None => rebalancing.changed.notified().await,
             Some(at) => tokio::select! {
                 biased;
@@ -189,7 +214,7 @@ pub fn enqueue(scheduler: &Scheduler) {
 
 /// Adds the objects on changed Clusters, except for Clusters of throttled workspaces.
 fn enqueue_near(scheduler: &Scheduler) {
-    let mut uids = std::mem::take(&mut scheduler.rebalancing.clusters().uids);
+    let mut uids = scheduler.rebalancing.take();
     let may_throttle = scheduler.may_throttle();
     let throttled: Vec<_> =
         uids.extract_if(|_, workspace| may_throttle && scheduler.throttle.defer(workspace)).collect();
@@ -202,8 +227,8 @@ fn enqueue_near(scheduler: &Scheduler) {
         scheduler.update(&mut ledger);
         let is_waiting =
             |uid: &str| ledger.cluster_key(uid).is_some_and(|key| scheduler.changes.has_cluster(key));
-        let waiting: Vec<_> = uids.extract_if(|uid, _| is_waiting(uid)).collect();
-        scheduler.rebalancing.clusters().uids.extend(waiting);
+        // A heartbeat, for example, may have changed the Cluster since the update. No other event follows for it.
+        scheduler.rebalancing.put_back(uids.extract_if(|uid, _| is_waiting(uid)).collect());
         // All objects are looked at.
         let begun = Instant::now();
         let near = ledger.placed(|clusters| clusters.iter().any(|uid| uids.contains_key(&**uid)));
