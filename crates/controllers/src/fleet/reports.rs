@@ -1,6 +1,6 @@
 //! Reads stored reports (ObjectStatus objects).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
@@ -39,18 +39,23 @@ pub fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
     Some((resource, Key::new(&key.workspace, namespace, spec["name"].as_str()?)))
 }
 
-/// Returns the reports about an object by cluster. A report of a deleted cluster does not count for another
-/// cluster with the same name.
+/// Returns the reports about an object by cluster. A report of a cluster that neither has the object nor still removes
+/// it does not count: the server may have stopped before it deleted that. Nor does one of a deleted cluster count for
+/// another cluster with the same name.
 pub fn of_object(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
     let placement = Placement::of(object);
     let shares: HashMap<&str, &Share> =
         placement.clusters.iter().rev().map(|share| (share.name.as_str(), share)).collect();
-    let is_of_another = |record: &Value| {
+    let leaving: HashSet<&str> = placement.leaving.iter().map(|leaving| leaving.name.as_str()).collect();
+    let counts = |record: &Value| {
         let text = |field: &str| record["spec"][field].as_str().unwrap_or_default();
-        let share = shares.get(text("cluster"));
-        share.is_some_and(|share| !share.is_of(text("cluster"), text("clusterUID")))
+        let (cluster, uid) = (text("cluster"), text("clusterUID"));
+        match shares.get(cluster) {
+            Some(share) => share.is_of(cluster, uid),
+            None => leaving.contains(cluster),
+        }
     };
-    records.iter().filter(|record| !is_of_another(record)).filter_map(|record| read(record)).collect()
+    records.iter().filter(|record| counts(record)).filter_map(|record| read(record)).collect()
 }
 
 fn read(record: &Value) -> Option<(String, Record)> {
@@ -81,4 +86,34 @@ pub fn problem(record: &Record) -> Option<(&'static str, &str)> {
 /// Whether the reason is recorded in events for each cluster.
 pub fn is_refusal(reason: &str) -> bool {
     matches!(reason, "Conflict" | "Refused")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reports_count_while_their_cluster_has_the_object() {
+        let placement = json!({
+            "clusters": [{ "name": "east", "uid": "1" }], "leaving": ["west"], "leavingUids": ["2"],
+        });
+        let object =
+            json!({ "metadata": { "annotations": { "atoll.dev/placement": placement.to_string() } } });
+        let report = |cluster: &str, uid: &str| {
+            let spec = json!({ "uid": "u", "cluster": cluster, "clusterUID": uid });
+            Arc::new(json!({ "spec": spec, "status": { "state": "Applied", "generation": 1 } }))
+        };
+        for (cluster, uid, expected) in [
+            ("east", "1", 1),
+            // Another cluster had the name before.
+            ("east", "0", 0),
+            ("west", "2", 1),
+            // The server stopped when the cluster had confirmed that the object is gone.
+            ("north", "3", 0),
+        ] {
+            assert_eq!(of_object(&object, &[report(cluster, uid)]).len(), expected, "{cluster}");
+        }
+    }
 }
