@@ -65,8 +65,8 @@ pub use atoll_clock::{Clock, SystemClock};
 pub use atoll_merge::apply::Kind as Managed;
 pub use binding::reserved_metadata;
 pub use blocking::{
-    Burst, EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, Turn, run_in_place, run_with_deadline, size_of,
-    size_up_to,
+    Burst, EVALUATION_TIMEOUT, INLINE_TIMEOUT, LARGE, Stage, Turn, run_in_place, run_until_deadline,
+    run_with_deadline, size_of, size_up_to,
 };
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, DeleteResult, Propagation};

@@ -9,7 +9,7 @@ use atoll_authn::service_account::{Lifetime, Subject};
 use atoll_fleet::api_access::{self, AccountRef};
 use atoll_fleet::view::{Drift, SyncLine};
 use atoll_meta::{Deadline, Status, id, object, time};
-use atoll_registry::ObjectRef;
+use atoll_registry::{INLINE_TIMEOUT, LARGE, ObjectRef, run_in_place, run_until_deadline};
 use atoll_store::{Key, Revision, key};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -20,6 +20,10 @@ use super::{View, ViewEnded};
 /// Longest interval between checks of all accounts: tokens expire, and not all accounts are placed objects whose
 /// changes are known.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Size in bytes of an object that takes about as long as the check of an account, whose rights are looked for in all
+/// bindings of its workspace.
+const CHECK_SIZE: usize = 4 << 10;
 
 /// The accounts of the workloads in a view.
 pub struct AccessSecrets {
@@ -200,9 +204,11 @@ impl View {
                 (uid, found.is_none_or(|found| found["automountServiceAccountToken"] != false))
             }
         };
-        let deadline = Deadline::never();
-        let policies = self.server.policies.at(workspace, &deadline);
-        let is_withheld = !self.controllers && policies.grants_any(namespace, name);
+        // Rights that take long to find out count as granted, so that the token is withheld.
+        let grants_any = |deadline: &Deadline<'_>| {
+            self.server.policies.at(workspace, deadline).grants_any(namespace, name)
+        };
+        let is_withheld = !self.controllers && run_until_deadline(INLINE_TIMEOUT, grants_any);
         (AccountAbove { uid, automounts, is_withheld }, revision)
     }
 
@@ -236,7 +242,10 @@ impl View {
         let accounts: Vec<AccountRef> = self.access.accounts.keys().cloned().collect();
         let mut is_other = BTreeSet::new();
         for account in accounts {
-            let (above, revision) = self.account_above(&account);
+            let turn = self.burst.begin(&self.server.registry, &account.workspace, CHECK_SIZE).await;
+            let size = if turn.is_some() { LARGE } else { CHECK_SIZE };
+            let (above, revision) = run_in_place(size, || self.account_above(&account));
+            drop(turn);
             if let Some(known) = self.access.accounts.get_mut(&account) {
                 if known.workloads > 0 && known.above.automounts != above.automounts {
                     is_other.insert(account.clone());
@@ -258,7 +267,7 @@ impl View {
         let Some(known) = self.access.accounts.get(account) else { return Ok(()) };
         let (target, server) = (account.target(), self.server.clone());
         if known.users > 0 {
-            let (above, _) = self.account_above(account);
+            let above = known.above.clone();
             let now = server.registry.clock.seconds();
             let is_current = match &known.secret {
                 SecretState::Sent { above: sent, renew_at } => *sent == above && now < *renew_at,

@@ -60,16 +60,19 @@ impl View {
             Some(share) if !object::is_being_deleted(&object) => {
                 let size = size_of(&object);
                 let turn = self.begin(key, size).await;
-                let shaped = run_in_place(size, || self.shape((key, &parts), &object, share));
+                let shaped = run_in_place(size, || {
+                    let (mut shaped, stays) = self.shape((key, &parts), &object, share)?;
+                    self.give_access(key, &parts, &mut shaped, stays);
+                    Ok(shaped)
+                });
                 drop(turn);
-                let (mut shaped, stays) = match shaped {
+                let shaped = match shaped {
                     Ok(shaped) => shaped,
                     Err(message) => {
                         self.refuse(key, target, message).await;
                         return None;
                     }
                 };
-                self.give_access(key, &parts, &mut shaped, stays);
                 let drift = Drift::of(&self.registered, &object);
                 let (generation, held) = (object::generation(&object), share.held);
                 SyncLine::Object { target, generation, object: shaped, drift, held }
