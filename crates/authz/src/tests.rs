@@ -393,3 +393,18 @@ fn a_large_role_is_evaluated_once() {
     assert!(checks.get() < 20, "{}", checks.get());
     assert_eq!(authorizer.roles_of(&ann, "n").0.len(), 1000, "reviews show the role of each binding");
 }
+
+/// A token is withheld from Pods if the rights of its account cannot be found out in time.
+#[test]
+fn accounts_count_as_having_rights_after_the_deadline() {
+    let policies = TestPolicies::new();
+    for number in 0..5000 {
+        let role = json!({ "kind": "ClusterRole", "name": "missing" });
+        let binding = json!({ "roleRef": role, "subjects": subjects("Group system:serviceaccounts") });
+        policies.write("root", "clusterrolebindings", "", &format!("b{number}"), Some(binding));
+    }
+    let is_over = || true;
+    for (deadline, expected) in [(Deadline::never(), false), (Deadline::new(&is_over), true)] {
+        assert_eq!(policies.policies.at("root", &deadline).grants_any("n", "a"), expected);
+    }
+}
